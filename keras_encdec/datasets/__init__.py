@@ -1,0 +1,49 @@
+"""The small real phrase table that the package carries."""
+
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class PhraseTableDataset:
+    """Where a phrase table and the sentences that go with it are.
+
+    Attributes:
+        phrase_table: path of the gzipped Moses phrase table, tokens escaped as Moses escapes them.
+        moses_ini: path of a baseline configuration that names the table by its file name.
+        dev_source, dev_target: paths of the development sentences and their translations, one tokenized
+            sentence a line, not escaped.
+        test_source, test_target: paths of the test sentences, likewise.
+    """
+
+    phrase_table: Path
+    moses_ini: Path
+    dev_source: Path
+    dev_target: Path
+    test_source: Path
+    test_target: Path
+
+
+def libreoffice_en_fr():
+    """The packaged dataset: English to French, from LibreOffice's help and user interface.
+
+    What it is made of and how is in its NOTICE file; it is under the Mozilla Public License 2.0.
+
+    Returns:
+        PhraseTableDataset.
+
+    Example:
+
+    >>> libreoffice_en_fr().phrase_table.name
+    'phrase-table.gz'
+    """
+    folder = Path(str(resources.files("keras_encdec.datasets.libreoffice_en_fr")))
+    return PhraseTableDataset(
+        phrase_table=folder / "phrase-table.gz",
+        moses_ini=folder / "moses.ini",
+        dev_source=folder / "dev.en",
+        dev_target=folder / "dev.fr",
+        test_source=folder / "test.en",
+        test_target=folder / "test.fr",
+    )

@@ -1,0 +1,158 @@
+"""Builds the packaged phrase table from Debian's LibreOffice packages.
+
+    python -m keras_encdec.datasets.build --debs DIR --output DIR
+
+On Debian 12, this fetches what goes into DIR:
+
+    apt-get download libreoffice-help-en-us libreoffice-help-fr libreoffice-l10n-fr
+"""
+
+import gzip
+import os
+import sys
+from pathlib import Path
+
+from absl import app, flags, logging
+from tqdm import tqdm
+
+from keras_encdec.datasets import corpus
+from keras_encdec.datasets.debian import find_package, package_version, read_package
+from keras_encdec.datasets.libreoffice import clean_message, read_catalog, read_help_page
+from keras_encdec.datasets.selection import select
+from keras_encdec.errors import InputError
+from keras_encdec.smt.alignment import align
+from keras_encdec.smt.phrase_scoring import score_phrases
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("debs", None, "Directory with the .deb files of the three LibreOffice packages.")
+flags.DEFINE_string("output", None, "Directory to write phrase-table.gz and the held-out sets to.")
+flags.DEFINE_integer("held_out", 1000, "Sentence pairs in each of the two held-out sets.", lower_bound=1)
+flags.DEFINE_integer("seed", 1, "Seed that the held-out sentences are drawn with.")
+
+PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
+
+
+def read_texts(directory):
+    """Reads English texts and their French translations out of the packages.
+
+    Args:
+        directory: path with the .deb files.
+
+    Returns:
+        list of `(english, french)`: str, paragraphs and messages, as they come.
+
+    Raises:
+        InputError: when a package is missing or the packages are of different versions.
+    """
+    paths = [find_package(directory, name) for name in PACKAGES]
+    versions = {package_version(path) for path in paths}
+    if len(versions) > 1:
+        raise InputError(
+            f"found versions {', '.join(sorted(versions))}", "expected one", "download all", path=directory
+        )
+    logging.info("LibreOffice packages of version %s", *versions)
+    pages = []
+    for path, language in zip(paths, ("en-US", "fr"), strict=False):
+        folder = f"usr/share/libreoffice/help/{language}/"
+        pages.append(
+            {
+                name.removeprefix(folder): read_help_page(content.decode("utf-8"))
+                for name, content in _progress(read_package(path), f"help, {language}")
+                if name.startswith(folder) and name.endswith(".html")
+            }
+        )
+    texts = [
+        (text, pages[1][page][identifier])
+        for page, paragraphs in sorted(pages[0].items())
+        for identifier, text in paragraphs.items()
+        if identifier in pages[1].get(page, {})
+    ]
+    logging.info("help: %d paragraph pairs", len(texts))
+    messages = [
+        tuple(map(clean_message, message))
+        for name, content in sorted(read_package(paths[2]))
+        if name.endswith(".mo")
+        for message in read_catalog(content)
+    ]
+    plain = [message for message in messages if all(message)]
+    logging.info("messages: %d, %d of them plain", len(messages), len(plain))
+    return texts + plain
+
+
+def make_corpus(texts):
+    """Makes distinct pairs of tokenized, lowercased, clean sentences of pairs of texts.
+
+    Args:
+        texts: list of `(english, french)`.
+
+    Returns:
+        list of `(source_words, target_words)`.
+    """
+    from keras_encdec.text.tokenizer import Tokenizer
+
+    sentences = [pair for text in texts for pair in corpus.split_sentences(*text)]
+    tokenizer = Tokenizer(lowercase=True)
+    sides = [
+        [line.decode("utf-8") for line in tokenizer([corpus.normalize(text) for text in side]).numpy()]
+        for side in zip(*sentences, strict=True)
+    ]
+    distinct = [tuple(line.split() for line in pair) for pair in dict.fromkeys(zip(*sides, strict=True))]
+    clean = [pair for pair in distinct if corpus.is_clean(*pair)]
+    logging.info("sentence pairs: %d, distinct: %d, clean: %d", len(sentences), len(distinct), len(clean))
+    logging.info("up to 10 words on both sides: %d", sum(max(map(len, pair)) <= 10 for pair in clean))
+    return clean
+
+
+def build(debs, output, held_out=1000, seed=1):
+    """Writes `phrase-table.gz`, `dev.en`, `dev.fr`, `test.en` and `test.fr`.
+
+    Args:
+        debs: path of the directory with the .deb files.
+        output: path of the directory to write to; made if it is not there.
+        held_out: int. Sentence pairs in each of dev and test. Defaults to 1000.
+        seed: int. Seed of the draw. Defaults to 1.
+    """
+    output = Path(output)
+    output.mkdir(parents=True, exist_ok=True)
+    training, *held_out_sets = corpus.hold_out(make_corpus(read_texts(debs)), held_out, seed)
+    logging.info("training: %d sentence pairs", len(training))
+    alignments = align(*map(list, zip(*training, strict=True)))
+    table = list(_progress(score_phrases(training, alignments), "scoring"))
+    logging.info("phrase pairs: %d", len(table))
+    chosen = select(table)
+    logging.info("phrase pairs chosen: %d", len(chosen))
+
+    for name, pairs in zip(("dev", "test"), held_out_sets, strict=True):
+        for side, language in enumerate(("en", "fr")):
+            _write(output / f"{name}.{language}", [" ".join(pair[side]) for pair in pairs])
+    _write(output / "phrase-table.gz", chosen)
+
+
+def _write(path, lines):
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8")
+    if path.suffix == ".gz":
+        # No time stamp: the same input gives the same bytes.
+        content = gzip.compress(content, compresslevel=9, mtime=0)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)
+
+
+def _progress(items, description):
+    return tqdm(items, desc=description, disable=not sys.stderr.isatty())
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"found {argv[1]!r}: arguments are given as flags.", exitcode=2)
+    try:
+        build(FLAGS.debs, FLAGS.output, FLAGS.held_out, FLAGS.seed)
+    except (InputError, ImportError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    flags.mark_flags_as_required(["debs", "output"])
+    app.run(main)

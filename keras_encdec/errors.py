@@ -1,0 +1,28 @@
+"""The one exception that reports bad input, a sentence a user can act on."""
+
+
+class InputError(Exception):
+    """Input that cannot be used: where it is, what was found, what was expected, what to do.
+
+    Commands print it as one sentence and exit with status 1; library users catch it.
+
+    Args:
+        found: str. What was found, starting in lower case ("found 3 scores").
+        expected: str. What was expected ("expected 4 as on line 1"). Optional.
+        remedy: str. What the user can do ("repair or remove the line"). Optional.
+        path: file or directory at fault. Optional.
+        line: int. Line number at fault, from 1. Optional.
+
+    Example:
+
+    >>> print(InputError("found 3 scores", "expected 4", "repair the line", path="table.gz", line=7))
+    table.gz, line 7: found 3 scores, expected 4; repair the line.
+    """
+
+    def __init__(self, found, expected="", remedy="", path=None, line=None):
+        self.found, self.expected, self.remedy = found, expected, remedy
+        self.path, self.line = path, line
+        place = "" if path is None else f"{path}" if line is None else f"{path}, line {line}"
+        sentence = ", ".join(part for part in (found, expected) if part)
+        sentence = "; ".join(part for part in (sentence, remedy) if part)
+        super().__init__(f"{place}: {sentence}." if place else f"{sentence}.")

@@ -1,0 +1,103 @@
+"""Which encoding a file is read in."""
+
+import codecs
+
+from keras_encdec.errors import InputError
+
+BYTE_ORDER_MARK = "\ufeff"
+# Every ASCII character, and what begins an escape in the encodings that are ASCII until it comes.
+_PROBES = (b"\\u0041\\x41", b"+AGEAYg- ~{!!~}", b"\x1b$B!!\x1b(B", bytes(range(128)))
+
+
+class FileEncoding:
+    """How the bytes of a file become text.
+
+    Without a declared encoding a file is UTF-8, and bytes that are not are an error. With one, bytes
+    that it cannot decode are carried through as lone surrogates ("surrogateescape").
+
+    Args:
+        name: str. A Python codec whose ASCII characters are ASCII's bytes; `None` for UTF-8, checked.
+
+    Attributes:
+        codec: str. The codec's canonical name.
+        errors: str. How decoding treats other bytes: "strict" or "surrogateescape".
+        is_utf8: bool. Whether a byte-order mark may begin the file.
+
+    Raises:
+        InputError: when the name is unknown or the encoding is not compatible with ASCII.
+
+    Example:
+
+    >>> FileEncoding("Latin-1").decode(b"caf\\xe9")
+    'café'
+    """
+
+    def __init__(self, name=None):
+        self.codec, self.errors = "utf-8", "strict"
+        if name is not None:
+            self.codec, self.errors = _canonical_name(name), "surrogateescape"
+        self.is_utf8 = self.codec == "utf-8"
+
+    def decode(self, data):
+        """Decodes.
+
+        Args:
+            data: bytes.
+
+        Returns:
+            str.
+
+        Raises:
+            UnicodeDecodeError: when no encoding was declared and the bytes are not UTF-8.
+        """
+        return data.decode(self.codec, self.errors)
+
+    def encode(self, text):
+        """Encodes: the inverse of `decode`.
+
+        Args:
+            text: str.
+
+        Returns:
+            bytes.
+
+        Raises:
+            UnicodeEncodeError: when the encoding has no such character.
+        """
+        return text.encode(self.codec, "surrogateescape")
+
+
+def undecodable(error, path, line, remedy=""):
+    """The report of bytes that are not UTF-8 in a file without a declared encoding.
+
+    Args:
+        error: UnicodeDecodeError.
+        path: the file.
+        line: int. The line's number.
+        remedy: str. What else can be done. Optional.
+
+    Returns:
+        InputError.
+    """
+    data, start = error.object, error.start
+    around = data[max(0, start - 12) : start + 12].decode("ascii", "backslashreplace")
+    return InputError(
+        f'found bytes that are not UTF-8 (0x{data[start]:02x} in "{around}")', "expected UTF-8",
+        f"name the file's encoding, such as --encoding=latin-1{remedy}", path=path, line=line,
+    )
+
+
+def _canonical_name(name):
+    remedy = "name one that contains ASCII, such as utf-8, latin-1 or cp1252, or convert the file to UTF-8"
+    try:
+        canonical = codecs.lookup(name).name.removesuffix("-sig")
+        compatible = all(probe.decode(canonical) == probe.decode("ascii") for probe in _PROBES)
+        # Codecs for other things than files, such as idna, refuse here.
+        b"a\xffb".decode(canonical, "surrogateescape")
+    except LookupError as error:
+        raise InputError(f"found the unknown encoding {name!r}", "", remedy) from error
+    except (UnicodeError, ValueError):
+        compatible = False
+    if not compatible:
+        raise InputError(f"found the encoding {name!r}, which is not compatible with ASCII", "", remedy)
+    return canonical

@@ -1,0 +1,189 @@
+"""Files in, lines out, plain or gzipped; files out, whole or not at all."""
+
+import contextlib
+import errno
+import io
+import os
+import secrets
+import stat
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.gzip_streams import GZIP_MAGIC, BrokenGzip, GzipStream, decompressed
+from keras_encdec.formats.os_errors import explained
+from keras_encdec.formats.raw_files import CountedFile, OutputFile
+
+_BLOCK = 1 << 17
+# No line of text is this long; a file of something else would otherwise be read into memory whole.
+_LONGEST_LINE = 1 << 26
+
+
+class InputLines:
+    """The lines of a file, as bytes, whether it is plain or gzipped.
+
+    The file's first two bytes decide, not its name. Lines end with a line feed, which is not part of
+    them; a carriage return is. The file is read once and in blocks, so that memory does not grow with
+    it. Use it as a context manager, or call `close`.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        line_number: int. Number of the last line yielded, from 1.
+        bytes_read: int. Bytes read so far of the file on disk (of a gzipped file: compressed ones).
+        bytes_total: int. Size of the file on disk, 0 when it is a pipe.
+        ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
+
+    Raises:
+        InputError: when the file is missing, a directory, unreadable or empty, here; when compressed
+            data are truncated or corrupt, at the line where they broke.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "lines.gz")
+    ...     with open_output(path) as file:
+    ...         _ = file.write(b"one\\ntwo\\r\\nthree")
+    ...     with InputLines(path) as lines:
+    ...         print(list(lines), lines.line_number, lines.ended_with_newline)
+    [b'one', b'two\\r', b'three'] 3 False
+    """
+
+    def __init__(self, path):
+        self.path, self.line_number, self.ended_with_newline = path, 0, None
+        with explained(path, "to read a file"):
+            self._raw = CountedFile(path, "rb")
+        try:
+            with explained(path, "to read a file"):
+                status = os.fstat(self._raw.fileno())
+                file = io.BufferedReader(self._raw, _BLOCK)
+                gzipped = file.peek(2)[:2] == GZIP_MAGIC
+            self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            self._blocks = decompressed(file, _BLOCK) if gzipped else iter(lambda: file.read1(_BLOCK), b"")
+            self._block = self._read()
+            if not self._block:
+                raise InputError(
+                    "found an empty file", "expected at least one line", "check how it was made", path=path
+                )
+        except InputError:
+            self._raw.close()
+            raise
+        self._lines = self._iterate()
+
+    @property
+    def bytes_read(self):
+        return self._raw.count
+
+    def __iter__(self):
+        return self._lines
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        """Closes the file. Further lines are not read."""
+        self._lines.close()
+        self._raw.close()
+
+    def _read(self):
+        place = self.line_number + 1
+        try:
+            with explained(self.path, "to read", place):
+                return next(self._blocks, b"")
+        except BrokenGzip as error:
+            expected, remedy = "expected a complete gzip file", "copy or make the file again"
+            raise InputError(error.found, expected, remedy, self.path, place) from error
+
+    def _iterate(self):
+        number, pending, held = 0, [], 0
+        block, self._block = self._block, None
+        while block:
+            lines = block.split(b"\n")
+            if len(lines) > 1:
+                pending.append(lines[0])
+                lines[0] = b"".join(pending)
+                pending, held = [lines.pop()], 0
+                for line in lines:
+                    number += 1
+                    self.line_number = number
+                    yield line
+            else:
+                pending.append(block)
+                held += len(block)
+                if held > _LONGEST_LINE:
+                    raise InputError(
+                        f"found a line of more than {_LONGEST_LINE >> 20} MiB", "expected lines of text",
+                        "name a text file, plain or gzipped", path=self.path, line=number + 1,
+                    )
+            block = self._read()
+        rest = b"".join(pending)
+        self.ended_with_newline = not rest
+        if rest:
+            self.line_number = number + 1
+            yield rest
+
+
+def _create_beside(path):
+    """Opens a new hidden file in the folder of `path`, its permissions as the umask has them."""
+    folder, name = os.path.split(path)
+    while True:
+        # Names may have 255 bytes; os.open, unlike tempfile, leaves the permissions to the umask.
+        temporary = os.path.join(folder, f".{name[:60]}.{secrets.token_hex(4)}.tmp")
+        with contextlib.suppress(FileExistsError):
+            return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+@contextlib.contextmanager
+def open_output(path):
+    """Opens a file for writing that appears under its name only when it is complete.
+
+    What is written goes to a hidden file beside it, which is flushed to the disk and renamed at the end
+    of the `with` block. After any exception it is removed, and a file that stood at `path` is as it was.
+    A device or pipe (`/dev/stdout`) is written to directly.
+
+    Args:
+        path: the file. When its name ends in `.gz` it is compressed; equal content gives equal bytes.
+
+    Yields:
+        a buffered binary file, open for writing.
+
+    Raises:
+        InputError: at once when the directory is missing or not writable or `path` is a directory;
+            later when the disk is full or writing fails otherwise.
+    """
+    path = os.fspath(path)
+    # A link stays a link: the file that it points to is replaced.
+    final, temporary = os.path.realpath(path), None
+    with explained(path, "to write a file"):
+        mode = stat.S_IFREG
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode) or not os.path.basename(path):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        if stat.S_ISREG(mode):
+            temporary, descriptor = _create_beside(final)
+        else:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    raw = OutputFile(descriptor, path)
+    stream = GzipStream(raw) if path.endswith(".gz") else raw
+    try:
+        # Closing the stream also on failure drops what is still in the buffer above it.
+        with contextlib.closing(raw), contextlib.closing(stream):
+            writer = io.BufferedWriter(stream, _BLOCK)
+            yield writer
+            writer.flush()
+            if stream is not raw:
+                stream.finish()
+            if temporary:
+                with explained(path, "to write"):
+                    os.fsync(descriptor)
+                    raw.close()
+                    os.replace(temporary, final)
+                temporary = None
+    finally:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)

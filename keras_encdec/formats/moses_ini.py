@@ -1,0 +1,174 @@
+"""moses.ini for a phrase table with more scores."""
+
+import math
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.moses_ini_lines import IniLine, name_features
+
+_TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
+_BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")
+# Arguments of the binary classes at which PhraseDictionaryMemory would stop.
+_BINARY_ARGUMENTS = ("load", "max-span-default", "max-span-labelled")
+
+
+def rewrite(text, table_path, extra_scores, feature=None, new_weights=None, table_scores=None, path=None):
+    """Rewrites a moses.ini for a phrase table to which scores were appended.
+
+    The table's feature gets the new `path` and `num-features`, its line in `[weight]` the new weights;
+    every other byte stays. A table that was binarized is text after the rewriting: its class becomes
+    `PhraseDictionaryMemory`, under the name it had.
+
+    Args:
+        text: str. The file's text, read without translating line ends (`newline=""`).
+        table_path: str. The new table's path, as Moses is to find it.
+        extra_scores: int. How many scores were appended.
+        feature: str. Name of the phrase table's feature, such as `TranslationModel0`. Optional where
+            there is one.
+        new_weights: list of float, one a new score. Defaults to the mean of the absolute values of the
+            table's weights.
+        table_scores: int. Scores on each line of the table as it was, to be checked. Optional.
+        path: the file, named in errors. Optional.
+
+    Returns:
+        A tuple of the new text (str) and notices (list of str) for the user.
+
+    Raises:
+        InputError: when the feature is missing, ambiguous or of a class that reads no phrase table; when
+            `num-features`, weights and scores of the table disagree; when Moses could not read the path.
+        ValueError: when `extra_scores` is below 1 or `new_weights` has another length.
+
+    Example:
+
+    >>> text = "[feature]\\nPhraseDictionaryMemory name=TM num-features=1 path=a.gz\\n[weight]\\nTM= 0.2"
+    >>> print(rewrite(text, "b.gz", 1)[0])
+    [feature]
+    PhraseDictionaryMemory name=TM num-features=2 path=b.gz
+    [weight]
+    TM= 0.2 0.2
+    """
+    if extra_scores < 1 or (new_weights is not None and len(new_weights) != extra_scores):
+        raise ValueError(f"found extra_scores={extra_scores} and new_weights={new_weights}, expected as many")
+    table_path = str(table_path)
+    if not table_path or any(character in table_path for character in " \t\r\n#"):
+        raise InputError(
+            f'found the path "{table_path}" of the table', "expected one without spaces and #",
+            "rename the table or its directory: moses.ini cannot hold such a path", path=path,
+        )
+    lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
+    section = ""
+    for line in lines:
+        section = line.enter(section)
+    features = name_features(lines)
+    table = _find_table(features, lines, feature, path)
+    count = _number_of_features(table, table_scores, path)
+    weight_line, weights = _find_weights(table.name, count, lines, path)
+
+    mean = sum(map(abs, weights)) / len(weights)
+    added = [mean] * extra_scores if new_weights is None else new_weights
+    weight_line.append("".join(f" {weight:.6g}" for weight in added))
+    table.set_argument("num-features", str(count + extra_scores))
+    table.set_argument("path", table_path)
+    notices = _make_text(table, features) if table.words[0] in _BINARY_TABLES else []
+    return "\n".join(line.text for line in lines), notices
+
+
+def _find_table(features, lines, feature, path):
+    tables = [line for line in features if line.words[0] in _TEXT_TABLES + _BINARY_TABLES]
+    if feature is not None:
+        named = [line for line in features if line.name == feature]
+        others = ", ".join(line.name for line in tables) or "no phrase table"
+        if len(named) != 1:
+            found = f"found {len(named)} features named {feature!r}"
+            raise InputError(found, "expected one", f"name one of the phrase tables: {others}", path=path)
+        if named[0] not in tables:
+            raise InputError(
+                f"found {feature!r} to be a {named[0].words[0]}, which reads no phrase table of text",
+                "", f"name one of the phrase tables: {others}", path=path, line=named[0].number,
+            )
+        return named[0]
+    if not tables:
+        old = any(line.section == "ttable-file" for line in lines)
+        raise InputError(
+            "found the old section [ttable-file]" if old else "found no phrase table in a section [feature]",
+            f"expected a feature {', '.join(_TEXT_TABLES + _BINARY_TABLES[:-1])} or {_BINARY_TABLES[-1]}",
+            "write it in the format of Moses 2 and later" if old else "name the ini that uses the table",
+            path=path,
+        )
+    if len(tables) > 1:
+        names = ", ".join(line.name for line in tables)
+        raise InputError(f"found the phrase tables {names}", "expected one", "name the one meant", path=path)
+    return tables[0]
+
+
+def _number_of_features(table, table_scores, path):
+    values = {key: table.argument(key) for key in ("num-features", "path")}
+    for key, value in values.items():
+        if value is None:
+            raise InputError(
+                f"found no {key}= for {table.name}", "", "add it to the line", path=path, line=table.number
+            )
+    count = values["num-features"]
+    if not (count.isascii() and count.isdigit() and int(count)):
+        raise InputError(
+            f"found num-features={count}", "expected a number from 1", "correct it",
+            path=path, line=table.number,
+        )
+    if table_scores is not None and int(count) != table_scores:
+        raise InputError(
+            f"found num-features={count}", f"expected {table_scores}, as the table has scores on each line",
+            "give the moses.ini that belongs to the table, or name the table's feature",
+            path=path, line=table.number,
+        )
+    return int(count)
+
+
+def _find_weights(name, count, lines, path):
+    label = f"{name}="
+    for line in lines:
+        if line.section == "weight-overwrite" and label in line.words:
+            raise InputError(
+                f"found weights of {name} in [weight-overwrite]", "expected them in [weight]",
+                "move them there", path=path, line=line.number,
+            )
+    weight_lines = [line for line in lines if line.section == "weight" and line.words]
+    found = [line for line in weight_lines if line.words[0].startswith(label)]
+    if len(found) != 1:
+        raise InputError(
+            f"found {len(found) or 'no'} lines of weights for {name}", "expected one in [weight]",
+            f'write it as "{label}", a space and {count} weights',
+            path=path, line=found[1].number if found else None,
+        )
+    line = found[0]
+    try:
+        weights = [float(word) for word in line.words[1:]]
+    except ValueError:
+        weights = [math.nan]
+    if line.words[0] != label or not all(map(math.isfinite, weights)):
+        raise InputError(
+            f'found "{" ".join(line.words)}"', f'expected "{label}", a space and {count} numbers',
+            "correct it", path=path, line=line.number,
+        )
+    if len(weights) != count:
+        raise InputError(
+            f"found {len(weights)} weights for {name}", f"expected {count}, its num-features",
+            "correct either", path=path, line=line.number,
+        )
+    return line, weights
+
+
+def _make_text(table, features):
+    binary_class = table.words[0]
+    dropped = [key for key in _BINARY_ARGUMENTS if table.argument(key) is not None]
+    # Moses numbers the features of a class that have no name, so that all of them keep theirs only if
+    # written: the table changes its class, and those after it would move up.
+    for line in features:
+        if line.words[0] == binary_class and line.argument("name") is None:
+            line.add_argument("name", line.name)
+    for key in dropped:
+        table.remove_argument(key)
+    table.replace_class("PhraseDictionaryMemory")
+    notice = (
+        f"{table.name} was a {binary_class}, and the table now written is text: it is read by "
+        f"PhraseDictionaryMemory. Binarize the new table to use {binary_class} again."
+    )
+    return [notice + (f" Left out: {', '.join(dropped)}." if dropped else "")]

@@ -1,0 +1,128 @@
+"""Moses phrase tables: lines in, fields out, and the same lines with more scores."""
+
+from collections import namedtuple
+from itertools import islice
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.phrase_table_line import MalformedLine, PhraseTableLine, parse_line
+from keras_encdec.formats.probabilities import format_exponential, format_probability
+
+__all__ = [
+    "PhraseTableLine", "PhraseTableReader", "PhraseTableRecord", "format_exponential", "format_probability",
+    "parse_line",
+]  # fmt: skip
+
+PhraseTableRecord = namedtuple("PhraseTableRecord", "raw source target parsed problem")
+PhraseTableRecord.__doc__ = """One line of a phrase table file.
+
+    Attributes:
+        raw: bytes. The line as it stands, without its line feed.
+        source: str. The source phrase, still escaped and factored; empty when malformed.
+        target: str. The target phrase, likewise.
+        parsed: PhraseTableLine, or `None` when malformed.
+        problem: `None`, or the sentence that says what is wrong with the line.
+    """
+# Makes a named tuple in half the time of its own constructor, which counts the arguments.
+_new_tuple = tuple.__new__
+
+
+class PhraseTableReader:
+    """Reads a phrase table: every line of the file gives exactly one record, in order.
+
+    Lines with fewer than three fields or without scores, with a score that is not a number, with another
+    number of scores than the first well-formed line, or with bytes that are not UTF-8 when no encoding
+    was declared, are malformed. Lines with an empty phrase and with fields beyond Moses's seven are not.
+    A byte-order mark is kept in `raw` and left out of `source`.
+
+    Use it as a context manager, or call `close`; it iterates once.
+
+    Args:
+        path: the table, plain or gzipped.
+        encoding: str. The file's encoding; bytes that it cannot decode are carried through as lone
+            surrogates. Defaults to `None`: UTF-8, and other bytes are malformed.
+        on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
+            Defaults to "stop".
+        limit: int. Read at most so many lines. Optional.
+
+    Attributes:
+        lines: InputLines, for progress.
+        malformed: int. Malformed lines so far.
+        num_scores: int. Scores on each line; `None` before the first well-formed one.
+
+    Raises:
+        InputError: when the file cannot be read or the encoding cannot be used; on a malformed line.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "table")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("le ||| the ||| 0.5 0.25 ||| 0-0\\n")
+    ...     with PhraseTableReader(path) as table:
+    ...         for record in table:
+    ...             print(record.source, record.target, record.parsed.append_scores(["0.125"]))
+    le the b'le ||| the ||| 0.5 0.25 0.125 ||| 0-0'
+    """
+
+    def __init__(self, path, encoding=None, on_error="stop", limit=None):
+        if on_error not in ("stop", "keep"):
+            raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
+        self._encoding, self._keep = FileEncoding(encoding), on_error == "keep"
+        self.malformed, self.num_scores, self._first = 0, None, None
+        self.lines = InputLines(path)
+        self._records = self._read(limit)
+
+    def __iter__(self):
+        return self._records
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        """Closes the file."""
+        self._records.close()
+        self.lines.close()
+
+    def _read(self, limit):
+        codec, errors = self._encoding.codec, self._encoding.errors
+        mark = BYTE_ORDER_MARK if self._encoding.is_utf8 else None
+        for raw in islice(self.lines, limit):
+            try:
+                parsed = parse_line(raw)
+                if len(parsed.scores) != self.num_scores:
+                    self._check_number(len(parsed.scores))
+                source = parsed.source.decode(codec, errors)
+                target = parsed.target.decode(codec, errors)
+            except (MalformedLine, UnicodeDecodeError) as error:
+                yield self._malformed(raw, error)
+                continue
+            if mark:
+                source, mark = source.removeprefix(mark).strip(" \t"), None
+            yield _new_tuple(PhraseTableRecord, (raw, source, target, parsed, None))
+
+    def _check_number(self, number):
+        if self.num_scores is not None:
+            expected = f"expected {self.num_scores} as on line {self._first}"
+            raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
+        self.num_scores, self._first = number, self.lines.line_number
+
+    def _malformed(self, raw, error):
+        path, line = self.lines.path, self.lines.line_number
+        remedy = "--on_error=keep to leave such lines without new scores"
+        if isinstance(error, UnicodeDecodeError):
+            problem = undecodable(error, path, line, f", or give {remedy}")
+        else:
+            problem = InputError(
+                error.found, error.expected, f"repair or remove the line, or give {remedy}",
+                path=path, line=line,
+            )
+        if not self._keep:
+            raise problem from None
+        self.malformed += 1
+        return PhraseTableRecord(raw, "", "", None, str(problem))

@@ -1,0 +1,108 @@
+"""One line of a Moses phrase table: taken apart, and written again with more scores."""
+
+import math
+
+_SPACE = b" \t\r"
+_NUMBER_BYTES = b"0123456789.+-eE"
+_UNDERSCORE = ord("_")
+
+
+class MalformedLine(ValueError):
+    """A line that is not one of a phrase table.
+
+    Args:
+        found: str. What was found.
+        expected: str. What was expected.
+    """
+
+    def __init__(self, found, expected):
+        super().__init__(f"{found}, {expected}")
+        self.found, self.expected = found, expected
+
+
+class PhraseTableLine:
+    """One line of a phrase table, `source ||| target ||| scores [||| further fields]`.
+
+    Made by `parse_line`.
+
+    Attributes:
+        raw: bytes. The line as it stands.
+        source: bytes. The source phrase, without the spaces around it.
+        target: bytes. The target phrase, without the spaces around it.
+        scores: list of bytes, one a score.
+    """
+
+    __slots__ = ("raw", "source", "target", "scores", "_end_of_scores")
+
+    def __init__(self, raw, source, target, scores, end_of_scores):
+        self.raw, self.source, self.target, self.scores = raw, source, target, scores
+        self._end_of_scores = end_of_scores
+
+    def append_scores(self, extra):
+        """Writes the line with more scores, which come after its own; no other byte changes.
+
+        Args:
+            extra: list of bytes or str.
+
+        Returns:
+            bytes. The line, without a line feed.
+        """
+        if not extra:
+            return self.raw
+        try:
+            added = " ".join(extra).encode()
+        except TypeError:
+            added = b" ".join(score.encode() if isinstance(score, str) else score for score in extra)
+        line, end = self.raw, self._end_of_scores
+        return b"%b %b%b" % (line[:end], added, line[end:])
+
+
+def parse_line(line):
+    """Takes a line of a phrase table apart.
+
+    Args:
+        line: bytes, without its line feed; a carriage return may end it.
+
+    Returns:
+        PhraseTableLine.
+
+    Raises:
+        MalformedLine: a ValueError with `found` and `expected`, when there are fewer than three fields,
+            no scores, or one is not a finite number.
+
+    Example:
+
+    >>> parse_line(b"le ||| the ||| 0.5 0.25 ||| 0-0").append_scores(["0.125"])
+    b'le ||| the ||| 0.5 0.25 0.125 ||| 0-0'
+    """
+    fields = line.split(b"|||", 3)
+    if len(fields) < 3:
+        plural = "s" if len(fields) > 1 else ""
+        found = f"found {len(fields)} field{plural}" if line.strip() else "found a blank line"
+        raise MalformedLine(found, 'expected at least 3 fields separated by "|||"')
+    field = fields[2]
+    scores = field.split()
+    try:
+        total = sum(map(float, scores))
+    except ValueError:
+        total = math.nan
+    # The difference is not 0 when a score is inf or nan; Python also reads 1_0, which Moses does not.
+    if total - total != 0 or _UNDERSCORE in field or not scores:
+        _check_scores(scores)
+    source, target = fields[0], fields[1]
+    end = len(source) + len(target) + len(field.rstrip()) + 6
+    return PhraseTableLine(line, source.strip(_SPACE), target.strip(_SPACE), scores, end)
+
+
+def _check_scores(scores):
+    if not scores:
+        raise MalformedLine("found no scores", "expected at least one score in the third field")
+    for score in scores:
+        try:
+            float(score)
+            if not score.translate(None, _NUMBER_BYTES):
+                continue
+        except ValueError:
+            pass
+        shown = score.decode("utf-8", "backslashreplace")
+        raise MalformedLine(f'found the score "{shown}"', "expected a number")

@@ -1,0 +1,102 @@
+"""GRU cell conditioned on a context, the decoder's hidden unit."""
+
+import keras
+from keras import ops
+
+from keras_encdec.layers.initializers import LeftSingularVectors, published_normal
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class ContextGRUCell(keras.layers.Layer):
+    """Gated hidden unit that reads a context, the summary of the source, at every step.
+
+        r = sigmoid(x W_r + h U_r + c C_r + b_r)
+        z = sigmoid(x W_z + h U_z + c C_z + b_z)
+        n = tanh(x W + b + r * (h U + c C))     the reset gate covers c C as well
+        h = z * h + (1 - z) * n
+
+    The context does not change with time. In `keras.layers.RNN` it travels as a second state: give
+    `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and
+    `step` at each time does the same with far fewer products.
+
+    Args:
+        units: int. Number of hidden units.
+        context_units: int. Width of the context. Defaults to `units`.
+        kernel_initializer: of W, W_r, W_z, C, C_r, C_z. Defaults to N(0, 0.01).
+        recurrent_initializer: of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+
+    Call arguments:
+        inputs: float tensor `(batch, features)`.
+        states: list of the state `(batch, units)` and the context `(batch, context_units)`.
+
+    Returns:
+        tuple: the new state `(batch, units)`, and the list of it and the context.
+
+    Example:
+
+    >>> from keras import ops
+    >>> rnn = keras.layers.RNN(ContextGRUCell(4))
+    >>> tuple(rnn(ops.ones((2, 3, 5)), initial_state=[ops.zeros((2, 4)), ops.ones((2, 4))]).shape)
+    (2, 4)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2
+    """
+
+    def __init__(self, units, context_units=None, kernel_initializer=None, recurrent_initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.context_units = context_units or units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or LeftSingularVectors()
+        self.state_size = [units, self.context_units]
+        self.output_size = units
+
+    def build(self, input_shape):
+        width = 3 * self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+        )
+        self.context_kernel = self.add_weight(
+            shape=(self.context_units, width), initializer=self.kernel_initializer, name="context_kernel"
+        )
+        self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
+        self.built = True
+
+    def project_inputs(self, inputs):
+        """x [W_r W_z W] + [b_r b_z b], `(..., features)` to `(..., 3 * units)`, for any number of steps."""
+        return ops.matmul(inputs, self.kernel) + self.bias
+
+    def project_context(self, context):
+        """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
+        return ops.matmul(context, self.context_kernel)
+
+    def step(self, projected, state, projected_context):
+        """The new state `(batch, units)` from the two projections `(batch, 3 * units)` and the state."""
+        units = self.units
+        recurrent = ops.matmul(state, self.recurrent_kernel) + projected_context
+        gates = ops.sigmoid(projected[:, : 2 * units] + recurrent[:, : 2 * units])
+        r, z = gates[:, :units], gates[:, units:]
+        candidate = ops.tanh(projected[:, 2 * units :] + r * recurrent[:, 2 * units :])
+        return candidate + z * (state - candidate)
+
+    def call(self, inputs, states, training=None):
+        state, context = states
+        state = self.step(self.project_inputs(inputs), state, self.project_context(context))
+        return state, [state, context]
+
+    def get_initial_state(self, batch_size=None):
+        """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
+        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "context_units": self.context_units,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+        }

@@ -1,0 +1,86 @@
+"""Deep output: maxout units, then a factorized output matrix."""
+
+import keras
+from keras import ops
+
+from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.maxout import Maxout
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class DeepOutput(keras.layers.Layer):
+    """Readout from state, previous word and context to the logits of the next word.
+
+        s'     = h O_h + e(y_{t-1}) O_y + c O_c + b_O      2 * maxout_units wide
+        s_i    = max(s'_{2i-1}, s'_{2i})
+        logits = s G_r G_l + b_G
+
+    G = G_r G_l has rank `rank`, so that a large vocabulary does not cost a product of
+    `maxout_units * output_dim`. c O_c is computed once for a sequence.
+
+    Args:
+        output_dim: int. Number of ids that can be predicted.
+        maxout_units: int. Each the larger of two inputs.
+        rank: int. Rank of the output matrix.
+        kernel_initializer: of all matrices. Defaults to N(0, 0.01).
+
+    Call arguments:
+        states: float tensor `(batch, time, units)`, h.
+        previous: float tensor `(batch, time, features)`, the embedded previous words.
+        context: float tensor `(batch, context_units)`, c.
+
+    Returns:
+        float tensor `(batch, time, output_dim)`: logits, in the compute dtype.
+
+    Example:
+
+    >>> from keras import ops
+    >>> tuple(DeepOutput(9, maxout_units=4, rank=2)(ops.ones((2, 3, 5)), ops.ones((2, 3, 6)), ops.ones((2, 5))).shape)
+    (2, 3, 9)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2; Pascanu et al., 2014 (arXiv 1312.6026)
+    """
+
+    def __init__(self, output_dim, maxout_units, rank, kernel_initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.output_dim = output_dim
+        self.maxout_units = maxout_units
+        self.rank = rank
+        self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
+        self.maxout = Maxout(maxout_units, dtype=self.dtype_policy, name="maxout")
+        self.supports_masking = True
+
+    def build(self, states_shape, previous_shape, context_shape):
+        width = 2 * self.maxout_units
+
+        def matrix(rows, columns, name):
+            return self.add_weight(shape=(rows, columns), initializer=self.kernel_initializer, name=name)
+
+        self.state_kernel = matrix(states_shape[-1], width, "state_kernel")
+        self.previous_kernel = matrix(previous_shape[-1], width, "previous_kernel")
+        self.context_kernel = matrix(context_shape[-1], width, "context_kernel")
+        self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
+        self.right_factor = matrix(self.maxout_units, self.rank, "right_factor")
+        self.left_factor = matrix(self.rank, self.output_dim, "left_factor")
+        self.output_bias = self.add_weight(shape=(self.output_dim,), initializer="zeros", name="output_bias")
+        self.maxout.build((None, width))
+        self.built = True
+
+    def call(self, states, previous, context):
+        once = ops.matmul(context, self.context_kernel) + self.bias
+        pre = ops.matmul(states, self.state_kernel) + ops.matmul(previous, self.previous_kernel)
+        pooled = self.maxout(pre + ops.expand_dims(once, 1))
+        return ops.matmul(ops.matmul(pooled, self.right_factor), self.left_factor) + self.output_bias
+
+    def compute_output_shape(self, states_shape, previous_shape, context_shape):
+        return (*states_shape[:-1], self.output_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "output_dim": self.output_dim,
+            "maxout_units": self.maxout_units,
+            "rank": self.rank,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -1,0 +1,85 @@
+"""Word embedding as one factor of a low-rank input matrix."""
+
+import keras
+from keras import ops
+
+from keras_encdec.layers.initializers import published_normal
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class FactorizedEmbedding(keras.layers.Layer):
+    """Embedding of ids in a space of low rank, id 0 being the zero vector.
+
+        e(x) = E[x],  e(0) = 0                   without `units`
+        e(x) W                                   with `units`
+
+    An input matrix `(vocabulary, units)` of rank E is the product of the embeddings
+    `(vocabulary, E)` and a matrix `(E, units)`. In the RNN Encoder-Decoder the second factor is the
+    input kernel of the layer that follows, one for each gate, so the embedding stands alone; with
+    `units` this layer is the whole factorized matrix, for other models. Id 0 is padding, and "no
+    previous word" in a decoder: zero, never trained, masked.
+
+    Args:
+        input_dim: int. Number of ids, 0 included.
+        rank: int. Dimension of the embedding, the rank of the input matrix.
+        units: int. Width of the product `e(x) W`. Defaults to `None`: no second factor.
+        embeddings_initializer: of both factors. Defaults to N(0, 0.01).
+
+    Call arguments:
+        inputs: integer tensor `(...)`, ids below `input_dim`.
+
+    Returns:
+        float tensor `(..., units or rank)`.
+
+    Example:
+
+    >>> tuple(FactorizedEmbedding(10, rank=3)(keras.ops.array([[4, 0]])).shape)
+    (1, 2, 3)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), section 4.1: rank 100
+    """
+
+    def __init__(self, input_dim, rank, units=None, embeddings_initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.input_dim = input_dim
+        self.rank = rank
+        self.units = units
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer) or published_normal()
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        def zero_first(shape, dtype=None):
+            rows = self.embeddings_initializer((shape[0] - 1, shape[1]), dtype=dtype)
+            return ops.concatenate([ops.zeros((1, shape[1]), dtype=dtype), rows], axis=0)
+
+        self.embeddings = self.add_weight(
+            shape=(self.input_dim, self.rank), initializer=zero_first, name="embeddings"
+        )
+        if self.units is not None:
+            self.projection = self.add_weight(
+                shape=(self.rank, self.units), initializer=self.embeddings_initializer, name="projection"
+            )
+        self.built = True
+
+    def call(self, inputs):
+        inputs = ops.cast(inputs, "int32")  # a Sequential model hands ids over as floats
+        # The factor keeps row 0 out of the gradient: it stays zero whatever the optimizer.
+        present = ops.cast(ops.expand_dims(ops.not_equal(inputs, 0), -1), self.compute_dtype)
+        embedded = ops.take(self.embeddings, inputs, axis=0) * present
+        return embedded if self.units is None else ops.matmul(embedded, self.projection)
+
+    def compute_mask(self, inputs, mask=None):
+        return ops.not_equal(inputs, 0)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape, self.units or self.rank)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "input_dim": self.input_dim,
+            "rank": self.rank,
+            "units": self.units,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+        }

@@ -1,0 +1,105 @@
+"""GRU cell with reset and update gates."""
+
+import keras
+from keras import ops
+
+from keras_encdec.layers.initializers import LeftSingularVectors, published_normal
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class GRUCell(keras.layers.Layer):
+    """Gated hidden unit of the RNN Encoder-Decoder, one step.
+
+        r = sigmoid(x W_r + h U_r + b_r)
+        z = sigmoid(x W_z + h U_z + b_z)
+        n = tanh(x W + b + (r * h) U)      reset_after=False: the body of the paper
+        n = tanh(x W + b + r * (h U))      reset_after=True: its supplement
+        h = z * h + (1 - z) * n
+
+    The update gate z keeps the OLD state. Where a text writes z and 1 - z the other way round, it is
+    the same model with the sign of W_z, U_z and b_z turned. The two places of the reset gate are two
+    different models. Unlike `keras.layers.GRUCell` with `reset_after=True`, there is no bias inside
+    `r * (h U)`.
+
+    Runs in `keras.layers.RNN`; `GRU` is the layer that projects the inputs of all steps at once.
+
+    Args:
+        units: int. Number of hidden units.
+        reset_after: bool. Whether the reset gate multiplies after the matrix. Defaults to `False`.
+        kernel_initializer: of W, W_r, W_z. Defaults to N(0, 0.01).
+        recurrent_initializer: of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+
+    Call arguments:
+        inputs: float tensor `(batch, features)`.
+        states: list of one tensor `(batch, units)`.
+
+    Returns:
+        tuple: the new state `(batch, units)`, and the list of it.
+
+    Example:
+
+    >>> import keras
+    >>> tuple(keras.layers.RNN(GRUCell(4))(keras.ops.ones((2, 3, 5))).shape)
+    (2, 4)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8 and appendix A
+    """
+
+    def __init__(self, units, reset_after=False, kernel_initializer=None, recurrent_initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.reset_after = reset_after
+        self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or LeftSingularVectors()
+        self.state_size = units
+        self.output_size = units
+
+    def build(self, input_shape):
+        units = self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
+        )
+        # Two variables, as the candidate needs r * h before its product: slicing one variable at
+        # every step would copy it at every step.
+        self.gate_recurrent_kernel = self.add_weight(
+            shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"
+        )
+        self.candidate_recurrent_kernel = self.add_weight(
+            shape=(units, units), initializer=self.recurrent_initializer, name="candidate_recurrent_kernel"
+        )
+        self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
+        self.built = True
+
+    def project_inputs(self, inputs):
+        """x [W_r W_z W] + [b_r b_z b], `(..., features)` to `(..., 3 * units)`, for any number of steps."""
+        return ops.matmul(inputs, self.kernel) + self.bias
+
+    def step(self, projected, state):
+        """The new state `(batch, units)` from projected inputs `(batch, 3 * units)` and the state."""
+        units = self.units
+        gates = ops.sigmoid(projected[:, : 2 * units] + ops.matmul(state, self.gate_recurrent_kernel))
+        r, z = gates[:, :units], gates[:, units:]
+        if self.reset_after:
+            recurrent = r * ops.matmul(state, self.candidate_recurrent_kernel)
+        else:
+            recurrent = ops.matmul(r * state, self.candidate_recurrent_kernel)
+        candidate = ops.tanh(projected[:, 2 * units :] + recurrent)
+        return candidate + z * (state - candidate)
+
+    def call(self, inputs, states, training=None):
+        state = self.step(self.project_inputs(inputs), states[0])
+        return state, [state]
+
+    def get_initial_state(self, batch_size=None):
+        """h_0 = 0, a list of one tensor `(batch_size, units)`."""
+        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "reset_after": self.reset_after,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+        }

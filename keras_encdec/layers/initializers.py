@@ -1,0 +1,56 @@
+"""Initial weights as the paper draws them."""
+
+import keras
+from keras import ops
+
+
+def published_normal():
+    """Normal distribution with mean 0 and standard deviation 0.01: every matrix that is not recurrent.
+
+    Returns:
+        `keras.initializers.RandomNormal`.
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), section 4.1
+    """
+    return keras.initializers.RandomNormal(mean=0.0, stddev=0.01)
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class LeftSingularVectors(keras.initializers.Initializer):
+    """Left singular vectors of a white Gaussian matrix: the recurrent matrices.
+
+    A matrix `(n, k * n)` holds k square blocks, one a gate, each drawn on its own: an orthogonal
+    matrix, so that the state neither grows nor fades at the start of training.
+
+    Args:
+        seed: int. Defaults to `None`, a draw that differs at each call.
+
+    Raises:
+        ValueError: for a shape that is not `(n, k * n)`.
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), section 4.1; Saxe et al., 2014 (arXiv 1312.6120)
+    """
+
+    def __init__(self, seed=None):
+        self.seed = seed
+        self._random = keras.random.SeedGenerator(seed)
+
+    def __call__(self, shape, dtype=None):
+        rows, columns = shape
+        if columns % rows:
+            raise ValueError(
+                f"LeftSingularVectors fills square blocks side by side: found shape {tuple(shape)}, "
+                f"expected (n, k * n)."
+            )
+        wide = dtype if dtype == "float64" else "float32"  # no backend has an SVD in half precision
+        blocks = []
+        for _ in range(columns // rows):
+            seed = self._random if self.seed is None else self.seed + len(blocks)
+            white = keras.random.normal((rows, rows), dtype=wide, seed=seed)
+            blocks.append(ops.svd(white, full_matrices=True)[0])
+        return ops.cast(ops.concatenate(blocks, axis=1), dtype or "float32")
+
+    def get_config(self):
+        return {"seed": self.seed}

@@ -1,0 +1,10 @@
+"""Models built from the layers, their presets and their weights by symbol."""
+
+from keras_encdec.models.decoder import Decoder as Decoder
+from keras_encdec.models.encoder import Encoder as Encoder
+from keras_encdec.models.presets import preset_names as preset_names
+from keras_encdec.models.rnn_encoder_decoder import SPECIAL_IDS as SPECIAL_IDS
+from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder as RNNEncoderDecoder
+from keras_encdec.models.rnn_encoder_decoder import published_optimizer as published_optimizer
+from keras_encdec.models.symbols import from_symbols as from_symbols
+from keras_encdec.models.symbols import to_symbols as to_symbols

@@ -1,0 +1,89 @@
+"""Decoder: a summary and the previous words to the logits of the next."""
+
+import keras
+from keras import ops
+
+from keras_encdec.layers.context_gru_cell import ContextGRUCell
+from keras_encdec.layers.deep_output import DeepOutput
+from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
+from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.recurrence import run_recurrence
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class Decoder(keras.layers.Layer):
+    """Predicts each target word from the summary c and the words before it.
+
+        h_0    = tanh(c V' + b_V')
+        h_t    = ContextGRU(e(y_{t-1}), h_{t-1}, c),   e(y_0) = 0
+        logits = DeepOutput(h_t, e(y_{t-1}), c)
+
+    Args:
+        vocabulary_size: int. Number of target ids, specials included.
+        embedding_dim: int. Dimension of the word embeddings.
+        units: int. Number of hidden units, and width of the summary.
+        maxout_units: int. Number of maxout units of the readout.
+        output_rank: int. Rank of the output matrix.
+
+    Call arguments:
+        previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target
+            without its last id.
+        context: float tensor `(batch, units)`: the summary.
+
+    Returns:
+        float tensor `(batch, time, vocabulary_size)`: logits.
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), section 2.2 and appendix A.1.2
+    """
+
+    def __init__(self, vocabulary_size, embedding_dim, units, maxout_units, output_rank, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.units = units
+        self.maxout_units = maxout_units
+        self.output_rank = output_rank
+        policy = self.dtype_policy
+        self.embedding = FactorizedEmbedding(vocabulary_size, embedding_dim, dtype=policy)
+        self.initial_state = keras.layers.Dense(
+            units, activation="tanh", kernel_initializer=published_normal(), dtype=policy
+        )
+        self.cell = ContextGRUCell(units, dtype=policy)
+        self.readout = DeepOutput(vocabulary_size, maxout_units, output_rank, dtype=policy)
+
+    def build(self, previous_shape=None, context_shape=None):
+        self.embedding.build((None, None))
+        self.initial_state.build((None, self.units))
+        self.cell.build((None, self.embedding_dim))
+        self.readout.build((None, None, self.units), (None, None, self.embedding_dim), (None, self.units))
+        self.built = True
+
+    def call(self, previous, context):
+        embedded = self.embedding(previous)
+        projected_context = self.cell.project_context(context)
+        # No mask: padding follows the end of sequence, so no state that counts comes after it.
+        states = run_recurrence(
+            lambda projected, state: self.cell.step(projected, state, projected_context),
+            self.cell.project_inputs(embedded),
+            self.initial_state(context),
+        )
+        return self.readout(states, embedded, context)
+
+    def compute_output_shape(self, previous_shape, context_shape):
+        return (*previous_shape, self.vocabulary_size)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "units": self.units,
+            "maxout_units": self.maxout_units,
+            "output_rank": self.output_rank,
+        }
+
+    @staticmethod
+    def previous_words(target):
+        """y_0 .. y_{T-1} from y_1 .. y_T: a 0, no previous word, before the target without its last id."""
+        return ops.pad(target[:, :-1], [[0, 0], [1, 0]])

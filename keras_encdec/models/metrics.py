@@ -1,0 +1,39 @@
+"""Perplexity per token and log-likelihood per pair."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class Perplexity(keras.metrics.Metric):
+    """exp of minus the mean log-probability of a target token, end of sequence included.
+
+    `update_state` takes token log-probabilities `(batch, time)` in nats, 0 on padding, and the target
+    ids `(batch, time)` they belong to.
+    """
+
+    def __init__(self, name="perplexity", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.log_prob = self.add_weight(name="log_prob", initializer="zeros")
+        self.tokens = self.add_weight(name="tokens", initializer="zeros")
+
+    def update_state(self, log_probs, target):
+        self.log_prob.assign_add(ops.sum(ops.cast(log_probs, self.dtype)))
+        self.tokens.assign_add(ops.sum(ops.cast(ops.not_equal(target, 0), self.dtype)))
+
+    def result(self):
+        return ops.exp(-self.log_prob / ops.maximum(self.tokens, 1))
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class LogLikelihood(keras.metrics.Mean):
+    """Mean log-probability of a target given its source, nats a pair.
+
+    `update_state` takes token log-probabilities `(batch, time)`, 0 on padding.
+    """
+
+    def __init__(self, name="log_likelihood", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def update_state(self, log_probs):
+        return super().update_state(ops.sum(log_probs, axis=-1))

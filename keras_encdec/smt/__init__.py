@@ -1,0 +1,1 @@
+"""What surrounds the model in statistical machine translation."""

@@ -1,0 +1,1 @@
+"""Raw text and tokens: the tokenizer and the vocabulary."""

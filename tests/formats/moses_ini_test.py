@@ -1,0 +1,230 @@
+"""Tests of rewriting moses.ini for a table with more scores."""
+
+import difflib
+import pathlib
+import re
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.moses_ini import rewrite
+
+DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
+FACTORS = "input-factor=0 output-factor=0"
+INI = """# PhraseDictionaryMemory name=NotThis num-features=9
+[input-factors]
+0
+
+[feature] # first
+UnknownWordPenalty
+PhraseDictionaryMemory name=TM0 num-features=4 path=old.gz input-factor=0 output-factor=0 table-limit=20
+LexicalReordering name=LR0 num-features=6 path=reordering.gz
+[feature]
+Distortion
+[weight-file]
+${HOME}/sparse PhraseDictionaryMemory
+
+[weight]
+TM= 1 2 3
+TM00= 1
+TM0= 0.1 -0.2 0.3 0.2   # tuned
+LR0= 1 1 1 1 1 1"""
+
+
+def changes(old, new):
+    old, new = old.split("\n"), new.split("\n")
+    assert len(old) == len(new)
+    return [pair for pair in zip(old, new, strict=True) if pair[0] != pair[1]]
+
+
+@pytest.mark.parametrize("end", ["", "\r"])
+def test_path_number_and_weights_change_and_nothing_else(end):
+    text = INI.replace("\n", end + "\n") + end
+    new, notices = rewrite(text, "/new/table.gz", 2, path="moses.ini", table_scores=4)
+    assert notices == []
+    assert changes(text, new) == [
+        (
+            f"PhraseDictionaryMemory name=TM0 num-features=4 path=old.gz {FACTORS} table-limit=20{end}",
+            f"PhraseDictionaryMemory name=TM0 num-features=6 path=/new/table.gz {FACTORS} table-limit=20{end}",
+        ),
+        ("TM0= 0.1 -0.2 0.3 0.2   # tuned" + end, "TM0= 0.1 -0.2 0.3 0.2 0.2 0.2   # tuned" + end),
+    ]
+
+
+def test_new_weights_can_be_given():
+    new, _ = rewrite(INI, "t", 2, new_weights=[0.123456789, -3])
+    assert "\nTM0= 0.1 -0.2 0.3 0.2 0.123457 -3   # tuned\n" in new
+    with pytest.raises(ValueError, match="extra_scores=1 and new_weights=\\[1, 2\\]"):
+        rewrite(INI, "t", 1, new_weights=[1, 2])
+    with pytest.raises(ValueError, match="extra_scores=0"):
+        rewrite(INI, "t", 0)
+
+
+UNNAMED = """[feature]
+PhraseDictionaryMemory name=PhraseDictionaryMemory7 num-features=1 path=a
+PhraseDictionaryMemory num-features=2 path=b
+PhraseDictionaryMemory num-features=3 path=c
+[weight]
+PhraseDictionaryMemory7= 1
+PhraseDictionaryMemory0= 1 1
+PhraseDictionaryMemory1= 1 1 1
+"""
+
+
+def test_features_without_a_name_are_numbered_as_moses_does():
+    new, _ = rewrite(UNNAMED, "new", 1, feature="PhraseDictionaryMemory1")
+    assert changes(UNNAMED, new) == [
+        ("PhraseDictionaryMemory num-features=3 path=c", "PhraseDictionaryMemory num-features=4 path=new"),
+        ("PhraseDictionaryMemory1= 1 1 1", "PhraseDictionaryMemory1= 1 1 1 1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "binary", ["PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT"]
+)
+def test_a_binarized_table_becomes_one_of_text(binary):
+    text = INI.replace("PhraseDictionaryMemory name=TM0", f"{binary} load=lazy name=TM0")
+    text = text.replace("20\n", "20 \n")
+    new, notices = rewrite(text, "new.gz", 1)
+    assert [pair[1] for pair in changes(text, new)] == [
+        f"PhraseDictionaryMemory name=TM0 num-features=5 path=new.gz {FACTORS} table-limit=20 ",
+        "TM0= 0.1 -0.2 0.3 0.2 0.2   # tuned",
+    ]
+    assert notices == [
+        f"TM0 was a {binary}, and the table now written is text: it is read by PhraseDictionaryMemory. "
+        f"Binarize the new table to use {binary} again. Left out: load."
+    ]
+
+
+def test_binarized_tables_without_names_keep_those_they_had():
+    text = UNNAMED.replace("PhraseDictionaryMemory", "ProbingPT")
+    new, _ = rewrite(text, "new", 1, feature="ProbingPT0")
+    assert [pair[1] for pair in changes(text, new)] == [
+        "PhraseDictionaryMemory num-features=3 path=new name=ProbingPT0",
+        "ProbingPT num-features=3 path=c name=ProbingPT1",
+        "ProbingPT0= 1 1 1",
+    ]
+    again, _ = rewrite(new, "newer", 1, feature="ProbingPT1")
+    assert "PhraseDictionaryMemory num-features=4 path=newer name=ProbingPT1" in again
+
+
+MEMORY_OR = (
+    "expected a feature PhraseDictionaryMemory, PhraseDictionaryScope3, PhraseDictionaryBinary, "
+    "PhraseDictionaryCompact, PhraseDictionaryOnDisk or ProbingPT"
+)
+ONE_LINE = 'expected one in [weight]; write it as "TM0=", a space and 4 weights'
+ERRORS = {
+    "two tables": (
+        (r"UnknownWordPenalty\n", "ProbingPT name=Other num-features=1 path=x\n"), {},
+        ": found the phrase tables Other, TM0, expected one; name the one meant.",
+    ),
+    "no such feature": (
+        None, {"feature": "TM9"},
+        ": found 0 features named 'TM9', expected one; name one of the phrase tables: TM0.",
+    ),
+    "not a table": (
+        None, {"feature": "LR0"},
+        ", line 8: found 'LR0' to be a LexicalReordering, which reads no phrase table of text; "
+        "name one of the phrase tables: TM0.",
+    ),
+    "two of one name": (
+        (r"Distortion\n", "PhraseDictionaryMemory name=TM0 num-features=4 path=x\n"), {"feature": "TM0"},
+        ": found 2 features named 'TM0', expected one; name one of the phrase tables: TM0, TM0.",
+    ),
+    "no table": (
+        (r"PhraseDictionaryMemory name=TM0", "PhraseDictionaryTransliteration name=TM0"), {},
+        f": found no phrase table in a section [feature], {MEMORY_OR}; name the ini that uses the table.",
+    ),
+    "old format": (
+        (r"(?s)\[feature\].*", "[ttable-file]\n0 0 0 5 table.gz"), {},
+        f": found the old section [ttable-file], {MEMORY_OR}; write it in the format of Moses 2 and later.",
+    ),
+    "no number": (
+        (r"num-features=4 ", ""), {},
+        ", line 7: found no num-features= for TM0; add it to the line.",
+    ),
+    "no path": ((r" path=old.gz", ""), {}, ", line 7: found no path= for TM0; add it to the line."),
+    "not a number": (
+        (r"num-features=4", "num-features=four"), {},
+        ", line 7: found num-features=four, expected a number from 1; correct it.",
+    ),
+    "another table": (
+        None, {"table_scores": 5},
+        ", line 7: found num-features=4, expected 5, as the table has scores on each line; "
+        "give the moses.ini that belongs to the table, or name the table's feature.",
+    ),
+    "no weights": (
+        (r"TM0= .*", ""), {},
+        f": found no lines of weights for TM0, {ONE_LINE}.",
+    ),
+    "weights elsewhere": (
+        (r"\[weight\]", "[weights]"), {},
+        f": found no lines of weights for TM0, {ONE_LINE}.",
+    ),
+    "weights twice": (
+        (r"TM=", "TM0="), {},
+        f", line 17: found 2 lines of weights for TM0, {ONE_LINE}.",
+    ),
+    "no space": (
+        (r"TM0= 0.1", "TM0=0.1"), {},
+        ', line 17: found "TM0=0.1 -0.2 0.3 0.2", expected "TM0=", a space and 4 numbers; correct it.',
+    ),
+    "no numbers": (
+        (r"-0.2", "UNTUNEABLE"), {},
+        ', line 17: found "TM0= 0.1 UNTUNEABLE 0.3 0.2", expected "TM0=", a space and 4 numbers; correct it.',
+    ),
+    "too few weights": (
+        (r"TM0= 0.1", "TM0="), {},
+        ", line 17: found 3 weights for TM0, expected 4, its num-features; correct either.",
+    ),
+    "overwritten weights": (
+        (r"\[weight\]", "[weight-overwrite]\nTM0= 1 1 1 1\n[weight]"), {},
+        ", line 15: found weights of TM0 in [weight-overwrite], expected them in [weight]; move them there.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_be_rewritten_is_reported(case):
+    edit, arguments, sentence = ERRORS[case]
+    text = INI
+    if edit:
+        text, count = re.subn(*edit, INI, count=1)
+        assert count == 1
+    with pytest.raises(InputError) as caught:
+        rewrite(text, "new.gz", 1, path="moses.ini", **arguments)
+    assert str(caught.value) == "moses.ini" + sentence
+
+
+@pytest.mark.parametrize("table_path", ["my table.gz", "tab\tle", "table#1.gz", "new\nline", ""])
+def test_a_path_that_moses_cannot_read_is_refused(table_path):
+    with pytest.raises(InputError) as caught:
+        rewrite(INI, table_path, 1, path="moses.ini")
+    assert str(caught.value) == (
+        f'moses.ini: found the path "{table_path}" of the table, expected one without spaces and #; '
+        "rename the table or its directory: moses.ini cannot hold such a path."
+    )
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no real moses.ini at {DATA}")
+@pytest.mark.parametrize(
+    ("name", "scores", "notice"),
+    [
+        ("multi30k-moses/moses.ini", 4, False),
+        ("tables/de-en.basic-surface-only.moses.ini", 5, False),
+        ("tables/en-x.2fac.moses.ini", 4, False),
+        ("tables/fr-en.TargetNGram.moses.ini", 12, True),
+        ("tables/fr-en.multi-lm.moses.ini", 4, True),
+    ],
+)
+def test_real_files_change_in_two_lines(name, scores, notice):
+    text = (DATA / name).read_bytes().decode()
+    new, notices = rewrite(text, "${X}/scored.gz", 2, table_scores=scores)
+    assert bool(notices) == notice
+    delta = [line for line in difflib.ndiff(text.split("\n"), new.split("\n")) if line[0] in "+-"]
+    assert len(delta) == 4, delta
+    (feature,) = [line for line in delta if line.startswith("+ PhraseDictionaryMemory ")]
+    assert f" num-features={scores + 2} " in feature and " path=${X}/scored.gz " in feature
+    (weights,) = [line for line in delta if line.startswith("+ ") and line != feature]
+    assert len(weights.split()) == 2 + scores + 2
+    assert rewrite(new, "again.gz", 1, table_scores=scores + 2)[1] == []

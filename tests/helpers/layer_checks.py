@@ -1,0 +1,74 @@
+"""Checks that every layer passes, on whichever backend the tests run."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+
+LOAD_AND_PREDICT = """
+import sys
+import numpy as np
+import keras
+import keras_encdec.layers, keras_encdec.models
+model = keras.saving.load_model(sys.argv[1])
+inputs = np.load(sys.argv[2])
+np.save(sys.argv[3], model.predict([inputs[name] for name in sorted(inputs.files)], verbose=0))
+"""
+
+
+def numpy(tensor):
+    return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
+
+
+def check_layer(cls, config, inputs, output_shape, weights, folder, differentiable=True):
+    """Holds a layer to Keras's contract.
+
+    Args:
+        cls: the layer class.
+        config: dict of constructor arguments.
+        inputs: list of arrays, the call's positional arguments.
+        output_shape: tuple, batch included.
+        weights: int. Number of trainable weight tensors expected.
+        folder: path a model may be saved in.
+        differentiable: bool. Whether the inputs are floats a layer below can learn.
+    """
+    layer = cls(**config)
+    assert {name: getattr(layer, name) for name in config} == config, "arguments keep their names as attributes"
+    again = cls.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config(), "config round-trips"
+
+    symbolic = [keras.Input(batch_shape=(None, *x.shape[1:]), dtype=str(x.dtype)) for x in inputs]
+    outputs = layer(*symbolic)
+    assert tuple(outputs.shape) == (None, *output_shape[1:]), "symbolic shape"
+    assert len(layer.trainable_variables) == weights, "number of weights"
+
+    eager = numpy(layer(*inputs))
+    assert eager.shape == output_shape, "eager shape"
+    model = keras.Model(symbolic, outputs)
+    np.testing.assert_allclose(model.predict(inputs, verbose=0), eager, atol=1e-5, err_msg="compiled is eager")
+    check_saved_in_a_new_process(model, inputs, eager, folder)
+
+    learned = [keras.layers.Dense(x.shape[-1])(s) if differentiable else s for s, x in zip(symbolic, inputs, strict=True)]
+    model = keras.Model(symbolic, keras.layers.Dense(1)(cls(**config)(*learned)))
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    wanted = np.ones((*output_shape[:-1], 1), "float32")
+    before = model.evaluate(inputs, wanted, verbose=0)
+    model.fit(inputs, wanted, epochs=5, verbose=0)
+    assert model.evaluate(inputs, wanted, verbose=0) < before, "training helps"
+
+    for policy in ("mixed_bfloat16", "bfloat16"):
+        low = cls(**config, dtype=policy)
+        values = low(*inputs)
+        assert keras.backend.standardize_dtype(values.dtype) == "bfloat16", policy
+        assert numpy(values).shape == output_shape and np.isfinite(numpy(values)).all(), policy
+
+
+def check_saved_in_a_new_process(model, inputs, expected, folder):
+    """Saves a model, loads it where nothing of this process is left, and compares what it predicts."""
+    model.save(folder / "model.keras")
+    np.savez(folder / "inputs.npz", **{f"{i}": x for i, x in enumerate(inputs)})
+    paths = [str(folder / name) for name in ("model.keras", "inputs.npz", "outputs.npy")]
+    subprocess.run([sys.executable, "-c", LOAD_AND_PREDICT, *paths], check=True, env={**os.environ})
+    np.testing.assert_allclose(np.load(paths[2]), expected, atol=1e-5)

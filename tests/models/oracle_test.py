@@ -1,0 +1,102 @@
+"""The model against the float64 NumPy oracle, forward and gradient."""
+
+import itertools
+
+import keras
+import numpy as np
+import oracle
+import pytest
+from gradients import double_precision, score_gradients
+from layer_checks import numpy
+
+from keras_encdec.models import RNNEncoderDecoder, from_symbols, to_symbols
+
+SIZES = {"embedding_dim": 3, "units": 5, "maxout_units": 4, "output_rank": 2}
+PAIRS = [([4, 1, 6, 2], [5, 3, 2]), ([2], [2]), ([3, 3, 7, 5, 4, 2], [1, 6, 4, 4, 2]), ([5, 2], [7, 8, 3, 2])]
+
+
+def padded(sequences, width=None):
+    width = width or max(map(len, sequences))
+    return np.array([s + [0] * (width - len(s)) for s in sequences], "int32")
+
+
+def model_and_weights(reset_after, dtype):
+    model = RNNEncoderDecoder(6, 7, **SIZES, reset_after=reset_after, dtype=dtype)
+    weights = oracle.random_weights(to_symbols(model))
+    return from_symbols(model, weights), weights
+
+
+SOURCE, TARGET = padded([s for s, _ in PAIRS]), padded([t for _, t in PAIRS])
+
+
+# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
+DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+
+
+@pytest.mark.parametrize("reset_after", [False, True])
+@pytest.mark.parametrize("dtype, tolerance", [("float64", DOUBLE), ("float32", 1e-4)])
+def test_log_probabilities_are_the_oracles(reset_after, dtype, tolerance):
+    with double_precision():
+        model, weights = model_and_weights(reset_after, dtype)
+        tokens = keras.ops.convert_to_numpy(model.token_log_probs(SOURCE, TARGET))
+        scores = keras.ops.convert_to_numpy(model.score(SOURCE, TARGET))
+        summaries = keras.ops.convert_to_numpy(model.encode(SOURCE))
+    assert tokens.dtype == scores.dtype == dtype
+    for (source, target), row, score, c in zip(PAIRS, tokens, scores, summaries, strict=True):
+        table = oracle.token_log_probs(weights, source, target, reset_after)
+        np.testing.assert_allclose(row[: len(target)], table[range(len(target)), target], atol=tolerance)
+        assert not row[len(target) :].any(), "padding counts nothing"
+        assert abs(score - oracle.score(weights, source, target, reset_after)) < tolerance
+        np.testing.assert_allclose(c, oracle.summary(weights, source, reset_after), atol=tolerance)
+
+
+@pytest.mark.parametrize("reset_after", [False, True])
+def test_gradients_are_the_oracles_finite_differences(reset_after):
+    with double_precision():
+        model, weights = model_and_weights(reset_after, "float64")
+        gradients = score_gradients(model, SOURCE, TARGET)
+        for variable in model.trainable_variables:
+            variable.assign(gradients[variable.path])
+        by_symbol = to_symbols(model)  # the gradients now stand where the weights stood
+
+    def total(arrays):
+        return sum(oracle.score(arrays, s, t, reset_after) for s, t in PAIRS)
+
+    rng, step = np.random.default_rng(1), 1e-6
+    for name, array in weights.items():
+        places = list(np.ndindex(array.shape))
+        for place in [places[i] for i in rng.choice(len(places), min(6, len(places)), replace=False)]:
+            if name.endswith(".E") and place[0] == 0:
+                assert by_symbol[name][place] == 0, "row 0 is not trained"
+                continue
+            moved = [{**weights, name: array.copy()} for _ in range(2)]
+            moved[0][name][place] += step
+            moved[1][name][place] -= step
+            numeric = (total(moved[0]) - total(moved[1])) / (2 * step)
+            np.testing.assert_allclose(by_symbol[name][place], numeric, atol=1e-6, rtol=1e-6, err_msg=name)
+
+
+def test_probabilities_of_all_two_token_continuations_sum_to_one():
+    model, _ = model_and_weights(False, "float32")
+    ids = [i for i in range(1, 10)]  # id 0 is padding in a target; the model gives it a share as well
+    source = padded([[4, 1, 6, 2]] * len(ids) ** 2)
+    targets = np.array(list(itertools.product(ids, ids)), "int32")
+    tokens = numpy(model.token_log_probs(source, targets))
+    summary = model.encode(source[:1])
+    logits = model.decoder(np.zeros((1, 1), "int32"), summary)
+    first = numpy(keras.ops.softmax(logits[0, 0]))
+    np.testing.assert_allclose(np.exp(tokens[:: len(ids), 0]), first[1:], atol=1e-6)
+    # What is left of one is what goes to id 0, at the first place or at the second.
+    previous = np.array([[0, i] for i in ids], "int32")
+    second = numpy(keras.ops.softmax(model.decoder(previous, keras.ops.repeat(summary, len(ids), 0)), -1))[:, 1]
+    total = np.exp(tokens.sum(-1)).sum() + first[0] + (first[1:] * second[:, 0]).sum()
+    assert abs(total - 1) < 1e-5
+
+
+def test_a_score_is_the_same_alone_in_a_batch_and_under_more_padding():
+    model, _ = model_and_weights(False, "float32")
+    together = numpy(model.score(SOURCE, TARGET))
+    wider = numpy(model.score(padded(SOURCE.tolist(), 25), padded(TARGET.tolist(), 30)))
+    np.testing.assert_allclose(wider, together, atol=1e-5)
+    for i, (source, target) in enumerate(PAIRS):
+        assert abs(numpy(model.score([source], [target]))[0] - together[i]) < 1e-5

@@ -1,0 +1,157 @@
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from layer_checks import numpy
+
+from keras_encdec.models import (
+    RNNEncoderDecoder,
+    from_symbols,
+    preset_names,
+    published_optimizer,
+    to_symbols,
+)
+
+SIZES = {"embedding_dim": 6, "units": 16, "maxout_units": 8, "output_rank": 6}
+rng = np.random.default_rng(0)
+SOURCE = np.concatenate([rng.integers(3, 13, (64, 4)), np.full((64, 1), 2)], 1).astype("int32")
+TARGET = SOURCE[:, ::-1][:, 1:].copy()  # the source's words backwards ...
+TARGET = np.concatenate([TARGET, np.full((64, 1), 2)], 1).astype("int32")  # ... closed again
+PAIRS = {"source": SOURCE, "target": TARGET}
+
+
+def toy(**kwargs):
+    return RNNEncoderDecoder(10, 10, **{**SIZES, **kwargs})
+
+
+# Worked out on paper, with V = 15,003 ids, E embedding, H hidden, M maxout, R rank:
+#   embeddings  2 V E
+#   encoder     3 (E H + H H + H) + H H + H
+#   decoder     H H + H + 3 (E H + H H + H H + H)
+#   readout     2M (H + E + H + 1) + M R + R V + V
+# cho2014: E 100, H 1000, M 500, R 100
+#   3,000,600 + 4,304,000 + 7,304,000 + (2,101,000 + 50,000 + 1,500,300 + 15,003)     = 18,274,903
+# cho2014_supplement: E 500, H 1000, M 1000, R 500
+#   15,003,000 + 5,504,000 + 8,504,000 + (5,002,000 + 500,000 + 7,501,500 + 15,003)   = 42,029,503
+@pytest.mark.parametrize("preset, weights", [("cho2014", 18_274_903), ("cho2014_supplement", 42_029_503)])
+def test_presets_have_the_published_number_of_weights(preset, weights):
+    model = RNNEncoderDecoder.from_preset(preset, source_words=15_000, target_words=15_000)
+    assert model.count_params() == weights
+    assert model.reset_after == (preset == "cho2014_supplement")
+
+
+def test_small_has_the_number_of_weights_of_its_sizes():
+    model = RNNEncoderDecoder.from_preset("small", source_words=1000, target_words=2000)
+    E, H, M, R = model.embedding_dim, model.units, model.maxout_units, model.output_rank
+    expected = (1003 + 2003) * E + 3 * (E * H + H * H + H) + H * H + H
+    expected += H * H + H + 3 * (E * H + 2 * H * H + H)
+    expected += 2 * M * (2 * H + E + 1) + M * R + (R + 1) * 2003
+    assert model.count_params() == expected
+
+
+def test_arguments_override_a_preset_and_unknown_ones_are_refused():
+    assert RNNEncoderDecoder.from_preset("small", source_words=5, target_words=5, units=7).units == 7
+    assert {"cho2014", "cho2014_supplement", "small"} <= set(preset_names())
+    with pytest.raises(ValueError, match="no preset 'big': choose one of cho2014"):
+        RNNEncoderDecoder.from_preset("big", source_words=5, target_words=5)
+
+
+def test_fit_learns_and_reports_perplexity_and_log_likelihood():
+    keras.utils.set_random_seed(1)
+    model = toy()
+    model.compile(keras.optimizers.Adam(0.02))
+    before = model.evaluate(PAIRS, verbose=0, return_dict=True)
+    history = model.fit(PAIRS, batch_size=16, epochs=30, verbose=0, validation_data=(PAIRS,)).history
+    after = model.evaluate(PAIRS, verbose=0, return_dict=True)
+    scores = numpy(model.score(SOURCE, TARGET))
+    assert after["perplexity"] < before["perplexity"] / 2
+    assert abs(after["log_likelihood"] - scores.mean()) < 1e-3
+    assert abs(after["perplexity"] - np.exp(-scores.sum() / TARGET.size)) < 1e-3
+    assert abs(history["val_perplexity"][-1] - after["perplexity"]) < 1e-3
+
+
+def test_the_loss_is_the_sum_over_the_words_of_the_batch():
+    model = toy()
+    model.compile(published_optimizer())
+    loss = model.evaluate(PAIRS, batch_size=64, verbose=0, return_dict=True)["loss"]
+    assert abs(loss + numpy(model.score(SOURCE, TARGET)).sum()) < 1e-2
+
+
+def test_sample_weights_weigh_pairs():
+    model = toy()
+    model.compile("sgd")
+    weights = np.zeros(64, "float32")
+    weights[3] = 2
+    loss = model.evaluate(PAIRS, TARGET, sample_weight=weights, batch_size=64, verbose=0, return_dict=True)["loss"]
+    assert abs(loss + 2 * numpy(model.score(SOURCE[3:4], TARGET[3:4]))[0]) < 1e-4
+
+
+def test_a_loss_of_the_users_is_refused():
+    model = toy()
+    model.compile("sgd", loss="mse")
+    with pytest.raises(ValueError, match="owns its loss"):
+        model.fit(PAIRS, verbose=0)
+
+
+def test_the_published_optimizer_has_the_published_settings():
+    config = published_optimizer().get_config()
+    wanted = {"learning_rate": 1.0, "rho": 0.95, "epsilon": 1e-6, "global_clipnorm": 1.0}
+    assert {name: pytest.approx(config[name]) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+def test_low_precision_trains_and_scores_in_float32(policy):
+    model = toy(dtype=policy)
+    model.compile("adam")
+    model.fit(PAIRS, epochs=2, verbose=0)
+    scores = model.score(SOURCE, TARGET)
+    assert keras.backend.standardize_dtype(scores.dtype) == "float32"
+    assert np.isfinite(numpy(scores)).all()
+
+
+def test_symbols_round_trip_and_name_what_does_not_fit():
+    model, other = toy(), toy()
+    arrays = to_symbols(model)
+    assert len(arrays) == 1 + 11 + 1 + 14 + 7
+    from_symbols(other, arrays)
+    np.testing.assert_array_equal(numpy(other.score(SOURCE, TARGET)), numpy(model.score(SOURCE, TARGET)))
+    with pytest.raises(ValueError, match="lack .*decoder.C_z.* and have .*decoder.C_q"):
+        from_symbols(other, {("decoder.C_q" if k == "decoder.C_z" else k): v for k, v in arrays.items()})
+    with pytest.raises(ValueError, match=r"readout.G_r: found shape \(6, 8\), expected \(8, 6\)"):
+        from_symbols(other, {**arrays, "readout.G_r": arrays["readout.G_r"].T})
+    from_symbols(other, {**arrays, "source.E": arrays["source.E"] + 1})
+    assert not to_symbols(other)["source.E"][0].any()
+
+
+SCORE_IN_A_NEW_PROCESS = """
+import sys
+import numpy as np
+import keras
+import keras_encdec.models
+if keras.backend.backend() != "tensorflow":
+    assert "tensorflow" not in sys.modules, "TensorFlow was imported"
+model = keras.saving.load_model(sys.argv[1])
+if keras.backend.backend() != "tensorflow":
+    assert "tensorflow" not in sys.modules, "TensorFlow was imported"
+pairs = np.load(sys.argv[2])
+inputs = {"source": pairs["source"], "target": pairs["target"]}
+np.save(sys.argv[3], keras.ops.convert_to_numpy(model.score(inputs["source"], inputs["target"])))
+model.fit(inputs, epochs=1, verbose=0)
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_a_saved_model_scores_the_same_and_trains_on_under_every_backend(backend, tmp_path):
+    pytest.importorskip(backend)
+    model = toy(reset_after=True)
+    model.compile(published_optimizer())
+    model.fit(PAIRS, epochs=2, verbose=0)
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "pairs.npz", **PAIRS)
+    paths = [str(tmp_path / name) for name in ("model.keras", "pairs.npz", "scores.npy")]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    subprocess.run([sys.executable, "-c", SCORE_IN_A_NEW_PROCESS, *paths], check=True, env=environment)
+    np.testing.assert_allclose(np.load(paths[2]), numpy(model.score(SOURCE, TARGET)), atol=1e-4)

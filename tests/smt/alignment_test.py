@@ -1,0 +1,71 @@
+import ctypes
+import subprocess
+import sys
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.smt.alignment import _one_thread, align
+
+LEXICON = {"the": "la", "a": "une", "blue": "bleue", "house": "maison", "flower": "fleur", "red": "rouge"}
+
+
+def toy_corpus():
+    """English and French noun phrases, the adjective after the noun in French."""
+    sources, targets = [], []
+    for determiner in ("the", "a"):
+        for noun in ("house", "flower"):
+            sources.append([determiner, noun])
+            targets.append([LEXICON[determiner], LEXICON[noun]])
+            for adjective in ("blue", "red"):
+                sources.append([determiner, adjective, noun])
+                targets.append([LEXICON[determiner], LEXICON[noun], LEXICON[adjective]])
+    return sources * 5, targets * 5
+
+
+def test_toy_corpus():
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    sources, targets = toy_corpus()
+    alignments = align(sources, targets)
+    assert len(alignments) == len(sources)
+    for source, target, points in zip(sources, targets, alignments, strict=True):
+        assert points == sorted(points)
+        assert {(source[s], target[t]) for s, t in points} == {(word, LEXICON[word]) for word in source}
+
+
+def test_sentences_of_different_lengths_give_source_target_points():
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    sources = [["house"], ["the", "house"], ["a", "house"]] * 5
+    targets = [["maison"], ["la", "maison"], ["une", "maison"]] * 5
+    assert align(sources, targets)[:2] == [[(0, 0)], [(0, 0), (1, 1)]]
+
+
+def test_repeats_itself_in_one_thread():
+    thot = pytest.importorskip("thot", reason="sil-thot is not installed")
+    assert align(*toy_corpus()) == align(*toy_corpus())
+    runtime = ctypes.CDLL(thot.__file__)
+    if not hasattr(runtime, "omp_get_max_threads"):
+        pytest.skip("this sil-thot is built without OpenMP")
+    before = runtime.omp_get_max_threads()
+    with _one_thread(thot.__file__):
+        assert runtime.omp_get_max_threads() == 1
+    assert runtime.omp_get_max_threads() == before
+
+
+def test_sides_must_match():
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    with pytest.raises(InputError, match="2 source and 1 target"):
+        align([["a"], ["b"]], [["x"]])
+    with pytest.raises(InputError, match="pair 2"):
+        align([["a"], []], [["x"], ["y"]])
+
+
+def test_missing_library_is_named():
+    code = (
+        "import sys; sys.modules['thot'] = None\n"
+        "from keras_encdec.smt.alignment import align\n"
+        "try:\n    align([['a']], [['b']])\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 'pip install "keras-encdec[smt]"' in output
