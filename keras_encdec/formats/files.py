@@ -53,10 +53,10 @@ class InputLines:
         self.path, self.line_number, self.ended_with_newline = path, 0, None
         with explained(path, "to read a file"):
             self._raw = CountedFile(path, "rb")
+        self._file = file = io.BufferedReader(self._raw, _BLOCK)
         try:
             with explained(path, "to read a file"):
                 status = os.fstat(self._raw.fileno())
-                file = io.BufferedReader(self._raw, _BLOCK)
                 gzipped = file.peek(2)[:2] == GZIP_MAGIC
             self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else 0
             self._blocks = decompressed(file, _BLOCK) if gzipped else iter(lambda: file.read1(_BLOCK), b"")
@@ -66,7 +66,7 @@ class InputLines:
                     "found an empty file", "expected at least one line", "check how it was made", path=path
                 )
         except InputError:
-            self._raw.close()
+            file.close()
             raise
         self._lines = self._iterate()
 
@@ -86,7 +86,7 @@ class InputLines:
     def close(self):
         """Closes the file. Further lines are not read."""
         self._lines.close()
-        self._raw.close()
+        self._file.close()
 
     def _read(self):
         place = self.line_number + 1

@@ -24,8 +24,8 @@ def rewrite(text, table_path, extra_scores, feature=None, new_weights=None, tabl
         extra_scores: int. How many scores were appended.
         feature: str. Name of the phrase table's feature, such as `TranslationModel0`. Optional where
             there is one.
-        new_weights: list of float, one a new score. Defaults to the mean of the absolute values of the
-            table's weights.
+        new_weights: list of float or `None`, one a new score; `None` is the mean of the absolute values of
+            the table's weights. Defaults to all `None`.
         table_scores: int. Scores on each line of the table as it was, to be checked. Optional.
         path: the file, named in errors. Optional.
 
@@ -64,7 +64,7 @@ def rewrite(text, table_path, extra_scores, feature=None, new_weights=None, tabl
     weight_line, weights = _find_weights(table.name, count, lines, path)
 
     mean = sum(map(abs, weights)) / len(weights)
-    added = [mean] * extra_scores if new_weights is None else new_weights
+    added = [mean if weight is None else weight for weight in new_weights or [None] * extra_scores]
     weight_line.append("".join(f" {weight:.6g}" for weight in added))
     table.set_argument("num-features", str(count + extra_scores))
     table.set_argument("path", table_path)

@@ -17,7 +17,7 @@ class ContextGRUCell(keras.layers.Layer):
 
     The context does not change with time. In `keras.layers.RNN` it travels as a second state: give
     `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and
-    `step` at each time does the same with far fewer products.
+    `stepper` at each time does the same with far fewer products.
 
     Args:
         units: int. Number of hidden units.
@@ -74,18 +74,30 @@ class ContextGRUCell(keras.layers.Layer):
         """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel)
 
-    def step(self, projected, state, projected_context):
-        """The new state `(batch, units)` from the two projections `(batch, 3 * units)` and the state."""
+    def stepper(self, projected_context):
+        """The step as a function of projected inputs `(batch, 3 * units)` and the state `(batch, units)`.
+
+        Args:
+            projected_context: float tensor `(batch, 3 * units)`, of `project_context`.
+
+        Returns:
+            callable: `(projected, state)` to the new state. See `GRUCell.stepper`.
+        """
         units = self.units
-        recurrent = ops.matmul(state, self.recurrent_kernel) + projected_context
-        gates = ops.sigmoid(projected[:, : 2 * units] + recurrent[:, : 2 * units])
-        r, z = gates[:, :units], gates[:, units:]
-        candidate = ops.tanh(projected[:, 2 * units :] + r * recurrent[:, 2 * units :])
-        return candidate + z * (state - candidate)
+        kernel = ops.convert_to_tensor(self.recurrent_kernel)
+
+        def step(projected, state):
+            recurrent = ops.matmul(state, kernel) + projected_context
+            gates = ops.sigmoid(projected[:, : 2 * units] + recurrent[:, : 2 * units])
+            r, z = gates[:, :units], gates[:, units:]
+            candidate = ops.tanh(projected[:, 2 * units :] + r * recurrent[:, 2 * units :])
+            return candidate + z * (state - candidate)
+
+        return step
 
     def call(self, inputs, states, training=None):
         state, context = states
-        state = self.step(self.project_inputs(inputs), state, self.project_context(context))
+        state = self.stepper(self.project_context(context))(self.project_inputs(inputs), state)
         return state, [state, context]
 
     def get_initial_state(self, batch_size=None):

@@ -75,20 +75,33 @@ class GRUCell(keras.layers.Layer):
         """x [W_r W_z W] + [b_r b_z b], `(..., features)` to `(..., 3 * units)`, for any number of steps."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
-    def step(self, projected, state):
-        """The new state `(batch, units)` from projected inputs `(batch, 3 * units)` and the state."""
+    def stepper(self):
+        """The step as a function of projected inputs `(batch, 3 * units)` and the state `(batch, units)`.
+
+        The recurrent weights are read here, once: a loop that read them at every step would keep a
+        copy a step for its gradient.
+
+        Returns:
+            callable: `(projected, state)` to the new state.
+        """
         units = self.units
-        gates = ops.sigmoid(projected[:, : 2 * units] + ops.matmul(state, self.gate_recurrent_kernel))
-        r, z = gates[:, :units], gates[:, units:]
-        if self.reset_after:
-            recurrent = r * ops.matmul(state, self.candidate_recurrent_kernel)
-        else:
-            recurrent = ops.matmul(r * state, self.candidate_recurrent_kernel)
-        candidate = ops.tanh(projected[:, 2 * units :] + recurrent)
-        return candidate + z * (state - candidate)
+        gate_kernel = ops.convert_to_tensor(self.gate_recurrent_kernel)
+        candidate_kernel = ops.convert_to_tensor(self.candidate_recurrent_kernel)
+
+        def step(projected, state):
+            gates = ops.sigmoid(projected[:, : 2 * units] + ops.matmul(state, gate_kernel))
+            r, z = gates[:, :units], gates[:, units:]
+            if self.reset_after:
+                recurrent = r * ops.matmul(state, candidate_kernel)
+            else:
+                recurrent = ops.matmul(r * state, candidate_kernel)
+            candidate = ops.tanh(projected[:, 2 * units :] + recurrent)
+            return candidate + z * (state - candidate)
+
+        return step
 
     def call(self, inputs, states, training=None):
-        state = self.step(self.project_inputs(inputs), states[0])
+        state = self.stepper()(self.project_inputs(inputs), states[0])
         return state, [state]
 
     def get_initial_state(self, batch_size=None):

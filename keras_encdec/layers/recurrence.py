@@ -20,26 +20,24 @@ def run_recurrence(step, inputs, initial_state, mask=None):
     Returns:
         tensor `(batch, time, units)`: the state after every step.
     """
-    by_time = ops.swapaxes(inputs, 0, 1)
-    kept = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
+    features = inputs.shape[-1]
+    if mask is not None:
+        # One tensor to loop over: Keras's scan refuses two where TensorFlow does not know their length.
+        inputs = ops.concatenate([inputs, ops.cast(ops.expand_dims(mask, -1), inputs.dtype)], axis=-1)
 
     def masked_step(state, now):
-        features, keep = now
-        new = step(features, state)
-        return new if keep is None else ops.where(keep, new, state)
+        new = step(now[:, :features], state)
+        return new if mask is None else ops.where(now[:, features:] > 0, new, state)
 
+    # Not ops.swapaxes, which forgets the rank where TensorFlow does not know the number of steps.
+    by_time = ops.transpose(inputs, (1, 0, 2))
     steps = inputs.shape[1]
     # PyTorch runs eagerly: its scan is this same loop with more bookkeeping.
     if isinstance(steps, int) and (steps <= UNROLLED_STEPS or keras.backend.backend() == "torch"):
         states, state = [], initial_state
         for t in range(steps):
-            state = masked_step(state, (by_time[t], None if kept is None else kept[t]))
+            state = masked_step(state, by_time[t])
             states.append(state)
         return ops.stack(states, axis=1)
-
-    def scan_step(state, now):
-        state = masked_step(state, now if kept is not None else (now, None))
-        return state, state
-
-    _, states = ops.scan(scan_step, initial_state, by_time if kept is None else (by_time, kept))
-    return ops.swapaxes(states, 0, 1)
+    _, states = ops.scan(lambda state, now: (masked_step(state, now),) * 2, initial_state, by_time)
+    return ops.transpose(states, (1, 0, 2))

@@ -61,10 +61,9 @@ class Decoder(keras.layers.Layer):
 
     def call(self, previous, context):
         embedded = self.embedding(previous)
-        projected_context = self.cell.project_context(context)
         # No mask: padding follows the end of sequence, so no state that counts comes after it.
         states = run_recurrence(
-            lambda projected, state: self.cell.step(projected, state, projected_context),
+            self.cell.stepper(self.cell.project_context(context)),
             self.cell.project_inputs(embedded),
             self.initial_state(context),
         )

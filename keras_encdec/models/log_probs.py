@@ -15,10 +15,11 @@ def token_log_probs(logits, target):
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
     wide = "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
-    logits = ops.cast(logits, wide)
-    chosen = ops.take_along_axis(logits, ops.expand_dims(ops.cast(target, "int32"), -1), axis=-1)
-    log_probs = ops.squeeze(chosen, -1) - ops.logsumexp(logits, axis=-1)
-    return ops.where(ops.not_equal(target, 0), log_probs, ops.zeros_like(log_probs))
+    # Flat, as PyTorch's cross-entropy wants the classes second, and would copy a tensor of rank three.
+    flat = ops.reshape(ops.cast(logits, wide), (-1, logits.shape[-1]))
+    losses = ops.sparse_categorical_crossentropy(ops.reshape(target, (-1,)), flat, from_logits=True)
+    losses = ops.reshape(losses, ops.shape(target))
+    return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
 
 
 def sequence_log_probs(log_probs):

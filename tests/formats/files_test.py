@@ -3,9 +3,12 @@
 import contextlib
 import gzip
 import os
+import pathlib
 import re
 import stat
 import subprocess
+import tempfile
+import tracemalloc
 import zlib
 
 import pytest
@@ -76,8 +79,6 @@ def test_progress_moves_with_the_lines(tmp_path):
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    import tracemalloc
-
     (tmp_path / "long.gz").write_bytes(gzip.compress(b"0123456789abcdef\n" * 1_000_000, 1))
     tracemalloc.start()
     with InputLines(tmp_path / "long.gz") as lines:
@@ -107,6 +108,13 @@ def test_a_truncated_file_is_reported_where_it_broke(tmp_path):
             f"{path}, line {len(complete) + 1}: found the end of the file inside gzipped data, "
             "expected a complete gzip file; copy or make the file again."
         )
+
+
+def test_a_file_that_lacks_only_its_trailer_gives_all_its_lines(tmp_path):
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(b"x\n" * 1_000_000)[:-8])
+    with InputLines(path) as lines, pytest.raises(InputError, match="line 1000001: found the end of"):
+        list(lines)
 
 
 def test_corrupt_data_are_reported(tmp_path):
@@ -166,19 +174,27 @@ def without_privileges():
         yield
 
 
-def test_missing_permissions_are_reported(tmp_path):
-    (tmp_path / "secret").write_bytes(b"x\n")
-    (tmp_path / "secret").chmod(0)
-    os.chmod(tmp_path, 0o555)
-    for folder in list(tmp_path.parents)[:-1]:
-        with contextlib.suppress(PermissionError):
-            os.chmod(folder, folder.stat().st_mode | 0o055) if folder.owner() == "root" else None
-    with without_privileges():
-        with pytest.raises(InputError, match="secret: found no permission when trying to read a file; ch"):
-            InputLines(tmp_path / "secret")
-        with pytest.raises(InputError, match="out: found no permission when trying to write a file; change"):
-            open_output(tmp_path / "out").__enter__()
-    os.chmod(tmp_path, 0o755)
+def test_missing_permissions_are_reported():
+    # Not in tmp_path, which lies in a directory that only its owner may enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "secret").write_bytes(b"x\n")
+        (folder / "secret").chmod(0)
+        folder.chmod(0o555)
+        with without_privileges():
+            with pytest.raises(InputError) as caught:
+                InputLines(folder / "secret")
+            assert str(caught.value) == (
+                f"{folder}/secret: found no permission when trying to read a file; "
+                "change the permissions or name another path."
+            )
+            with pytest.raises(InputError) as caught, open_output(folder / "out"):
+                pytest.fail("opened")
+            assert str(caught.value) == (
+                f"{folder}/out: found no permission when trying to write a file; "
+                "change the permissions or name another path."
+            )
+        folder.chmod(0o755)
 
 
 def test_a_file_without_lines_is_refused_before_it_fills_memory(tmp_path, monkeypatch):

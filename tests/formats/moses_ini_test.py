@@ -40,12 +40,12 @@ def changes(old, new):
 @pytest.mark.parametrize("end", ["", "\r"])
 def test_path_number_and_weights_change_and_nothing_else(end):
     text = INI.replace("\n", end + "\n") + end
-    new, notices = rewrite(text, "/new/table.gz", 2, path="moses.ini", table_scores=4)
+    new, notices = rewrite(text, "/new/t.gz", 2, path="moses.ini", table_scores=4)
     assert notices == []
     assert changes(text, new) == [
         (
             f"PhraseDictionaryMemory name=TM0 num-features=4 path=old.gz {FACTORS} table-limit=20{end}",
-            f"PhraseDictionaryMemory name=TM0 num-features=6 path=/new/table.gz {FACTORS} table-limit=20{end}",
+            f"PhraseDictionaryMemory name=TM0 num-features=6 path=/new/t.gz {FACTORS} table-limit=20{end}",
         ),
         ("TM0= 0.1 -0.2 0.3 0.2   # tuned" + end, "TM0= 0.1 -0.2 0.3 0.2 0.2 0.2   # tuned" + end),
     ]
@@ -63,7 +63,7 @@ def test_new_weights_can_be_given():
 UNNAMED = """[feature]
 PhraseDictionaryMemory name=PhraseDictionaryMemory7 num-features=1 path=a
 PhraseDictionaryMemory num-features=2 path=b
-PhraseDictionaryMemory num-features=3 path=c
+PhraseDictionaryMemory other-path=z num-features=3 path=c
 [weight]
 PhraseDictionaryMemory7= 1
 PhraseDictionaryMemory0= 1 1
@@ -74,7 +74,10 @@ PhraseDictionaryMemory1= 1 1 1
 def test_features_without_a_name_are_numbered_as_moses_does():
     new, _ = rewrite(UNNAMED, "new", 1, feature="PhraseDictionaryMemory1")
     assert changes(UNNAMED, new) == [
-        ("PhraseDictionaryMemory num-features=3 path=c", "PhraseDictionaryMemory num-features=4 path=new"),
+        (
+            "PhraseDictionaryMemory other-path=z num-features=3 path=c",
+            "PhraseDictionaryMemory other-path=z num-features=4 path=new",
+        ),
         ("PhraseDictionaryMemory1= 1 1 1", "PhraseDictionaryMemory1= 1 1 1 1"),
     ]
 
@@ -101,11 +104,11 @@ def test_binarized_tables_without_names_keep_those_they_had():
     new, _ = rewrite(text, "new", 1, feature="ProbingPT0")
     assert [pair[1] for pair in changes(text, new)] == [
         "PhraseDictionaryMemory num-features=3 path=new name=ProbingPT0",
-        "ProbingPT num-features=3 path=c name=ProbingPT1",
+        "ProbingPT other-path=z num-features=3 path=c name=ProbingPT1",
         "ProbingPT0= 1 1 1",
     ]
     again, _ = rewrite(new, "newer", 1, feature="ProbingPT1")
-    assert "PhraseDictionaryMemory num-features=4 path=newer name=ProbingPT1" in again
+    assert "PhraseDictionaryMemory other-path=z num-features=4 path=newer name=ProbingPT1" in again
 
 
 MEMORY_OR = (

@@ -20,7 +20,7 @@ KEEP = "--on_error=keep to leave such lines without new scores"
 SPACES = st.sampled_from([b"", b" ", b"  ", b"\t", b" \t "])
 PHRASES = st.lists(st.sampled_from([b"le", b"a|b", b"\xe9", b"&#124;", b"\xc2\xa0", b"||"])).map(b" ".join)
 NUMBERS = st.sampled_from([b"1", b"0.5", b"1e-05", b"1.5E-05", b"2.718", b"-0.1", b".5", b"+3", b"0"])
-FIELDS = st.lists(st.sampled_from([b"", b" ", b" 0-0 1-1 ", b" 3 4 ", b" {{Counts 1 2}}", b"|||"]), max_size=5)
+FIELDS = st.lists(st.sampled_from([b"", b" ", b" 0-0 1-1 ", b" 3 ", b" {{Counts 1 2}}", b"|||"]), max_size=5)
 
 
 def table(folder, *lines, end=b"\n"):
@@ -250,7 +250,7 @@ def test_real_tables_are_written_back_byte_for_byte(tmp_path, name, num_scores, 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no real phrase tables at {DATA}")
 def test_a_real_table_in_another_encoding_is_recognized():
     path = DATA / "tables" / "de-en.basic-surface-only.phrase-table.gz"
-    with PhraseTableReader(path) as reader, pytest.raises(InputError, match=r"line \d+: found bytes that are"):
+    with PhraseTableReader(path) as reader, pytest.raises(InputError, match=r"line \d+: found bytes that"):
         list(reader)
     with PhraseTableReader(path, on_error="keep") as reader:
         assert sum(1 for _ in reader) == 52567 and 0 < reader.malformed < 52567

@@ -1,0 +1,1 @@
+"""Commands that are neither training nor export, and what all commands share."""

@@ -1,0 +1,127 @@
+"""encdec-score: writes a phrase table or a list of pairs again, with the model's scores."""
+
+import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
+
+import itertools
+import os
+import pathlib
+import sys
+
+from absl import app, flags
+
+from keras_encdec.cli.command import run_command
+from keras_encdec.cli.progress import ReadingProgress
+from keras_encdec.cli.scored_rows import PhraseTableRows, TsvRows
+from keras_encdec.errors import InputError
+from keras_encdec.formats import PhraseTableReader, TsvReader, open_output
+from keras_encdec.formats.moses_ini import rewrite
+from keras_encdec.scoring import ModelDirectory, TextScorer
+
+flags.DEFINE_string("model_dir", None, "Directory of the model that gives p(target | source).")
+flags.DEFINE_string("reverse_model_dir", None, "Directory of a model trained with --reverse, for p(source | target) as a second score.")
+flags.DEFINE_string("input", None, "Phrase table or TSV file, plain or gzipped.")
+flags.DEFINE_string("output", None, "File to write; gzipped if its name ends in .gz. It appears when it is complete.")
+flags.DEFINE_enum("format", "phrase_table", ["phrase_table", "tsv"], "A phrase table gets probabilities, a TSV file ln p in new columns.")
+flags.DEFINE_bool("unknown_count", False, "Add the number of target words outside the shortlist: e to its power in a phrase table, itself in TSV.")
+flags.DEFINE_bool("token_scores", False, "TSV: add a column with ln p of each target token, the end of sequence last.")
+flags.DEFINE_string("encoding", None, "Encoding of the input. Default: UTF-8, and other bytes are an error.")
+flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or passes with a neutral score and is counted.")
+flags.DEFINE_string("moses_ini", None, "moses.ini of the input table.")
+flags.DEFINE_string("moses_ini_out", None, "moses.ini to write for the output table: one more score, or as many as were added.")
+flags.DEFINE_string("moses_feature", None, "Name of the table's feature in a moses.ini that has several tables.")
+
+FLAGS = flags.FLAGS
+# Lines scored together: among so many, equal pairs are scored once and equal sources encoded once.
+WINDOW = 1 << 15
+
+
+def main(arguments):
+    """Scores as the flags say."""
+    _check_flags()
+    table = FLAGS.format == "phrase_table"
+    with (PhraseTableReader if table else TsvReader)(FLAGS.input, FLAGS.encoding, FLAGS.on_error) as reader:
+        with open_output(FLAGS.output) as output:
+            windows = _windows(reader)
+            window = next(windows)
+            # Whatever can be wrong with the other inputs is found before hours of scoring.
+            ini = FLAGS.moses_ini and _rewritten_ini(reader.num_scores)
+            rows = _rows(table)
+            with ReadingProgress(reader.lines) as progress:
+                while window:
+                    output.write(b"\n".join(rows(window)))
+                    progress.add(len(window))
+                    window = next(windows, None)
+                    if window or reader.lines.ended_with_newline:
+                        output.write(b"\n")
+    if ini:
+        with open_output(FLAGS.moses_ini_out) as output:
+            output.write(ini)
+    _report(progress, reader.malformed)
+
+
+def _windows(reader):
+    records = iter(reader)
+    while window := list(itertools.islice(records, WINDOW)):
+        yield window
+
+
+def _rows(table):
+    scorers = [_load(FLAGS.model_dir, "--model_dir", reverse=False)]
+    if FLAGS.reverse_model_dir:
+        scorers.append(_load(FLAGS.reverse_model_dir, "--reverse_model_dir", reverse=True))
+    if table:
+        return PhraseTableRows(scorers, FLAGS.unknown_count)
+    return TsvRows(scorers, FLAGS.unknown_count, FLAGS.token_scores)
+
+
+def _check_flags():
+    if bool(FLAGS.moses_ini) != bool(FLAGS.moses_ini_out):
+        raise app.UsageError("found one of --moses_ini and --moses_ini_out, expected both.")
+    if FLAGS.format != "phrase_table" and FLAGS.moses_ini:
+        raise app.UsageError(f"found --moses_ini with --format={FLAGS.format}, expected it with a phrase table.")
+    if FLAGS.format != "tsv" and FLAGS.token_scores:
+        raise app.UsageError(f"found --token_scores with --format={FLAGS.format}, expected it with --format=tsv.")
+    places = [os.path.realpath(place) for place in (FLAGS.input, FLAGS.output, FLAGS.moses_ini, FLAGS.moses_ini_out) if place]
+    if len(set(places)) < len(places):
+        raise app.UsageError("found one file for two purposes, expected another for each input and output.")
+
+
+def _load(path, flag, reverse):
+    directory = ModelDirectory.load(path)
+    if directory.reverse != reverse:
+        kinds = "p(source | target), trained with --reverse", "p(target | source), trained without --reverse"
+        found, expected = kinds if directory.reverse else kinds[::-1]
+        raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", path)
+    return TextScorer(directory)
+
+
+def _rewritten_ini(table_scores):
+    probabilities = 1 + bool(FLAGS.reverse_model_dir)
+    # e^n is no probability: a positive weight would reward words outside the shortlist. Tuning sets it.
+    weights = [None] * probabilities + [0.0] * FLAGS.unknown_count
+    path = pathlib.Path(FLAGS.moses_ini)
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise InputError(f"could not be read ({error.strerror})", remedy="check --moses_ini", path=path) from None
+    text, notices = rewrite(
+        text, os.path.abspath(FLAGS.output), len(weights), FLAGS.moses_feature, weights, table_scores, path
+    )
+    for notice in notices:
+        print(f"{FLAGS.moses_ini_out}: {notice}", file=sys.stderr)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _report(progress, malformed):
+    print(f"{progress.count:,} lines in {progress.seconds:,.1f} s, {progress.rate:,.0f} lines/s: {FLAGS.output}", file=sys.stderr)
+    if malformed:
+        print(f"{malformed:,} malformed lines were passed through unscored.", file=sys.stderr)
+
+
+def run():
+    """Entry point of `encdec-score`."""
+    run_command(main, ("model_dir", "input", "output"))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,101 @@
+"""Batches of pairs of like length, the same for the same seed."""
+
+import numpy as np
+
+SORTED_TOGETHER = 10  # batches' worth of pairs that are sorted by length, as the paper's authors do
+SHUFFLED_SINGLY = 1_000_000
+
+
+def pad(sequences, width=None):
+    """Id sequences as one array: list of n lists of int to int32 `(n, width)`, padded with 0."""
+    rows = np.zeros((len(sequences), width or max(map(len, sequences), default=1)), np.int32)
+    for row, sequence in zip(rows, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return rows
+
+
+class Batches:
+    """An endless stream of training batches from prepared pairs.
+
+    Every epoch draws every pair once, in another order. Of each ten batches' worth of pairs, those of
+    like length come together, so that little is padding; the batches then follow in random order. All
+    batches have the same number of pairs; what is left over at the end of an epoch, less than a batch,
+    is left out of that epoch. The stream depends on the seed alone: one that starts later gives what
+    the whole one would have given from there.
+
+    Args:
+        pairs: PreparedPairs.
+        batch_size: int. Pairs in a batch; all the pairs if there are fewer.
+        places: range of positions to draw from. Defaults to all.
+        seed: int. Defaults to `0`.
+        widths: ascending list of int. Widths that rows are padded to, the least that fits, so that
+            few shapes are compiled. Defaults to `None`: to the longest of the batch.
+    """
+
+    def __init__(self, pairs, batch_size, places=None, seed=0, widths=None):
+        self.pairs = pairs
+        self.places = range(len(pairs)) if places is None else places
+        self.batch_size = max(1, min(batch_size, len(self.places)))
+        self.updates_per_epoch = len(self.places) // self.batch_size
+        self._seed, self._widths = seed, widths
+
+    def stream(self, first_update=0):
+        """Generates batches from an update on, counted from 0.
+
+        Yields:
+            dict: "source" `(batch_size, source_width)` and "target" `(batch_size, target_width)`, int32.
+        """
+        epoch, skipped = divmod(first_update, self.updates_per_epoch)
+        while True:
+            for update, places in enumerate(self._epoch(epoch)):
+                if update >= skipped:
+                    yield self._batch(places)
+            epoch, skipped = epoch + 1, 0
+
+    def once(self):
+        """A list of all pairs, in batches by length: what to evaluate on. Only the last may be short."""
+        places = self._by_length(np.arange(self.places.start, self.places.stop))
+        return [self._batch(places[i : i + self.batch_size]) for i in range(0, len(places), self.batch_size)]
+
+    def _epoch(self, epoch):
+        """The places of each batch of an epoch."""
+        random = np.random.default_rng([self._seed, epoch])
+        size, together = self.batch_size, self.batch_size * SORTED_TOGETHER
+        order = self._order(random)
+        whole = self.updates_per_epoch * size
+        for start in range(0, whole, together):
+            chunk = self._by_length(order(start, min(start + together, whole)))
+            firsts = np.arange(0, len(chunk), size)
+            random.shuffle(firsts)
+            for first in firsts:
+                yield chunk[first : first + size]
+
+    def _order(self, random):
+        """A random order of the places, read by slices.
+
+        Large sets are drawn in short runs of neighbours. They are in random order on disk already, and
+        an order of each pair of 10^8 would take their number in memory.
+        """
+        total = len(self.places)
+        run = 1 + total // SHUFFLED_SINGLY
+        runs = random.permutation(-(-total // run))
+        if total % run:  # the short last run goes last, so that the others can be found by position
+            last = len(runs) - 1
+            runs = np.append(runs[runs != last], last)
+
+        def slice_of(start, stop):
+            position = np.arange(start, stop)
+            return self.places.start + runs[position // run] * run + position % run
+
+        return slice_of
+
+    def _by_length(self, places):
+        source, target = self.pairs.lengths[places].T
+        return places[np.lexsort((source, target))]
+
+    def _batch(self, places):
+        lengths = self.pairs.lengths[places].max(axis=0)
+        return self.pairs.padded(places, *(self._width(int(length)) for length in lengths))
+
+    def _width(self, length):
+        return next((width for width in self._widths or () if width >= length), length)

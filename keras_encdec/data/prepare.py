@@ -1,0 +1,170 @@
+"""From pairs of words to a prepared set: unique, shuffled on disk, with bounded memory."""
+
+import json
+import pathlib
+import shutil
+import zlib
+from array import array
+
+import numpy as np
+
+from keras_encdec.data.prepared import IDS, LENGTHS, STARTS, SUMMARY, PreparedPairs
+from keras_encdec.errors import InputError
+from keras_encdec.formats import open_output
+from keras_encdec.text import END, UNKNOWN, most_frequent
+
+PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a time
+
+
+def prepare(pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies=(None, None)):
+    """Writes the unique pairs of an input in random order, and makes the vocabularies.
+
+    Frequencies are ignored: a pair that occurs often is kept once. Pairs with an empty side and pairs
+    of which a side is longer than `max_length` are dropped and counted. Memory holds the distinct words
+    and one of 128 parts of the pairs, whatever their number.
+
+    Args:
+        pairs: iterable of `(source words, target words)`, lists of str.
+        folder: path of a folder to make; a prepared set that is there is replaced.
+        shortlist: int, or a tuple of two. Words in each vocabulary: the most frequent of each side.
+            Defaults to `15000`.
+        max_length: int. Longest phrase kept, in words, the end of sequence not counted. Defaults to `30`.
+        seed: int. Of the order. Defaults to `0`.
+        vocabularies: tuple of two Vocabulary, used instead of new ones; `None` makes one.
+
+    Returns:
+        tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
+
+    Raises:
+        InputError: when no pair is left.
+    """
+    folder = pathlib.Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    spill = _Spill(folder / "parts", seed)
+    try:
+        counts = spill.fill(pairs, max_length)
+        shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
+        vocabularies = tuple(
+            given if given is not None else most_frequent(side.counts(), size)
+            for given, side, size in zip(vocabularies, spill.sides, shortlists, strict=True)
+        )
+        counts.update(_write(spill, folder, vocabularies, np.random.default_rng(seed)))
+    finally:
+        spill.remove()
+    if not counts["unique"]:
+        shutil.rmtree(folder)
+        raise InputError(
+            f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} words "
+            f"and {counts['empty']} have an empty side",
+            "expected at least one to train on",
+            "check that the input is what it should be, or raise --max_length",
+        )
+    with open_output(folder / SUMMARY) as file:
+        file.write(json.dumps(counts, indent=1).encode())
+    return PreparedPairs(folder), *vocabularies
+
+
+class _Side:
+    """The words of one side, numbered as they come."""
+
+    def __init__(self):
+        self.numbers = {}
+        self.occurrences = array("q")
+
+    def number(self, words):
+        numbers, occurrences = self.numbers, self.occurrences
+        row = []
+        for word in words:
+            number = numbers.get(word)
+            if number is None:
+                number = numbers[word] = len(occurrences)
+                occurrences.append(0)
+            occurrences[number] += 1
+            row.append(number)
+        return row
+
+    def counts(self):
+        return dict(zip(self.numbers, self.occurrences, strict=True))
+
+    def ids(self, vocabulary):
+        """Array from a word's number to its id in the vocabulary."""
+        return np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
+
+
+class _Spill:
+    """Pairs as numbers of words, in parts on disk; equal pairs are in the same part."""
+
+    def __init__(self, folder, seed):
+        folder.mkdir()
+        self.folder, self._seed = folder, seed
+        self.sides = _Side(), _Side()
+        self._parts = [folder / str(i) for i in range(PARTITIONS)]
+
+    def fill(self, pairs, max_length):
+        counts = {"read": 0, "too_long": 0, "empty": 0}
+        source_side, target_side = self.sides
+        files = [open(part, "wb") for part in self._parts]
+        try:
+            for source, target in pairs:
+                counts["read"] += 1
+                if not source or not target:
+                    counts["empty"] += 1
+                elif len(source) > max_length or len(target) > max_length:
+                    counts["too_long"] += 1
+                else:
+                    record = array(
+                        "i", [len(source), len(target), *source_side.number(source), *target_side.number(target)]
+                    ).tobytes()
+                    files[zlib.crc32(record, self._seed) % PARTITIONS].write(record)
+        finally:
+            for file in files:
+                file.close()
+        return counts
+
+    def parts(self):
+        """The distinct records of each part, as lists of int arrays."""
+        for part in self._parts:
+            flat = np.fromfile(part, np.int32)
+            data, unique, place = flat.tobytes(), {}, 0
+            while place < len(flat):
+                end = place + 2 + int(flat[place]) + int(flat[place + 1])
+                unique[data[4 * place : 4 * end]] = None
+                place = end
+            part.unlink()
+            yield [np.frombuffer(record, np.int32) for record in unique]
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _write(spill, folder, vocabularies, random):
+    """Maps the records to ids and appends them, in random order, to the prepared set's files.
+
+    Which part a pair is in is as good as random, so shuffled parts one after another are a shuffled whole.
+    """
+    source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
+    totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
+    start = 0
+    with open(folder / IDS, "wb") as ids, open(folder / LENGTHS, "wb") as lengths, open(folder / STARTS, "wb") as starts:
+        for records in spill.parts():
+            if not records:
+                continue
+            rows = []
+            for i in random.permutation(len(records)):
+                record = records[i]
+                border = 2 + record[0]
+                rows.append((source_ids[record[2:border]], target_ids[record[border:]]))
+            widths = np.array([(len(source) + 1, len(target) + 1) for source, target in rows], np.uint16)
+            flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
+            ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
+            flat.astype(np.int32).tofile(ids)
+            widths.tofile(lengths)
+            np.concatenate([[start], ends[:-1]]).astype(np.int64).tofile(starts)
+            start = int(ends[-1])
+            totals["unique"] += len(rows)
+            totals["source_tokens"] += int(widths[:, 0].sum(dtype=np.int64))
+            totals["target_tokens"] += int(widths[:, 1].sum(dtype=np.int64))
+            totals["source_unknown"] += sum(int((source == UNKNOWN).sum()) for source, _ in rows)
+            totals["target_unknown"] += sum(int((target == UNKNOWN).sum()) for _, target in rows)
+    return totals

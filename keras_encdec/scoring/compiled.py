@@ -1,0 +1,50 @@
+"""A layer's call, compiled, without gradients, on whichever backend runs."""
+
+import keras
+
+
+def compiled_call(layer):
+    """Compiles a built layer for repeated calls on arrays of few shapes.
+
+    TensorFlow and JAX trace each shape once; PyTorch runs the layer as it is.
+
+    Args:
+        layer: built `keras.layers.Layer` whose call takes tensors and no training argument.
+
+    Returns:
+        callable: positional arrays to the layer's output, a tensor of the backend.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        functions = {}
+
+        def call(*inputs):
+            # A function a shape: one function of many shapes warns of each new one, and then gives up on them.
+            shapes = tuple(x.shape for x in inputs)
+            if shapes not in functions:
+                functions[shapes] = tf.function(lambda *tensors: layer(*tensors), autograph=False)
+            return functions[shapes](*(tf.convert_to_tensor(x) for x in inputs))
+
+        return call
+    if backend == "jax":
+        import jax
+
+        @jax.jit
+        def stateless(trainable, non_trainable, *inputs):
+            return layer.stateless_call(trainable, non_trainable, *inputs)[0]
+
+        def call(*inputs):
+            # The weights are arguments: as constants they would be compiled in, once a shape.
+            weights = [[v.value for v in vs] for vs in (layer.trainable_variables, layer.non_trainable_variables)]
+            return stateless(*weights, *inputs)
+
+        return call
+    import torch
+
+    def call(*inputs):
+        with torch.inference_mode():
+            return layer(*inputs)
+
+    return call

@@ -1,0 +1,145 @@
+"""A trained model on disk, with all that is needed to use it."""
+
+import dataclasses
+import json
+import pathlib
+import zipfile
+
+import keras
+
+from keras_encdec import __version__
+from keras_encdec.errors import InputError
+from keras_encdec.formats import open_output
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.text import Tokenizer, Vocabulary
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "best.keras"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
+NOT_A_MODEL = "expected a model directory made by encdec-train"
+
+
+@dataclasses.dataclass
+class ModelDirectory:
+    """A model, its vocabularies and how its text is read.
+
+    `source` and `target` are the model's own: a reverse model, which gives p(source | target), reads
+    what the user calls the target as its source.
+
+    Attributes:
+        path: pathlib.Path.
+        source_vocabulary, target_vocabulary: Vocabulary, of the model's source and target.
+        reverse: bool. Whether the model was trained with the sides swapped.
+        tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
+        model: RNNEncoderDecoder, or `None` while there are no weights yet.
+    """
+
+    path: pathlib.Path
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    reverse: bool = False
+    tokenization: dict | None = None
+    model: RNNEncoderDecoder | None = None
+
+    def tokenizer(self):
+        """The `Tokenizer` of raw text, or `None` where text is in tokens."""
+        return None if self.tokenization is None else Tokenizer(**self.tokenization)
+
+    def save_config(self, sizes):
+        """Writes everything but the weights.
+
+        Args:
+            sizes: dict, kept for people to read: the arguments of the model.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.source_vocabulary.save(self.path / SOURCE_VOCABULARY)
+        self.target_vocabulary.save(self.path / TARGET_VOCABULARY)
+        config = {
+            "format": FORMAT,
+            "made_by": f"keras-encdec {__version__}",
+            "direction": "reverse" if self.reverse else "forward",
+            "tokenization": self.tokenization,
+            "model": sizes,
+        }
+        with open_output(self.path / CONFIG) as file:
+            file.write((json.dumps(config, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path, weights=True):
+        """Reads a model directory, whichever backend trained it.
+
+        Args:
+            path: of the directory.
+            weights: bool. Whether to load the model too. Defaults to `True`.
+
+        Raises:
+            InputError: when it is not a model directory, is of another format, or its parts do not fit.
+        """
+        path = pathlib.Path(path)
+        config = _read_config(path)
+        directory = cls(
+            path,
+            Vocabulary.load(path / SOURCE_VOCABULARY),
+            Vocabulary.load(path / TARGET_VOCABULARY),
+            config["direction"] == "reverse",
+            config["tokenization"],
+        )
+        if weights:
+            directory.model = load_model(path / WEIGHTS)
+            directory._check_sizes()
+        return directory
+
+    def _check_sizes(self):
+        for name, vocabulary, words in (
+            (SOURCE_VOCABULARY, self.source_vocabulary, self.model.source_words),
+            (TARGET_VOCABULARY, self.target_vocabulary, self.model.target_words),
+        ):
+            if len(vocabulary) != words:
+                raise InputError(
+                    f"found {len(vocabulary)} words", f"expected {words}, as many as the weights in {WEIGHTS} have",
+                    "put back the vocabulary the model was trained with", self.path / name,
+                )  # fmt: skip
+
+
+def load_model(path, compiled=False):
+    """Loads a `.keras` file of an RNNEncoderDecoder.
+
+    Args:
+        path: of the file.
+        compiled: bool. Whether with its optimizer. Defaults to `False`.
+
+    Raises:
+        InputError: when there is none, or it cannot be read.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise InputError(
+            f"found no {path.name}", "expected the model's weights",
+            "train the model (encdec-train keeps them from its first round on)", path.parent,
+        )  # fmt: skip
+    try:
+        return keras.saving.load_model(path, compile=compiled)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"found a file that does not load ({reason})", f"expected weights saved by keras-encdec {__version__}",
+            "train the model again, or copy it again from where it worked", path,
+        ) from error  # fmt: skip
+
+
+def _read_config(path):
+    try:
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        found = config["format"]
+    except FileNotFoundError:
+        what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
+        raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"found a file that does not read ({error})", NOT_A_MODEL, "", path / CONFIG) from None
+    if found != FORMAT:
+        raise InputError(
+            f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",
+            f"expected format {FORMAT}, which keras-encdec {__version__} reads",
+            "use the version that made it, or train again", path / CONFIG,
+        )  # fmt: skip
+    return config

@@ -1,0 +1,71 @@
+"""Log-probabilities of pairs of text, from a model directory."""
+
+from keras_encdec.scoring.model_directory import ModelDirectory
+from keras_encdec.scoring.scorer import Scorer
+from keras_encdec.text import UNKNOWN
+
+
+class TextScorer:
+    """Scores pairs of words with the model of a directory, forward or reverse.
+
+    Source and target are the user's in both directions: a reverse model gives p(source | target).
+
+    Args:
+        directory: `ModelDirectory`, or the path of one.
+
+    Example:
+
+        scorer = TextScorer("model")
+        scorer.score([scorer.words("open the file", "ouvrir le fichier")])
+    """
+
+    def __init__(self, directory):
+        self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
+        self._scorer = Scorer(self.directory.model)
+        self._tokenizer = self.directory.tokenizer()
+
+    def words(self, source, target):
+        """A pair of lists of words from a pair of str: tokenized as the model's training text was."""
+        return self.all_words([(source, target)])[0]
+
+    def all_words(self, pairs):
+        """Likewise for a list of pairs of str, all at once."""
+        if self._tokenizer is None:
+            return [tuple(_split(side) for side in pair) for pair in pairs]
+        flat = [side.encode("utf-8", "replace") for pair in pairs for side in pair]
+        tokenized = [side.decode().split() for side in self._tokenizer(flat).numpy()]
+        return list(zip(tokenized[::2], tokenized[1::2], strict=True))
+
+    def score(self, pairs):
+        """ln p of each pair, end of sequence included.
+
+        Args:
+            pairs: list of `(source words, target words)`, lists of str.
+
+        Returns:
+            float64 array `(n,)`, nats.
+        """
+        return self._scorer.score(self._ids(pairs))
+
+    def token_scores(self, pairs):
+        """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays."""
+        return self._scorer.token_scores(self._ids(pairs))
+
+    def unknown_counts(self, pairs):
+        """Number of target words outside the shortlist, of each pair: list of int.
+
+        The paper's word penalty: to the network all these words are one, whose probability is that of
+        all of them together, so that the score of a target that has them is too high.
+        """
+        vocabulary = self.directory.source_vocabulary if self.directory.reverse else self.directory.target_vocabulary
+        return [vocabulary.encode(target).count(UNKNOWN) for _, target in pairs]
+
+    def _ids(self, pairs):
+        read, predicted = self.directory.source_vocabulary, self.directory.target_vocabulary
+        if self.directory.reverse:
+            return [(read.encode(target), predicted.encode(source)) for source, target in pairs]
+        return [(read.encode(source), predicted.encode(target)) for source, target in pairs]
+
+
+def _split(text):
+    return [word for word in text.replace("\t", " ").split(" ") if word]

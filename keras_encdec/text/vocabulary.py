@@ -1,0 +1,91 @@
+"""Words and their ids."""
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats import InputLines, open_output
+
+PADDING, UNKNOWN, END = 0, 1, 2
+FIRST_WORD = 3
+
+
+class Vocabulary:
+    """The shortlist of one side: words in the order of their ids, the first being id 3.
+
+    Ids 0, 1 and 2 are padding, the unknown word and the end of sequence; they have no spelling, so a
+    text may hold any word, "<unk>" too.
+
+    Args:
+        words: iterable of str, distinct.
+
+    Raises:
+        ValueError: when a word occurs twice.
+
+    Example:
+
+    >>> vocabulary = Vocabulary(["le", "chat"])
+    >>> vocabulary.encode(["le", "chien"]), vocabulary.decode([3, 4])
+    ([3, 1, 2], ['le', 'chat'])
+    """
+
+    def __init__(self, words):
+        self.words = list(words)
+        self._ids = {word: i for i, word in enumerate(self.words, FIRST_WORD)}
+        if len(self._ids) < len(self.words):
+            seen = set()
+            twice = next(word for word in self.words if word in seen or seen.add(word))
+            raise ValueError(f"found {twice!r} twice, expected distinct words")
+
+    def __len__(self):
+        """Number of words, the three special ids not counted."""
+        return len(self.words)
+
+    def encode(self, words):
+        """Ids of a phrase, closed by the end of sequence: list of str to list of int."""
+        ids = [self._ids.get(word, UNKNOWN) for word in words]
+        ids.append(END)
+        return ids
+
+    def decode(self, ids, unknown="<unk>"):
+        """Words of ids; special ids other than the unknown word are left out."""
+        return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
+
+    def save(self, path):
+        """Writes one word a line, UTF-8; bytes that were carried through undecoded come out as they were."""
+        with open_output(path) as file:
+            file.write("".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
+
+    @classmethod
+    def load(cls, path):
+        """Reads one word a line.
+
+        Raises:
+            InputError: when the file cannot be read, or a word is empty, holds white space or occurs twice.
+        """
+        words, seen = [], {}
+        with InputLines(path) as lines:
+            for raw in lines:
+                word = raw.decode("utf-8", "surrogateescape").rstrip("\r")
+                line = lines.line_number
+                if not word or " " in word or "\t" in word:
+                    raise InputError(f"found {word!r}", "expected one word a line", "correct it", path, line)
+                if word in seen:
+                    raise InputError(
+                        f"found {word!r} again, as on line {seen[word]}", "expected distinct words",
+                        "remove one of the two", path, line,
+                    )  # fmt: skip
+                seen[word] = line
+                words.append(word)
+        return cls(words)
+
+
+def most_frequent(counts, size):
+    """The shortlist: the `size` most frequent words; of equally frequent ones the first in code point order.
+
+    Args:
+        counts: mapping of word to number of occurrences.
+        size: int.
+
+    Returns:
+        Vocabulary.
+    """
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Vocabulary(word for word, _ in ranked[:size])

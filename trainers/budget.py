@@ -1,0 +1,85 @@
+"""When training ends, and the step size on the way there."""
+
+import math
+import signal
+import time
+
+import keras
+
+SCHEDULES = {
+    "constant": lambda done: 1.0,
+    "linear": lambda done: 1.0 - done,
+    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
+}
+ADJUSTED_EVERY = 20
+
+
+class Budget(keras.callbacks.Callback):
+    """Stops training after so many updates or seconds, or at a signal, and lowers the step size until then.
+
+    A stopped round is still validated and kept. The first interrupt or termination signal ends the
+    training so; a second one ends the process.
+
+    Args:
+        updates: int. Updates in all, those before a resumption included. Defaults to `None`: no limit.
+        seconds: float. Seconds in all, likewise. Defaults to `None`: no limit.
+        first_update: int. Updates made before. Defaults to `0`.
+        first_seconds: float. Seconds spent before. Defaults to `0`.
+        schedule: "constant", "linear" or "cosine". Defaults to `"constant"`.
+        learning_rate: float. Step size at the start. Required.
+    """
+
+    def __init__(self, learning_rate, updates=None, seconds=None, first_update=0, first_seconds=0.0, schedule="constant"):
+        super().__init__()
+        self.updates_done, self.signal = first_update, None
+        self._limits = updates, seconds
+        self._learning_rate, self._schedule = learning_rate, SCHEDULES[schedule]
+        self._before, self._start, self._handlers = first_seconds, None, {}
+        # JAX keeps the optimizer's variables out of reach within a round.
+        self._by_round = keras.backend.backend() == "jax"
+
+    @property
+    def seconds(self):
+        """Seconds of training, those before a resumption included."""
+        return self._before + (0.0 if self._start is None else time.monotonic() - self._start)
+
+    @property
+    def done(self):
+        """Share of the training that is done, 0 to 1; 0 without a limit."""
+        shares = [now / limit for now, limit in zip((self.updates_done, self.seconds), self._limits, strict=True) if limit]
+        return min(1.0, max(shares, default=0.0))
+
+    def on_train_begin(self, logs=None):
+        self._start = time.monotonic()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._handlers[number] = signal.signal(number, self._stop)
+
+    def on_train_end(self, logs=None):
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._by_round:
+            self._adjust()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if not self._by_round and self.updates_done % ADJUSTED_EVERY == 0:
+            self._adjust()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.updates_done += 1
+        self._stop_when_spent()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._stop_when_spent()  # validation takes time too
+
+    def _stop_when_spent(self):
+        if self.done >= 1.0 or self.signal:
+            self.model.stop_training = True
+
+    def _adjust(self):
+        self.model.optimizer.learning_rate = self._learning_rate * self._schedule(self.done)
+
+    def _stop(self, number, frame):
+        self.signal = number
+        signal.signal(number, self._handlers[number])

@@ -1,0 +1,253 @@
+"""encdec-train: learns p(target | source) from pairs."""
+
+import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
+
+import importlib.util
+import math
+import pathlib
+import sys
+
+import keras
+from absl import app
+
+from keras_encdec.cli.command import run_command
+
+from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
+from keras_encdec.errors import InputError
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.scoring import ModelDirectory
+from keras_encdec.scoring.model_directory import CONFIG
+from keras_encdec.text import Tokenizer, Vocabulary
+from keras_encdec.trainers.budget import Budget
+from keras_encdec.trainers.by_shape import train_by_shape
+from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
+from keras_encdec.trainers.flags import FLAGS, SIZES, check_flags, with_preset
+from keras_encdec.trainers.progress import RoundProgress
+
+LONGEST_VALIDATED = 1000
+
+
+def main(arguments):
+    """Trains as the flags say."""
+    check_flags()
+    folder = pathlib.Path(FLAGS.model_dir)
+    exists = (folder / CONFIG).exists()
+    if exists and not FLAGS.resume:
+        raise app.UsageError(f"{folder} holds a model already; give another --model_dir, or --resume to go on with it.")
+    if FLAGS.resume and not exists:
+        raise InputError("found no model to go on with", remedy="train it without --resume first", path=folder)
+    keras.utils.set_random_seed(FLAGS.seed)
+    directory, pairs = _prepared(folder)
+    validation, places = _validation(directory, pairs)
+    batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, sorted(map(int, FLAGS.pad_to)) if _compiled() else None)
+    model, rounds = _model(directory)
+    if _compiled() and keras.backend.backend() == "tensorflow":
+        train_by_shape(model)
+    checkpoints, budget = fit(model, batches, validation, folder, rounds)
+    _report(checkpoints, budget, folder)
+
+
+def fit(model, batches, validation, folder, rounds=()):
+    """Runs `model.fit` by rounds until the budget of the flags is spent.
+
+    Args:
+        model: RNNEncoderDecoder, compiled.
+        batches: Batches.
+        validation: Batches, or `None` to go by the training perplexity.
+        folder: path of the model directory.
+        rounds: list of dict, the history of a training that is resumed.
+
+    Returns:
+        tuple: Checkpoints and Budget, with what was reached.
+    """
+    first_update = rounds[-1]["updates"] if rounds else 0
+    updates = _updates(batches.updates_per_epoch)
+    budget = Budget(
+        FLAGS.learning_rate,
+        updates,
+        FLAGS.minutes and 60 * FLAGS.minutes,
+        first_update,
+        rounds[-1]["seconds"] if rounds else 0.0,
+        FLAGS.schedule,
+    )
+    if budget.done >= 1.0:
+        raise InputError(
+            f"found {first_update} updates made", "expected fewer than the training is to have",
+            "raise --updates, --epochs or --minutes", path=folder,
+        )  # fmt: skip
+    monitor = "val_perplexity" if validation else "perplexity"
+    checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, FLAGS.patience)
+    callbacks = [budget, RoundProgress(budget, batches.updates_per_epoch), *_tensorboard(folder), checkpoints]
+    round_updates = min(FLAGS.round_updates, updates - first_update) if updates else FLAGS.round_updates
+    model.fit(
+        _stream(batches, first_update),
+        validation_data=validation and _Once(validation),
+        steps_per_epoch=round_updates,
+        initial_epoch=len(rounds),
+        epochs=sys.maxsize,
+        verbose=0,
+        callbacks=callbacks,
+    )
+    return checkpoints, budget
+
+
+def _prepared(folder):
+    """The model directory, without a model yet, and the prepared pairs; made now or found."""
+    if FLAGS.resume:
+        directory = ModelDirectory.load(folder, weights=False)
+        if directory.reverse != FLAGS.reverse:
+            raise app.UsageError(f"{folder} was trained {'with' if directory.reverse else 'without'} --reverse.")
+        vocabularies = directory.source_vocabulary, directory.target_vocabulary
+        if (folder / "prepared").exists():
+            return directory, PreparedPairs(folder / "prepared")
+    else:
+        directory = None
+        vocabularies = tuple(
+            Vocabulary.load(path) if path else None for path in (FLAGS.source_vocabulary, FLAGS.target_vocabulary)
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenization = {"lowercase": FLAGS.lowercase} if FLAGS.tokenize else None
+    files = {"phrase_table": FLAGS.phrase_table, "tsv": FLAGS.tsv, "parallel": (FLAGS.source, FLAGS.target)}
+    with _open(files, tokenization) as (records, reader):
+        pairs, *vocabularies = prepare(
+            records, folder / "prepared", FLAGS.shortlist, FLAGS.max_length, FLAGS.seed, vocabularies
+        )
+        _print_prepared(pairs.summary, reader.malformed, vocabularies)
+    if directory is None:
+        directory = ModelDirectory(folder, *vocabularies, FLAGS.reverse, tokenization)
+        (folder / "flags.txt").write_text(FLAGS.flags_into_string(), encoding="utf-8")
+    return directory, pairs
+
+
+def _open(files, tokenization):
+    tokenizer = tokenization and Tokenizer(**tokenization)
+    return open_pairs(
+        **files, encoding=FLAGS.encoding, on_error=FLAGS.on_error, tokenizer=tokenizer, reverse=FLAGS.reverse
+    )
+
+
+def _print_prepared(summary, malformed, vocabularies):
+    print(
+        f"{summary['unique']:,} unique pairs of {summary['read']:,}; left out: {summary['too_long']:,} longer than "
+        f"{FLAGS.max_length} words, {summary['empty']:,} with an empty side, {malformed:,} malformed."
+    )
+    for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
+        share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
+        print(f"{side}: {len(vocabulary):,} words in the shortlist; {share:.2f} % of the tokens are other words.")
+
+
+def _validation(directory, pairs):
+    """What to validate on, Batches or `None`, and the places of the pairs to train on."""
+    if FLAGS.validation:
+        paths = tuple(FLAGS.validation)
+        files = {
+            "phrase_table": FLAGS.phrase_table and paths[0], "tsv": FLAGS.tsv and paths[0],
+            "parallel": FLAGS.source and paths,
+        }  # fmt: skip
+        with _open(files, directory.tokenization) as (records, _):
+            held_out, *_ = prepare(
+                records, directory.path / "validation", max_length=LONGEST_VALIDATED,
+                vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
+            )  # fmt: skip
+        return Batches(held_out, FLAGS.batch_size), range(len(pairs))
+    share = min(FLAGS.held_out_pairs, math.ceil(FLAGS.held_out_fraction * len(pairs)), len(pairs) - 1)
+    if share <= 0:
+        return None, range(len(pairs))
+    # The pairs are in random order on disk: the first of them are a random sample.
+    return Batches(pairs, FLAGS.batch_size, range(share)), range(share, len(pairs))
+
+
+def _model(directory):
+    """The model to train, compiled, and the history before."""
+    sizes = {name: FLAGS[name].value for name in SIZES}
+    if FLAGS.resume:
+        model, rounds = load_checkpoint(directory.path)
+        config = model.get_config()
+        other = [name for name in SIZES if FLAGS[name].value != config[name]]
+        if other:
+            found = ", ".join(f"--{name}={FLAGS[name].value}" for name in other)
+            expected = ", ".join(f"--{name}={config[name]}" for name in other)
+            raise app.UsageError(f"found {found}, expected {expected} as in the model to go on with.")
+        return model, rounds
+    keras.config.set_dtype_policy(FLAGS.dtype_policy)
+    model = RNNEncoderDecoder(len(directory.source_vocabulary), len(directory.target_vocabulary), **sizes)
+    model.compile(_optimizer(), jit_compile=_compiled())
+    directory.save_config(
+        {"source_words": model.source_words, "target_words": model.target_words, **sizes, "dtype": FLAGS.dtype_policy}
+    )
+    print(f"{model.count_params():,} weights.")
+    return model, []
+
+
+def _optimizer():
+    name, clip = FLAGS.optimizer, FLAGS.clip_norm or None
+    published = {"rho": 0.95, "epsilon": 1e-6} if name == "adadelta" else {}
+    config = {"learning_rate": FLAGS.learning_rate, "global_clipnorm": clip, **published}
+    return keras.optimizers.get({"class_name": name, "config": config})
+
+
+def _compiled():
+    if FLAGS.jit_compile == "auto":
+        return keras.backend.backend() != "torch"  # which has no XLA
+    return FLAGS.jit_compile == "true"
+
+
+def _updates(updates_per_epoch):
+    limits = [FLAGS.updates, FLAGS.epochs and math.ceil(FLAGS.epochs * updates_per_epoch)]
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _stream(batches, first_update):
+    if keras.backend.backend() == "tensorflow":
+        from keras_encdec.data import tf_dataset
+
+        return tf_dataset(batches, first_update)
+    return ((batch,) for batch in batches.stream(first_update))
+
+
+def _tensorboard(folder):
+    if not FLAGS.tensorboard or importlib.util.find_spec("tensorflow") is None:
+        return []
+    if keras.backend.backend() != "tensorflow":
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")  # it would take the memory of the backend that trains
+    return [keras.callbacks.TensorBoard(folder / "logs", write_graph=False)]
+
+
+class _Once(keras.utils.PyDataset):
+    """All batches of a set, for `model.evaluate`."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self._batches = batches.once()
+
+    def __len__(self):
+        return len(self._batches)
+
+    def __getitem__(self, place):
+        return (self._batches[place],)
+
+
+def _report(checkpoints, budget, folder):
+    best = checkpoints.best
+    kind = "held-out " if "val_perplexity" in best else ""
+    prefix = "val_" if kind else ""
+    last = checkpoints.rounds[-1]
+    print(
+        f"{last['updates']:,} updates, {last['pairs']:,} pairs in {budget.seconds:,.0f} s. Best {kind}perplexity "
+        f"{best[prefix + 'perplexity']:.3f} per token, log-likelihood {best[prefix + 'log_likelihood']:.3f} per pair, "
+        f"after {best['updates']:,} updates: {folder}"
+    )
+    if budget.signal:
+        print("Stopped by a signal; the same command with --resume goes on from here.", file=sys.stderr)
+        sys.exit(128 + budget.signal)
+
+
+def run():
+    """Entry point of `encdec-train`."""
+    run_command(main, ("model_dir",), with_preset)
+
+
+if __name__ == "__main__":
+    run()
