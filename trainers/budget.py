@@ -29,7 +29,9 @@ class Budget(keras.callbacks.Callback):
         learning_rate: float. Step size at the start. Required.
     """
 
-    def __init__(self, learning_rate, updates=None, seconds=None, first_update=0, first_seconds=0.0, schedule="constant"):
+    def __init__(
+        self, learning_rate, updates=None, seconds=None, first_update=0, first_seconds=0.0, schedule="constant"
+    ):
         super().__init__()
         self.updates_done, self.signal = first_update, None
         self._limits = updates, seconds
@@ -46,8 +48,8 @@ class Budget(keras.callbacks.Callback):
     @property
     def done(self):
         """Share of the training that is done, 0 to 1; 0 without a limit."""
-        shares = [now / limit for now, limit in zip((self.updates_done, self.seconds), self._limits, strict=True) if limit]
-        return min(1.0, max(shares, default=0.0))
+        spent = zip((self.updates_done, self.seconds), self._limits, strict=True)
+        return min(1.0, max((now / limit for now, limit in spent if limit), default=0.0))
 
     def on_train_begin(self, logs=None):
         self._start = time.monotonic()

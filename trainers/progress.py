@@ -25,5 +25,6 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
             budget = self._budget
             passes = budget.updates_done / self._updates_per_epoch
             share = f", {budget.done:.0%} of the training" if budget.done else ""
-            print(f"Round {epoch + 1}: {budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}")
+            done = f"{budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s"
+            print(f"Round {epoch + 1}: {done}{share}")
         super().on_epoch_begin(epoch, logs)

@@ -11,7 +11,6 @@ import keras
 from absl import app
 
 from keras_encdec.cli.command import run_command
-
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.models import RNNEncoderDecoder
@@ -33,13 +32,14 @@ def main(arguments):
     folder = pathlib.Path(FLAGS.model_dir)
     exists = (folder / CONFIG).exists()
     if exists and not FLAGS.resume:
-        raise app.UsageError(f"{folder} holds a model already; give another --model_dir, or --resume to go on with it.")
+        raise app.UsageError(f"{folder} holds a model already; give another --model_dir, or --resume to go on.")
     if FLAGS.resume and not exists:
         raise InputError("found no model to go on with", remedy="train it without --resume first", path=folder)
     keras.utils.set_random_seed(FLAGS.seed)
     directory, pairs = _prepared(folder)
     validation, places = _validation(directory, pairs)
-    batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, sorted(map(int, FLAGS.pad_to)) if _compiled() else None)
+    widths = sorted(map(int, FLAGS.pad_to)) if _compiled() else None
+    batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, widths)
     model, rounds = _model(directory)
     if _compiled() and keras.backend.backend() == "tensorflow":
         train_by_shape(model)

@@ -42,6 +42,9 @@ def run_command(main, required=(), rewrite_arguments=None):
             _exit(program, str(error), f"{program} --help lists the flags.", 2)
         except (InputError, ImportError) as error:
             _exit(program, str(error), "", 1)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            _exit(program, f"{place}{error.strerror or error}; free space, or check the path and its permissions.", "", 1)
         except KeyboardInterrupt:
             _exit(program, "interrupted; no output was written.", "", 130)
 

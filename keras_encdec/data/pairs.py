@@ -59,7 +59,8 @@ def _tokenized(records, tokenizer):
 
     signature = tf.TensorSpec((2,), tf.string)
     dataset = tf.data.Dataset.from_generator(lines, output_signature=signature)
-    dataset = dataset.batch(TOKENIZED_AT_ONCE).map(lambda pair: tf.stack([tokenizer(pair[:, 0]), tokenizer(pair[:, 1])], 1))
+    dataset = dataset.batch(TOKENIZED_AT_ONCE)
+    dataset = dataset.map(lambda pairs: tf.stack([tokenizer(pairs[:, 0]), tokenizer(pairs[:, 1])], 1))
     for batch in dataset.prefetch(2).as_numpy_iterator():
         for source, target in batch:
             yield source.decode().split(), target.decode().split()

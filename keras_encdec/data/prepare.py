@@ -1,5 +1,6 @@
 """From pairs of words to a prepared set: unique, shuffled on disk, with bounded memory."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -104,8 +105,8 @@ class _Spill:
     def fill(self, pairs, max_length):
         counts = {"read": 0, "too_long": 0, "empty": 0}
         source_side, target_side = self.sides
-        files = [open(part, "wb") for part in self._parts]
-        try:
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(open(part, "wb")) for part in self._parts]
             for source, target in pairs:
                 counts["read"] += 1
                 if not source or not target:
@@ -117,9 +118,6 @@ class _Spill:
                         "i", [len(source), len(target), *source_side.number(source), *target_side.number(target)]
                     ).tobytes()
                     files[zlib.crc32(record, self._seed) % PARTITIONS].write(record)
-        finally:
-            for file in files:
-                file.close()
         return counts
 
     def parts(self):
@@ -146,7 +144,8 @@ def _write(spill, folder, vocabularies, random):
     source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
     totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
     start = 0
-    with open(folder / IDS, "wb") as ids, open(folder / LENGTHS, "wb") as lengths, open(folder / STARTS, "wb") as starts:
+    with contextlib.ExitStack() as stack:
+        ids, lengths, starts = (stack.enter_context(open(folder / name, "wb")) for name in (IDS, LENGTHS, STARTS))
         for records in spill.parts():
             if not records:
                 continue

@@ -83,8 +83,8 @@ class Scorer:
 
     def _batches(self, items, key):
         """The items in batches of one rounded length, shortest first, with that length."""
-        for width, group in itertools.groupby(sorted(items, key=key), lambda item: _rounded(key(item))):
-            size, group = self._size(width), list(group)
+        for width, same in itertools.groupby(sorted(items, key=key), lambda item: _rounded(key(item))):
+            size, group = self._size(width), list(same)
             for start in range(0, len(group), size):
                 yield group[start : start + size], width
 

@@ -8,30 +8,9 @@ from itertools import groupby
 
 import numpy as np
 
+from keras_encdec.formats import escape
 from keras_encdec.smt.lexical_table import LexicalTable
 from keras_encdec.smt.phrase_extraction import extract_phrases
-
-_ESCAPES = str.maketrans(
-    {
-        "&": "&amp;",
-        "|": "&#124;",
-        "<": "&lt;",
-        ">": "&gt;",
-        "'": "&apos;",
-        '"': "&quot;",
-        "[": "&#91;",
-        "]": "&#93;",
-    }
-)
-
-
-def escape(text):
-    """Writes the characters that mean something to Moses as entities, as its tokenizer does.
-
-    >>> escape("l ' été & [1]")
-    'l &apos; été &amp; &#91;1&#93;'
-    """
-    return text.translate(_ESCAPES)
 
 
 def score_phrases(sentence_pairs, alignments, max_length=7):

@@ -4,9 +4,10 @@
 class Tokenizer:
     """Splits raw text into words, every step a TensorFlow operation.
 
-    NFKC normalization; typographic apostrophes made plain; case folding if asked for; every punctuation mark and symbol a token of its
-    own; white space separates. The same call runs eagerly, inside `tf.data` and inside an exported
-    graph, so that what is served sees the words that were trained on.
+    NFKC normalization; typographic apostrophes made plain; case folding if asked for; every
+    punctuation mark and symbol a token of its own; white space separates. The same call runs eagerly,
+    inside `tf.data` and inside an exported graph, so that what is served sees the words that were
+    trained on.
 
     Args:
         lowercase: bool. Whether to fold case (Unicode case folding: also "ß" to "ss").

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.smt.phrase_scoring import escape
+from keras_encdec.formats import escape
 
 FOLDER = libreoffice_en_fr().phrase_table.parent
 

@@ -50,7 +50,9 @@ def check_layer(cls, config, inputs, output_shape, weights, folder, differentiab
     np.testing.assert_allclose(model.predict(inputs, verbose=0), eager, atol=1e-5, err_msg="compiled is eager")
     check_saved_in_a_new_process(model, inputs, eager, folder)
 
-    learned = [keras.layers.Dense(x.shape[-1])(s) if differentiable else s for s, x in zip(symbolic, inputs, strict=True)]
+    learned = symbolic
+    if differentiable:
+        learned = [keras.layers.Dense(x.shape[-1])(s) for s, x in zip(symbolic, inputs, strict=True)]
     model = keras.Model(symbolic, keras.layers.Dense(1)(cls(**config)(*learned)))
     model.compile(keras.optimizers.SGD(0.01), "mse")
     wanted = np.ones((*output_shape[:-1], 1), "float32")

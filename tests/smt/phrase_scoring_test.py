@@ -1,7 +1,8 @@
 import pytest
 
+from keras_encdec.formats import escape
 from keras_encdec.smt.lexical_table import LexicalTable
-from keras_encdec.smt.phrase_scoring import escape, score_phrases
+from keras_encdec.smt.phrase_scoring import score_phrases
 
 
 def test_one_pair_by_hand():

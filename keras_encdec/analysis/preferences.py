@@ -1,0 +1,66 @@
+"""Table 2 of the paper: the targets that the phrase table prefers, and those that the model prefers."""
+
+import dataclasses
+import heapq
+
+from keras_encdec.formats import PhraseTableReader, unescape
+
+TABLE_SCORE = 2  # p(target | source), the third of Moses's four
+
+
+@dataclasses.dataclass
+class Preferences:
+    """The options of one source phrase.
+
+    Attributes:
+        source: str.
+        options: list of tuples `(target, the table's p(target | source), the model's)`.
+        occurrences: float. How often the source was seen, by the table's counts.
+    """
+
+    source: str
+    options: list
+    occurrences: float
+
+    def by_table(self, size=3):
+        """The targets of highest p(target | source) in the table: list of str."""
+        return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[1])]
+
+    def by_model(self, size=3):
+        """The targets of highest p(target | source) by the model: list of str."""
+        return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[2])]
+
+
+def read_preferences(path, model_score, encoding=None):
+    """Reads a scored phrase table, one source at a time; the table is sorted by source, as Moses's are.
+
+    Args:
+        path: of the table.
+        model_score: int. Which score of a line is the model's, counted from 0; the last one is -1.
+        encoding: str. Defaults to UTF-8.
+
+    Yields:
+        Preferences.
+
+    Raises:
+        InputError: when the table cannot be read.
+    """
+    now = None
+    with PhraseTableReader(path, encoding) as table:
+        for record in table:
+            scores = record.parsed.scores
+            source = unescape(record.source)
+            if now is None or now.source != source:
+                if now:
+                    yield now
+                now = Preferences(source, [], _source_count(record.raw))
+            now.options.append((unescape(record.target), float(scores[TABLE_SCORE]), float(scores[model_score])))
+    if now:
+        yield now
+
+
+def _source_count(raw):
+    """The second of the counts in the fifth field; 0 where there is none."""
+    fields = raw.split(b"|||")
+    counts = fields[4].split() if len(fields) > 4 else []
+    return float(counts[1]) if len(counts) > 1 else 0.0
