@@ -55,6 +55,7 @@ class Budget(keras.callbacks.Callback):
         self._start = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM):
             self._handlers[number] = signal.signal(number, self._stop)
+        self._adjust()  # a training that goes on may have been given another step size
 
     def on_train_end(self, logs=None):
         for number, handler in self._handlers.items():

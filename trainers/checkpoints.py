@@ -1,8 +1,10 @@
 """The best and the last model of a training, kept so that a killed process loses at most a round."""
 
 import json
+import math
 import os
 import pathlib
+import zipfile
 
 import keras
 
@@ -17,8 +19,8 @@ LAST, HISTORY = "last.keras", "history.json"
 class Checkpoints(keras.callbacks.Callback):
     """Keeps after every round the history, the last model with its optimizer, and the best model.
 
-    The history is written first: what it has beyond the last model, after a kill between the two, is
-    cut off at resumption, and the round is made again.
+    The last model's file holds the history up to it, so that a kill between two files leaves them
+    fitting; `history.json` is for people.
 
     Args:
         folder: path of the model directory.
@@ -27,6 +29,9 @@ class Checkpoints(keras.callbacks.Callback):
         monitor: str. The value that decides which model is best: the lower.
         rounds: list of dict, the history before. Defaults to none.
         patience: int. Stop after so many rounds that were not the best. Defaults to `None`: never.
+
+    Raises:
+        InputError: after a round in which the training diverged, which is not kept; when the disk is full.
     """
 
     def __init__(self, folder, budget, batch_size, monitor="val_perplexity", rounds=(), patience=None):
@@ -53,11 +58,20 @@ class Checkpoints(keras.callbacks.Callback):
             "learning_rate": rate,
         }
         self.rounds.append({**now, **{name: float(value) for name, value in measured.items()}})
+        if not math.isfinite(self.rounds[-1][self._monitor]):
+            again = "go on from the round before with --resume and" if len(self.rounds) > 1 else "train again with"
+            raise InputError(
+                f"found the {self._monitor} {self.rounds[-1][self._monitor]} after {done:,} updates",
+                "expected a finite number",
+                f"the training diverged: {again} a lower --learning_rate",
+                self.folder,
+            )
         if self.best is self.rounds[-1]:
             self._save(self._without_optimizer(), WEIGHTS)
+        history = json.dumps({"rounds": self.rounds}, indent=1) + "\n"
+        self._save(self.model, LAST, history)
         with open_output(self.folder / HISTORY) as file:
-            file.write((json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode())
-        self._save(self.model, LAST)
+            file.write(history.encode())
         if self._patience and len(self.rounds) - 1 - self.rounds.index(self.best) >= self._patience:
             self.model.stop_training = True
 
@@ -68,15 +82,19 @@ class Checkpoints(keras.callbacks.Callback):
         self._plain.set_weights(self.model.get_weights())
         return self._plain
 
-    def _save(self, model, name):
+    def _save(self, model, name, history=None):
         partial = self.folder / f".partial-{name}"
         try:
             model.save(partial)
+            if history:
+                with zipfile.ZipFile(partial, "a") as archive:
+                    archive.writestr(HISTORY, history)
             os.replace(partial, self.folder / name)
         except OSError as error:
             partial.unlink(missing_ok=True)
+            again = "go on with --resume" if (self.folder / LAST).exists() else "train again"
             raise InputError(
-                f"could not be written ({error.strerror or error})", remedy="free space, then go on with --resume",
+                f"could not be written ({error.strerror or error})", remedy=f"free space, then {again}",
                 path=self.folder / name,
             ) from error  # fmt: skip
 
@@ -92,6 +110,10 @@ def load_checkpoint(folder):
     """
     folder = pathlib.Path(folder)
     model = load_model(folder / LAST, compiled=True)
-    updates = int(keras.ops.convert_to_numpy(model.optimizer.iterations))
-    rounds = json.loads((folder / HISTORY).read_text(encoding="utf-8"))["rounds"]
-    return model, [one for one in rounds if one["updates"] <= updates]
+    with zipfile.ZipFile(folder / LAST) as archive:
+        if HISTORY not in archive.namelist():
+            raise InputError(
+                "found no history of the training in it", "expected a checkpoint of encdec-train",
+                "put back the file, or train again", folder / LAST,
+            )  # fmt: skip
+        return model, json.loads(archive.read(HISTORY))["rounds"]

@@ -31,6 +31,8 @@ flags.DEFINE_integer("maxout_units", 500, "Maxout units of the readout.", lower_
 flags.DEFINE_integer("output_rank", 100, "Rank of the output matrix.", lower_bound=1)
 flags.DEFINE_bool("reset_after", False, "The encoder's reset gate after the matrix, as in the paper's supplement.")
 
+flags.DEFINE_float("initial_stddev", 0.01, "Standard deviation of the initial weights that are not recurrent; 0.01 is the paper's, 0.1 learns sooner.", lower_bound=0)
+
 flags.DEFINE_integer("updates", None, "Stop after so many updates.", lower_bound=1)
 flags.DEFINE_float("epochs", None, "Stop after so many passes over the pairs.", lower_bound=0)
 flags.DEFINE_float("minutes", None, "Stop after so many minutes of training.", lower_bound=0)
@@ -48,19 +50,20 @@ flags.DEFINE_integer("seed", 1, "Of the weights, the held-out pairs and the orde
 flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow is installed.")
 
 FLAGS = flags.FLAGS
-SIZES = ("embedding_dim", "units", "maxout_units", "output_rank", "reset_after")
+SIZES = ("embedding_dim", "units", "maxout_units", "output_rank", "reset_after", "initial_stddev")
 
 
 def with_preset(arguments):
     """Puts the flag file of `--preset` before the other flags, so that these override it.
 
     Args:
-        arguments: list of str, the program's name first.
+        arguments: list of str, the program's name first. Flag files among them are read.
 
     Returns:
         list of str.
     """
     name = None
+    arguments = [arguments[0], *FLAGS.read_flags_from_files(arguments[1:], force_gnu=False)]
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         flag, given, value = argument.partition("=")
         if flag in ("--preset", "-preset"):
@@ -84,6 +87,9 @@ def check_flags():
         raise app.UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
     if not all(width.isdecimal() for width in FLAGS.pad_to):
         raise app.UsageError(f"found --pad_to={','.join(FLAGS.pad_to)}, expected whole numbers of tokens.")
+    for name in ("epochs", "minutes"):
+        if FLAGS[name].value == 0:
+            raise app.UsageError(f"found --{name}=0, expected more than 0.")
     if FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None and FLAGS.patience is None:
         raise app.UsageError("found no end to the training, expected --updates, --epochs, --minutes or --patience.")
     if FLAGS.schedule != "constant" and FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None:

@@ -2,6 +2,7 @@
 
 import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 
+import contextlib
 import importlib.util
 import math
 import pathlib
@@ -13,13 +14,14 @@ from absl import app
 from keras_encdec.cli.command import run_command
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
+from keras_encdec.formats import open_output
+from keras_encdec.formats.os_errors import explained
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.scoring import ModelDirectory
-from keras_encdec.scoring.model_directory import CONFIG
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.by_shape import train_by_shape
-from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
+from keras_encdec.trainers.checkpoints import LAST, Checkpoints, load_checkpoint
 from keras_encdec.trainers.flags import FLAGS, SIZES, check_flags, with_preset
 from keras_encdec.trainers.progress import RoundProgress
 
@@ -30,7 +32,7 @@ def main(arguments):
     """Trains as the flags say."""
     check_flags()
     folder = pathlib.Path(FLAGS.model_dir)
-    exists = (folder / CONFIG).exists()
+    exists = (folder / LAST).exists()
     if exists and not FLAGS.resume:
         raise app.UsageError(f"{folder} holds a model already; give another --model_dir, or --resume to go on.")
     if FLAGS.resume and not exists:
@@ -41,7 +43,7 @@ def main(arguments):
     widths = sorted(map(int, FLAGS.pad_to)) if _compiled() else None
     batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, widths)
     model, rounds = _model(directory)
-    if _compiled() and keras.backend.backend() == "tensorflow":
+    if _by_shape():
         train_by_shape(model)
     checkpoints, budget = fit(model, batches, validation, folder, rounds)
     _report(checkpoints, budget, folder)
@@ -81,7 +83,7 @@ def fit(model, batches, validation, folder, rounds=()):
     round_updates = min(FLAGS.round_updates, updates - first_update) if updates else FLAGS.round_updates
     model.fit(
         _stream(batches, first_update),
-        validation_data=validation and _Once(validation),
+        validation_data=validation and _once(validation),
         steps_per_epoch=round_updates,
         initial_epoch=len(rounds),
         epochs=sys.maxsize,
@@ -105,18 +107,31 @@ def _prepared(folder):
         vocabularies = tuple(
             Vocabulary.load(path) if path else None for path in (FLAGS.source_vocabulary, FLAGS.target_vocabulary)
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    with explained(folder, "to make a directory"):
+        folder.mkdir(parents=True, exist_ok=True)
     tokenization = {"lowercase": FLAGS.lowercase} if FLAGS.tokenize else None
     files = {"phrase_table": FLAGS.phrase_table, "tsv": FLAGS.tsv, "parallel": (FLAGS.source, FLAGS.target)}
-    with _open(files, tokenization) as (records, reader):
+    with _removed_if_empty(folder), _open(files, tokenization) as (records, reader):
         pairs, *vocabularies = prepare(
             records, folder / "prepared", FLAGS.shortlist, FLAGS.max_length, FLAGS.seed, vocabularies
         )
         _print_prepared(pairs.summary, reader.malformed, vocabularies)
     if directory is None:
         directory = ModelDirectory(folder, *vocabularies, FLAGS.reverse, tokenization)
-        (folder / "flags.txt").write_text(FLAGS.flags_into_string(), encoding="utf-8")
+        with open_output(folder / "flags.txt") as file:
+            file.write(FLAGS.flags_into_string().encode())
     return directory, pairs
+
+
+@contextlib.contextmanager
+def _removed_if_empty(folder):
+    """After an exception removes the folder unless it holds something."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
 
 
 def _open(files, tokenization):
@@ -171,7 +186,7 @@ def _model(directory):
         return model, rounds
     keras.config.set_dtype_policy(FLAGS.dtype_policy)
     model = RNNEncoderDecoder(len(directory.source_vocabulary), len(directory.target_vocabulary), **sizes)
-    model.compile(_optimizer(), jit_compile=_compiled())
+    model.compile(_optimizer(), jit_compile=_compiled() and not _by_shape())
     directory.save_config(
         {"source_words": model.source_words, "target_words": model.target_words, **sizes, "dtype": FLAGS.dtype_policy}
     )
@@ -192,6 +207,11 @@ def _compiled():
     return FLAGS.jit_compile == "true"
 
 
+def _by_shape():
+    """Whether the training step is compiled by shape, and evaluation not at all."""
+    return _compiled() and keras.backend.backend() == "tensorflow"
+
+
 def _updates(updates_per_epoch):
     limits = [FLAGS.updates, FLAGS.epochs and math.ceil(FLAGS.epochs * updates_per_epoch)]
     return min((limit for limit in limits if limit), default=None)
@@ -201,8 +221,16 @@ def _stream(batches, first_update):
     if keras.backend.backend() == "tensorflow":
         from keras_encdec.data import tf_dataset
 
-        return tf_dataset(batches, first_update)
+        return tf_dataset(lambda: batches.stream(first_update))
     return ((batch,) for batch in batches.stream(first_update))
+
+
+def _once(batches):
+    if keras.backend.backend() == "tensorflow":
+        from keras_encdec.data import tf_dataset
+
+        return tf_dataset(batches.once)
+    return _Once(batches.once())
 
 
 def _tensorboard(folder):
@@ -220,7 +248,7 @@ class _Once(keras.utils.PyDataset):
 
     def __init__(self, batches):
         super().__init__()
-        self._batches = batches.once()
+        self._batches = batches
 
     def __len__(self):
         return len(self._batches)

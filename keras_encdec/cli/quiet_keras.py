@@ -15,7 +15,7 @@ _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d
 def _import_quietly():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept, problem = os.dup(2), None
     with tempfile.TemporaryFile() as caught:
         os.dup2(caught.fileno(), 2)
         try:
@@ -25,11 +25,18 @@ def _import_quietly():
                 import tensorflow as tf
 
                 tf.config.list_physical_devices()  # looking for a GPU is one more message
+        except (ImportError, ValueError) as error:
+            problem = error
         finally:
             os.dup2(kept, 2)
             os.close(kept)
             caught.seek(0)
             os.write(2, b"".join(line for line in caught if not _START_UP.match(line)))
+    if problem:
+        sys.exit(
+            f"{os.path.basename(sys.argv[0])}: found no usable backend of Keras ({problem}), expected tensorflow, jax "
+            "or torch; install it, or set KERAS_BACKEND to one that is installed."
+        )
 
 
 _import_quietly()

@@ -2,6 +2,7 @@
 
 import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -40,11 +41,12 @@ def main(arguments):
     _check_flags()
     table = FLAGS.format == "phrase_table"
     with (PhraseTableReader if table else TsvReader)(FLAGS.input, FLAGS.encoding, FLAGS.on_error) as reader:
-        with open_output(FLAGS.output) as output:
+        with open_output(FLAGS.output) as output, _ini_output() as ini_output:
             windows = _windows(reader)
             window = next(windows)
             # Whatever can be wrong with the other inputs is found before hours of scoring.
-            ini = FLAGS.moses_ini and _rewritten_ini(reader.num_scores)
+            if ini_output:
+                ini_output.write(_rewritten_ini(reader.num_scores))
             rows = _rows(table)
             with ReadingProgress(reader.lines) as progress:
                 while window:
@@ -53,10 +55,11 @@ def main(arguments):
                     window = next(windows, None)
                     if window or reader.lines.ended_with_newline:
                         output.write(b"\n")
-    if ini:
-        with open_output(FLAGS.moses_ini_out) as output:
-            output.write(ini)
     _report(progress, reader.malformed)
+
+
+def _ini_output():
+    return open_output(FLAGS.moses_ini_out) if FLAGS.moses_ini else contextlib.nullcontext()
 
 
 def _windows(reader):
@@ -79,6 +82,8 @@ def _check_flags():
         raise app.UsageError("found one of --moses_ini and --moses_ini_out, expected both.")
     if FLAGS.format != "phrase_table" and FLAGS.moses_ini:
         raise app.UsageError(f"found --moses_ini with --format={FLAGS.format}, expected it with a phrase table.")
+    if FLAGS.moses_feature and not FLAGS.moses_ini:
+        raise app.UsageError("found --moses_feature without --moses_ini, expected both.")
     if FLAGS.format != "tsv" and FLAGS.token_scores:
         raise app.UsageError(f"found --token_scores with --format={FLAGS.format}, expected it with --format=tsv.")
     places = [os.path.realpath(place) for place in (FLAGS.input, FLAGS.output, FLAGS.moses_ini, FLAGS.moses_ini_out) if place]

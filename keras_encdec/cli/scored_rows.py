@@ -8,7 +8,6 @@ from keras_encdec.formats import (
     format_probability,
     model_words,
     parse_line,
-    unescape,
 )
 from keras_encdec.formats.phrase_table_line import MalformedLine
 
@@ -66,7 +65,7 @@ class TsvRows:
         good = [record for record in records if record.problem is None]
         columns = []
         for scorer in self._scorers:
-            pairs = scorer.all_words([(unescape(record.source), unescape(record.target)) for record in good])
+            pairs = scorer.all_words([(record.source, record.target) for record in good])
             tokens = scorer.token_scores(pairs)
             # Rounded before they are added, so that the tokens' column adds up to the digit.
             tokens = [np.round(row, 6) for row in tokens]

@@ -2,7 +2,9 @@
 
 import contextlib
 
+from keras_encdec.errors import InputError
 from keras_encdec.formats import ParallelReader, PhraseTableReader, TsvReader, model_words
+from keras_encdec.text.tokenizer import split_tokens
 
 TOKENIZED_AT_ONCE = 1024
 
@@ -52,10 +54,15 @@ def _tokenized(records, tokenizer):
     """The records' raw text through a tf.data pipeline that tokenizes many lines at a time."""
     import tensorflow as tf
 
+    failed = []
+
     def lines():
-        for record in records:
-            # A lone surrogate stands for a byte that the declared encoding does not have.
-            yield [side.encode("utf-8", "replace") for side in (record.source, record.target)]
+        try:
+            for record in records:
+                # A lone surrogate stands for a byte that the declared encoding does not have.
+                yield [side.encode("utf-8", "replace") for side in (record.source, record.target)]
+        except InputError as error:
+            failed.append(error)  # TensorFlow would make an error of its own of it
 
     signature = tf.TensorSpec((2,), tf.string)
     dataset = tf.data.Dataset.from_generator(lines, output_signature=signature)
@@ -63,4 +70,6 @@ def _tokenized(records, tokenizer):
     dataset = dataset.map(lambda pairs: tf.stack([tokenizer(pairs[:, 0]), tokenizer(pairs[:, 1])], 1))
     for batch in dataset.prefetch(2).as_numpy_iterator():
         for source, target in batch:
-            yield source.decode().split(), target.decode().split()
+            yield split_tokens(source), split_tokens(target)
+    if failed:
+        raise failed[0]

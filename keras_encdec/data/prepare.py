@@ -12,8 +12,10 @@ import numpy as np
 from keras_encdec.data.prepared import IDS, LENGTHS, STARTS, SUMMARY, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
+from keras_encdec.formats.os_errors import explained
 from keras_encdec.text import END, UNKNOWN, most_frequent
 
+PARTS = "parts"
 PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a time
 
 
@@ -37,33 +39,47 @@ def prepare(pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
 
     Raises:
-        InputError: when no pair is left.
+        InputError: when no pair is left; when the folder holds something else; when the disk is full.
     """
     folder = pathlib.Path(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    spill = _Spill(folder / "parts", seed)
-    try:
-        counts = spill.fill(pairs, max_length)
-        shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
-        vocabularies = tuple(
-            given if given is not None else most_frequent(side.counts(), size)
-            for given, side, size in zip(vocabularies, spill.sides, shortlists, strict=True)
-        )
-        counts.update(_write(spill, folder, vocabularies, np.random.default_rng(seed)))
-    finally:
-        spill.remove()
-    if not counts["unique"]:
-        shutil.rmtree(folder)
-        raise InputError(
-            f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} words "
-            f"and {counts['empty']} have an empty side",
-            "expected at least one to train on",
-            "check that the input is what it should be, or raise --max_length",
-        )
-    with open_output(folder / SUMMARY) as file:
-        file.write(json.dumps(counts, indent=1).encode())
+    shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
+    with explained(folder, "to write the prepared pairs"):
+        _make_empty(folder)
+        try:
+            spill = _Spill(folder / PARTS, seed)
+            counts = spill.fill(pairs, max_length)
+            vocabularies = tuple(
+                given if given is not None else most_frequent(side.counts(), size)
+                for given, side, size in zip(vocabularies, spill.sides, shortlists, strict=True)
+            )
+            counts.update(_write(spill, folder, vocabularies, np.random.default_rng(seed)))
+            spill.folder.rmdir()
+            if not counts["unique"]:
+                raise InputError(
+                    f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} "
+                    f"words and {counts['empty']} have an empty side",
+                    "expected at least one to train on",
+                    "check that the input is what it should be, or raise --max_length",
+                )
+            with open_output(folder / SUMMARY) as file:
+                file.write(json.dumps(counts, indent=1).encode())
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     return PreparedPairs(folder), *vocabularies
+
+
+def _make_empty(folder):
+    """Makes the folder, or clears it of the prepared set that is there, and of nothing else."""
+    if folder.is_dir():
+        others = sorted({entry.name for entry in folder.iterdir()} - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
+        if others:
+            raise InputError(
+                f"found {others[0]!r} in it", "expected a prepared set, an empty directory or none",
+                "move it elsewhere, or name another directory", folder,
+            )  # fmt: skip
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
 
 
 class _Side:
@@ -132,9 +148,6 @@ class _Spill:
             part.unlink()
             yield [np.frombuffer(record, np.int32) for record in unique]
 
-    def remove(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 def _write(spill, folder, vocabularies, random):
     """Maps the records to ids and appends them, in random order, to the prepared set's files.
@@ -157,9 +170,10 @@ def _write(spill, folder, vocabularies, random):
             widths = np.array([(len(source) + 1, len(target) + 1) for source, target in rows], np.uint16)
             flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
             ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
-            flat.astype(np.int32).tofile(ids)
-            widths.tofile(lengths)
-            np.concatenate([[start], ends[:-1]]).astype(np.int64).tofile(starts)
+            # Not tofile, which does not say that the disk is full.
+            ids.write(flat.astype(np.int32).tobytes())
+            lengths.write(widths.tobytes())
+            starts.write(np.concatenate([[start], ends[:-1]]).astype(np.int64).tobytes())
             start = int(ends[-1])
             totals["unique"] += len(rows)
             totals["source_tokens"] += int(widths[:, 0].sum(dtype=np.int64))

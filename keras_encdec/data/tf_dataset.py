@@ -1,21 +1,20 @@
-"""The stream of training batches as a tf.data pipeline."""
+"""Batches as a tf.data pipeline."""
 
 
-def tf_dataset(batches, first_update=0, prefetch=8):
-    """Training batches, read from disk and padded beside the training itself.
+def tf_dataset(make_batches, prefetch=8):
+    """Batches read from disk and padded beside the training itself.
 
     Args:
-        batches: Batches.
-        first_update: int. Update to start from. Defaults to `0`.
+        make_batches: callable without arguments to an iterable of dicts "source" and "target"
+            `(batch, width)`, int32, of any widths; called anew for every pass.
         prefetch: int. Batches held ready. Defaults to `8`.
 
     Returns:
-        `tf.data.Dataset`, endless, of dicts "source" and "target" `(batch_size, width)`, int32.
+        `tf.data.Dataset` of these dicts.
     """
     import tensorflow as tf
 
-    row = tf.TensorSpec((batches.batch_size, None), tf.int32)
-    dataset = tf.data.Dataset.from_generator(
-        lambda: batches.stream(first_update), output_signature={"source": row, "target": row}
-    )
+    # The widths are declared unknown: Keras, left to look at the first batches, takes theirs for all.
+    rows = tf.TensorSpec((None, None), tf.int32)
+    dataset = tf.data.Dataset.from_generator(make_batches, output_signature={"source": rows, "target": rows})
     return dataset.prefetch(prefetch)

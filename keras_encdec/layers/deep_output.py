@@ -67,11 +67,27 @@ class DeepOutput(keras.layers.Layer):
         self.maxout.build((None, width))
         self.built = True
 
-    def call(self, states, previous, context):
-        once = ops.matmul(context, self.context_kernel) + self.bias
+    def project_context(self, context):
+        """c O_c + b_O, `(batch, context_units)` to `(batch, 2 * maxout_units)`, once for a sequence."""
+        return ops.matmul(context, self.context_kernel) + self.bias
+
+    def reduce(self, states, previous, projected_context):
+        """s G_r, `(..., rank)`: what is left of a state before the words of the vocabulary come in.
+
+        Args:
+            states: float tensor `(..., units)`.
+            previous: float tensor `(..., features)`.
+            projected_context: float tensor that adds to `(..., 2 * maxout_units)`.
+        """
         pre = ops.matmul(states, self.state_kernel) + ops.matmul(previous, self.previous_kernel)
-        pooled = self.maxout(pre + ops.expand_dims(once, 1))
-        return ops.matmul(ops.matmul(pooled, self.right_factor), self.left_factor) + self.output_bias
+        return ops.matmul(self.maxout(pre + projected_context), self.right_factor)
+
+    def logits(self, reduced):
+        """s G_r G_l + b_G, `(..., rank)` to `(..., output_dim)`."""
+        return ops.matmul(reduced, self.left_factor) + self.output_bias
+
+    def call(self, states, previous, context):
+        return self.logits(self.reduce(states, previous, ops.expand_dims(self.project_context(context), 1)))
 
     def compute_output_shape(self, states_shape, previous_shape, context_shape):
         return (*states_shape[:-1], self.output_dim)

@@ -4,8 +4,11 @@ import keras
 from keras import ops
 
 
-def published_normal():
+def published_normal(stddev=0.01):
     """Normal distribution with mean 0 and standard deviation 0.01: every matrix that is not recurrent.
+
+    Args:
+        stddev: float. Another standard deviation. Defaults to `0.01`.
 
     Returns:
         `keras.initializers.RandomNormal`.
@@ -13,7 +16,7 @@ def published_normal():
     Reference:
         - Cho et al., 2014 (arXiv 1406.1078), section 4.1
     """
-    return keras.initializers.RandomNormal(mean=0.0, stddev=0.01)
+    return keras.initializers.RandomNormal(mean=0.0, stddev=stddev)
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

@@ -24,6 +24,7 @@ class Decoder(keras.layers.Layer):
         units: int. Number of hidden units, and width of the summary.
         maxout_units: int. Number of maxout units of the readout.
         output_rank: int. Rank of the output matrix.
+        initial_stddev: float. Of the initial weights that are not recurrent. Defaults to `0.01`.
 
     Call arguments:
         previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target
@@ -37,20 +38,29 @@ class Decoder(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), section 2.2 and appendix A.1.2
     """
 
-    def __init__(self, vocabulary_size, embedding_dim, units, maxout_units, output_rank, **kwargs):
+    def __init__(
+        self, vocabulary_size, embedding_dim, units, maxout_units, output_rank, initial_stddev=0.01, **kwargs
+    ):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
         self.units = units
         self.maxout_units = maxout_units
         self.output_rank = output_rank
+        self.initial_stddev = initial_stddev
         policy = self.dtype_policy
-        self.embedding = FactorizedEmbedding(vocabulary_size, embedding_dim, dtype=policy)
-        self.initial_state = keras.layers.Dense(
-            units, activation="tanh", kernel_initializer=published_normal(), dtype=policy
+
+        def normal():
+            return published_normal(initial_stddev)
+
+        self.embedding = FactorizedEmbedding(
+            vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
         )
-        self.cell = ContextGRUCell(units, dtype=policy)
-        self.readout = DeepOutput(vocabulary_size, maxout_units, output_rank, dtype=policy)
+        self.initial_state = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
+        self.cell = ContextGRUCell(units, kernel_initializer=normal(), dtype=policy)
+        self.readout = DeepOutput(
+            vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy
+        )
 
     def build(self, previous_shape=None, context_shape=None):
         self.embedding.build((None, None))
@@ -80,6 +90,7 @@ class Decoder(keras.layers.Layer):
             "units": self.units,
             "maxout_units": self.maxout_units,
             "output_rank": self.output_rank,
+            "initial_stddev": self.initial_stddev,
         }
 
     @staticmethod

@@ -21,6 +21,7 @@ class Encoder(keras.layers.Layer):
         embedding_dim: int. Dimension of the word embeddings.
         units: int. Number of hidden units, and width of the summary.
         reset_after: bool. See `keras_encdec.layers.GRUCell`. Defaults to `False`.
+        initial_stddev: float. Of the initial weights that are not recurrent. Defaults to `0.01`.
 
     Call arguments:
         source: integer tensor `(batch, time)`: ids closed by the end of sequence (2), then padding (0).
@@ -32,17 +33,23 @@ class Encoder(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), section 2.2 and appendix A.1.1
     """
 
-    def __init__(self, vocabulary_size, embedding_dim, units, reset_after=False, **kwargs):
+    def __init__(self, vocabulary_size, embedding_dim, units, reset_after=False, initial_stddev=0.01, **kwargs):
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.embedding_dim = embedding_dim
         self.units = units
         self.reset_after = reset_after
-        self.embedding = FactorizedEmbedding(vocabulary_size, embedding_dim, dtype=self.dtype_policy)
-        self.gru = GRU(units, reset_after=reset_after, dtype=self.dtype_policy)
-        self.summary = keras.layers.Dense(
-            units, activation="tanh", kernel_initializer=published_normal(), dtype=self.dtype_policy
+        self.initial_stddev = initial_stddev
+        policy = self.dtype_policy
+
+        def normal():
+            return published_normal(initial_stddev)
+
+        self.embedding = FactorizedEmbedding(
+            vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
         )
+        self.gru = GRU(units, reset_after=reset_after, kernel_initializer=normal(), dtype=policy)
+        self.summary = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
 
     def build(self, source_shape=None):
         self.embedding.build((None, None))
@@ -64,4 +71,5 @@ class Encoder(keras.layers.Layer):
             "embedding_dim": self.embedding_dim,
             "units": self.units,
             "reset_after": self.reset_after,
+            "initial_stddev": self.initial_stddev,
         }

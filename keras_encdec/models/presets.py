@@ -2,7 +2,14 @@
 
 import importlib.resources
 
-SIZES = {"embedding_dim": int, "units": int, "maxout_units": int, "output_rank": int, "reset_after": "true".__eq__}
+ARGUMENTS = {
+    "embedding_dim": int,
+    "units": int,
+    "maxout_units": int,
+    "output_rank": int,
+    "reset_after": "true".__eq__,
+    "initial_stddev": float,
+}
 
 
 def preset_path(name):
@@ -27,7 +34,7 @@ def preset_names():
 
 
 def preset_sizes(name):
-    """The model's arguments in a preset: embedding_dim, units, maxout_units, output_rank, reset_after.
+    """The model's arguments in a preset: embedding_dim, units, maxout_units, output_rank, reset_after, initial_stddev.
 
     Args:
         name: str, one of `preset_names()`.
@@ -38,6 +45,6 @@ def preset_sizes(name):
     sizes = {}
     for line in preset_path(name).read_text(encoding="utf-8").splitlines():
         flag, _, value = line.strip().removeprefix("--").partition("=")
-        if flag in SIZES:
-            sizes[flag] = SIZES[flag](value)
+        if flag in ARGUMENTS:
+            sizes[flag] = ARGUMENTS[flag](value)
     return sizes

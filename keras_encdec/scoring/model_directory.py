@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import pathlib
-import zipfile
 
 import keras
+from keras import ops
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
@@ -109,7 +109,7 @@ def load_model(path, compiled=False):
         compiled: bool. Whether with its optimizer. Defaults to `False`.
 
     Raises:
-        InputError: when there is none, or it cannot be read.
+        InputError: when there is none, it cannot be read, or it holds something else.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -118,24 +118,39 @@ def load_model(path, compiled=False):
             "train the model (encdec-train keeps them from its first round on)", path.parent,
         )  # fmt: skip
     try:
-        return keras.saving.load_model(path, compile=compiled)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        model = keras.saving.load_model(path, compile=compiled)
+    except Exception as error:  # whatever a file of other bytes makes of Keras, zip and HDF5
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(
             f"found a file that does not load ({reason})", f"expected weights saved by keras-encdec {__version__}",
             "train the model again, or copy it again from where it worked", path,
         ) from error  # fmt: skip
+    if not isinstance(model, RNNEncoderDecoder):
+        raise InputError(
+            f"found a model of the class {type(model).__name__}", "expected an RNNEncoderDecoder",
+            "put back the file that encdec-train made", path,
+        )  # fmt: skip
+    if not all(bool(ops.all(ops.isfinite(weight))) for weight in model.weights):
+        raise InputError(
+            "found weights that are infinite or not a number", "expected finite numbers",
+            "the training diverged: train again with a lower --learning_rate", path,
+        )  # fmt: skip
+    return model
 
 
 def _read_config(path):
     try:
         config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
         found = config["format"]
+        if found == FORMAT:
+            config["direction"], config["tokenization"]
     except FileNotFoundError:
         what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
         raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"found a file that does not read ({error})", NOT_A_MODEL, "", path / CONFIG) from None
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        remedy = "copy the directory again from where it worked, or train again"
+        raise InputError(f"found a file that does not read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
     if found != FORMAT:
         raise InputError(
             f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",

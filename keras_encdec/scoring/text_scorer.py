@@ -1,5 +1,6 @@
 """Log-probabilities of pairs of text, from a model directory."""
 
+from keras_encdec.formats import model_words
 from keras_encdec.scoring.model_directory import ModelDirectory
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
@@ -25,15 +26,17 @@ class TextScorer:
         self._tokenizer = self.directory.tokenizer()
 
     def words(self, source, target):
-        """A pair of lists of words from a pair of str: tokenized as the model's training text was."""
+        """A pair of lists of words from a pair of str: read as the model's training text was.
+
+        Raw text is tokenized; of text in tokens, Moses's escapes are taken off.
+        """
         return self.all_words([(source, target)])[0]
 
     def all_words(self, pairs):
         """Likewise for a list of pairs of str, all at once."""
         if self._tokenizer is None:
-            return [tuple(_split(side) for side in pair) for pair in pairs]
-        flat = [side.encode("utf-8", "replace") for pair in pairs for side in pair]
-        tokenized = [side.decode().split() for side in self._tokenizer(flat).numpy()]
+            return [tuple(model_words(side, factored=False) for side in pair) for pair in pairs]
+        tokenized = self._tokenizer.words([side for pair in pairs for side in pair])
         return list(zip(tokenized[::2], tokenized[1::2], strict=True))
 
     def score(self, pairs):
@@ -65,7 +68,3 @@ class TextScorer:
         if self.directory.reverse:
             return [(read.encode(target), predicted.encode(source)) for source, target in pairs]
         return [(read.encode(source), predicted.encode(target)) for source, target in pairs]
-
-
-def _split(text):
-    return [word for word in text.replace("\t", " ").split(" ") if word]

@@ -5,9 +5,9 @@ class Tokenizer:
     """Splits raw text into words, every step a TensorFlow operation.
 
     NFKC normalization; typographic apostrophes made plain; case folding if asked for; every
-    punctuation mark and symbol a token of its own; white space separates. The same call runs eagerly,
-    inside `tf.data` and inside an exported graph, so that what is served sees the words that were
-    trained on.
+    punctuation mark and symbol a token of its own; white space and control characters separate. The
+    same call runs eagerly, inside `tf.data` and inside an exported graph, so that what is served sees
+    the words that were trained on.
 
     Args:
         lowercase: bool. Whether to fold case (Unicode case folding: also "ß" to "ss").
@@ -51,6 +51,22 @@ class Tokenizer:
         if self.lowercase:
             lines = self._text.case_fold_utf8(lines)
         lines = tf.strings.regex_replace(lines, r"([\p{P}\p{S}])", r" \1 ")
-        return tf.strings.reduce_join(
-            self._text.WhitespaceTokenizer().tokenize(lines), axis=-1, separator=" "
-        )
+        # Not tensorflow-text's WhitespaceTokenizer, which cuts the two bytes of U+0085 apart.
+        return tf.strings.strip(tf.strings.regex_replace(lines, r"[\p{Z}\p{Cc}]+", " "))
+
+    def words(self, lines):
+        """Tokenizes lines of str, as lists of words.
+
+        Args:
+            lines: list of str. A lone surrogate, a byte that its file's encoding does not have, reads as "?".
+
+        Returns:
+            list of lists of str.
+        """
+        tokenized = self([line.encode("utf-8", "replace") for line in lines])
+        return [split_tokens(line) for line in tokenized.numpy()]
+
+
+def split_tokens(line):
+    """The words of a tokenized line: bytes to list of str."""
+    return line.decode().split(" ") if line else []

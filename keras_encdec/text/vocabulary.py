@@ -55,25 +55,25 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path):
-        """Reads one word a line.
+        """Reads one word a line. Where every line ends with a carriage return it is no part of the words.
 
         Raises:
             InputError: when the file cannot be read, or a word is empty, holds white space or occurs twice.
         """
-        words, seen = [], {}
         with InputLines(path) as lines:
-            for raw in lines:
-                word = raw.decode("utf-8", "surrogateescape").rstrip("\r")
-                line = lines.line_number
-                if not word or " " in word or "\t" in word:
-                    raise InputError(f"found {word!r}", "expected one word a line", "correct it", path, line)
-                if word in seen:
-                    raise InputError(
-                        f"found {word!r} again, as on line {seen[word]}", "expected distinct words",
-                        "remove one of the two", path, line,
-                    )  # fmt: skip
-                seen[word] = line
-                words.append(word)
+            words = [raw.decode("utf-8", "surrogateescape") for raw in lines]
+        if all(word.endswith("\r") for word in words):
+            words = [word[:-1] for word in words]
+        seen = {}
+        for line, word in enumerate(words, start=1):
+            if not word or " " in word or "\t" in word:
+                raise InputError(f"found {word!r}", "expected one word a line", "correct it", path, line)
+            if word in seen:
+                raise InputError(
+                    f"found {word!r} again, as on line {seen[word]}", "expected distinct words",
+                    "remove one of the two", path, line,
+                )  # fmt: skip
+            seen[word] = line
         return cls(words)
 
 

@@ -1,0 +1,129 @@
+"""Tests of the order of training and of its batches."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from keras_encdec.data import Batches, batches, pad, prepare, tf_dataset
+from keras_encdec.text import END, FIRST_WORD
+
+PAIRS = 537
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """Pairs of many lengths; the first source word of each is a word of its own."""
+    random = np.random.default_rng(0)
+    made = [([f"s{i}", *["w"] * random.integers(0, 9)], ["v"] * random.integers(1, 9)) for i in range(PAIRS)]
+    prepared, *_ = prepare(made, tmp_path_factory.mktemp("data") / "p", shortlist=10_000)
+    assert len(prepared) == PAIRS
+    return prepared
+
+
+def content(batch):
+    return [(name, array.shape, array.dtype, array.tobytes()) for name, array in sorted(batch.items())]
+
+
+def take(stream, number):
+    return list(itertools.islice(stream, number))
+
+
+def drawn(stream):
+    """The pairs of some batches, by the ids of their sources' first words."""
+    return [row for batch in stream for row in batch["source"][:, 0].tolist()]
+
+
+@pytest.mark.parametrize("singly", [1_000_000, 100, 10])
+@pytest.mark.parametrize("places", [None, range(30, 330), range(41)])
+def test_every_pair_comes_once_an_epoch_but_for_a_remainder(pairs, monkeypatch, places, singly):
+    monkeypatch.setattr(batches, "SHUFFLED_SINGLY", singly)
+    stream = Batches(pairs, 20, places, seed=3)
+    places = range(PAIRS) if places is None else places
+    assert stream.updates_per_epoch == len(places) // 20
+    expected = set(pairs.padded(np.array(places), 12, 12)["source"][:, 0].tolist())
+    batches_of = stream.stream()
+    left_out = []
+    for _ in range(3):
+        epoch = drawn(take(batches_of, stream.updates_per_epoch))
+        assert len(epoch) == len(set(epoch)) == stream.updates_per_epoch * 20
+        assert set(epoch) <= expected
+        left_out.append(frozenset(expected - set(epoch)))
+    if singly == 1_000_000 and len(places) % 20:
+        assert len(set(left_out)) > 1, "another remainder is left out each time"
+
+
+def test_the_order_is_the_same_for_the_same_seed_and_another_each_epoch(pairs):
+    first, again, other = (take(Batches(pairs, 50, seed=seed).stream(), 20) for seed in (1, 1, 2))
+    assert list(map(content, first)) == list(map(content, again)) != list(map(content, other))
+    assert drawn(first[:10]) != drawn(first[10:])
+    assert set(drawn(first[:5])) != set(drawn(first[10:15]))
+
+
+@pytest.mark.parametrize("update", [0, 1, 25, 26, 27, 60])
+def test_a_stream_that_starts_later_goes_on_as_the_whole_one(pairs, update):
+    stream = Batches(pairs, 20, range(5, PAIRS), seed=9)
+    assert stream.updates_per_epoch == 26
+    whole = take(stream.stream(), update + 30)
+    assert list(map(content, take(stream.stream(update), 30))) == list(map(content, whole[update:]))
+
+
+def test_rows_are_padded_with_zeros_to_the_longest_of_the_batch(pairs):
+    for batch in take(Batches(pairs, 20, seed=1).stream(), 26):
+        assert {array.dtype for array in batch.values()} == {np.dtype("int32")}
+        for array in batch.values():
+            ends = (array == END).argmax(axis=1)
+            assert array.shape == (20, ends.max() + 1)
+            for row, end in zip(array, ends, strict=True):
+                assert (row[:end] >= FIRST_WORD).all() and row[end] == END and not row[end + 1 :].any()
+
+
+def test_widths_are_the_least_that_fit(pairs):
+    plain = take(Batches(pairs, 20, seed=1).stream(), 26)
+    for batch, exact in zip(Batches(pairs, 20, seed=1, widths=[4, 7]).stream(), plain, strict=False):
+        for name, array in batch.items():
+            width = exact[name].shape[1]
+            assert array.shape[1] == (4 if width <= 4 else 7 if width <= 7 else width)
+            np.testing.assert_array_equal(array[:, :width], exact[name])
+            assert not array[:, width:].any()
+
+
+def test_pairs_of_like_length_come_together(pairs):
+    stream = Batches(pairs, 20, range(200), seed=1)  # ten batches, so all are sorted together
+    epoch = take(stream.stream(), stream.updates_per_epoch)
+    lengths = [(batch["target"] != 0).sum(axis=1) for batch in epoch]
+    ranges = sorted((row.min(), row.max()) for row in lengths)
+    assert all(longest <= shortest for (_, longest), (shortest, _) in itertools.pairwise(ranges))
+    assert [row.min() for row in lengths] != [shortest for shortest, _ in ranges], "batches come in random order"
+
+
+def test_fewer_pairs_than_a_batch_are_one_batch(pairs):
+    stream = Batches(pairs, 64, range(5))
+    assert (stream.batch_size, stream.updates_per_epoch) == (5, 1)
+    assert [sorted(drawn([batch])) for batch in take(stream.stream(), 2)] == [sorted(drawn(stream.once()))] * 2
+
+
+def test_all_pairs_are_evaluated_once_in_batches_by_length(pairs):
+    stream = Batches(pairs, 100, range(20, PAIRS))
+    evaluated = stream.once()
+    assert sorted(drawn(evaluated)) == sorted(pairs.padded(np.arange(20, PAIRS))["source"][:, 0].tolist())
+    assert [len(batch["source"]) for batch in evaluated] == [100] * 5 + [17]
+    lengths = [(batch["target"] != 0).sum(axis=1) for batch in evaluated]
+    assert (np.diff(np.concatenate(lengths)) >= 0).all()
+
+
+def test_the_pipeline_gives_the_stream(pairs):
+    pytest.importorskip("tensorflow")
+    stream = Batches(pairs, 20, seed=4, widths=[5, 12])
+    dataset = tf_dataset(lambda: stream.stream(7)).take(50)
+    for _ in range(2):  # every pass begins anew
+        passed = list(map(content, dataset.as_numpy_iterator()))
+        assert passed == list(map(content, take(stream.stream(7), 50)))
+    evaluated = list(tf_dataset(stream.once).as_numpy_iterator())
+    assert list(map(content, evaluated)) == list(map(content, stream.once()))
+
+
+def test_sequences_are_padded():
+    assert pad([[3, 2], [], [4, 5, 2]]).tolist() == [[3, 2, 0], [0, 0, 0], [4, 5, 2]]
+    assert pad([[3, 2]], width=4).tolist() == [[3, 2, 0, 0]]
+    assert pad([]).shape == (0, 1)

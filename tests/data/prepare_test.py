@@ -1,0 +1,174 @@
+"""Tests of making a prepared set: unique pairs on disk in random order."""
+
+import collections
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_encdec.data import PreparedPairs, prepare
+from keras_encdec.errors import InputError
+from keras_encdec.text import END, UNKNOWN, Vocabulary
+
+WORDS = st.sampled_from(["a", "b", "c", "été", "\udce9", "<unk>"])
+PHRASES = st.lists(WORDS, max_size=5)
+
+
+def phrase(text):
+    return text.split()
+
+
+def pairs_of(*texts):
+    return [tuple(phrase(side) for side in text.split("|")) for text in texts]
+
+
+def ids(pairs):
+    """All pairs of a prepared set, as tuples of ids, padding taken off."""
+    arrays = pairs.padded(np.arange(len(pairs)))
+    rows = zip(arrays["source"].tolist(), arrays["target"].tolist(), strict=True)
+    return [tuple(tuple(row[: row.index(END) + 1]) for row in pair) for pair in rows]
+
+
+def words(pairs, *vocabularies):
+    return [tuple(tuple(v.decode(side)) for v, side in zip(vocabularies, pair, strict=True)) for pair in ids(pairs)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(PHRASES, PHRASES)), st.integers(1, 5), st.integers(0, 2**31 - 1))
+def test_what_is_read_back_is_the_set_of_the_input(tmp_path_factory, pairs, max_length, seed):
+    folder = tmp_path_factory.getbasetemp() / "prepared"
+    full = [(source, target) for source, target in pairs if source and target]
+    kept = {(tuple(s), tuple(t)) for s, t in full if len(s) <= max_length and len(t) <= max_length}
+    if not kept:
+        with pytest.raises(InputError, match=f"found {len(pairs)} pairs, of which .* expected at least one"):
+            prepare(pairs, folder, max_length=max_length, seed=seed)
+        assert not folder.exists()
+        return
+    prepared, source, target = prepare(iter(pairs), folder, max_length=max_length, seed=seed)
+    assert collections.Counter(words(prepared, source, target)) == collections.Counter(kept)
+    summary = prepared.summary
+    assert summary["read"] == len(pairs) and summary["empty"] == len(pairs) - len(full)
+    assert summary["unique"] == len(prepared) == len(kept)
+    assert summary["source_tokens"] == sum(len(s) + 1 for s, _ in kept)
+    assert summary["target_tokens"] == sum(len(t) + 1 for _, t in kept)
+
+
+def test_frequencies_are_ignored_and_what_is_dropped_is_counted(tmp_path):
+    pairs = pairs_of("a b|c", "a b|c", "a|c", "|c", "a|", "|", "a b c d|c", "a|c c c c", "a b|c")
+    prepared, source, target = prepare(pairs, tmp_path / "p", max_length=3)
+    assert sorted(words(prepared, source, target)) == [(("a",), ("c",)), (("a", "b"), ("c",))]
+    assert {name: prepared.summary[name] for name in ("read", "unique", "too_long", "empty")} == {
+        "read": 9, "unique": 2, "too_long": 2, "empty": 3,
+    }  # fmt: skip
+    assert sorted(file.name for file in (tmp_path / "p").iterdir()) == [
+        "ids.i32", "lengths.u16", "prepared.json", "starts.i64",
+    ]  # fmt: skip
+
+
+def test_the_vocabulary_has_the_most_frequent_words_of_each_side(tmp_path):
+    # Occurrences count as often as they come, in pairs that are kept: those too long have no say.
+    pairs = pairs_of("a|x", "a|x", "b|x", "c b|y z", "c c c c c c|x")
+    prepared, source, target = prepare(pairs, tmp_path / "p", shortlist=(2, 1), max_length=5)
+    assert source.words == ["a", "b"] and target.words == ["x"]
+    assert prepared.summary["source_unknown"] == 1 and prepared.summary["target_unknown"] == 2
+    unknown = ((UNKNOWN, 4, END), (UNKNOWN, UNKNOWN, END))
+    assert sorted(ids(prepared)) == [unknown, ((3, END), (3, END)), ((4, END), (3, END))]
+
+
+def test_given_vocabularies_are_used(tmp_path):
+    given_source = Vocabulary(["z", "a"])
+    prepared, source, target = prepare(pairs_of("a b|x"), tmp_path / "p", vocabularies=(given_source, None))
+    assert source is given_source and target.words == ["x"]
+    assert ids(prepared) == [((4, UNKNOWN, END), (3, END))]
+
+
+MANY = [([f"s{i}"], [f"t{i}"]) for i in range(2000)]
+
+
+def order(folder, seed, pairs=MANY):
+    prepared, source, target = prepare(pairs, folder, seed=seed)
+    return [int(pair[0][0][1:]) for pair in words(prepared, source, target)]
+
+
+def test_the_order_is_random_and_the_same_for_the_same_seed(tmp_path):
+    first, again, other = (order(tmp_path / "p", seed) for seed in (1, 1, 2))
+    assert first == again != other
+    for one in (first, other):
+        assert sorted(one) == list(range(2000)) != one
+        assert abs(np.corrcoef(one, np.arange(2000))[0, 1]) < 0.1
+        # Neighbours of the input are no neighbours any more.
+        assert np.mean(np.abs(np.diff(one)) < 20) < 0.05
+    assert abs(np.corrcoef(first, other)[0, 1]) < 0.1
+
+
+def test_a_prepared_set_is_replaced_and_nothing_else_is(tmp_path):
+    prepare(MANY, tmp_path / "p")
+    assert len(prepare(MANY[:7], tmp_path / "p")[0]) == 7
+    (tmp_path / "p" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="p: found 'thesis.tex' in it, expected a prepared set, an empty directory"):
+        prepare(MANY, tmp_path / "p")
+    assert (tmp_path / "p" / "thesis.tex").exists() and len(PreparedPairs(tmp_path / "p")) == 7
+
+
+def test_nothing_is_left_of_an_input_that_fails(tmp_path):
+    def broken():
+        yield from MANY
+        raise InputError("found the input broken")
+
+    with pytest.raises(InputError, match="found the input broken"):
+        prepare(broken(), tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+
+
+def test_an_incomplete_set_is_reported(tmp_path):
+    prepare(MANY, tmp_path / "p")
+    (tmp_path / "p" / "starts.i64").unlink()
+    with pytest.raises(InputError, match="p: found no complete prepared set; remove the folder and prepare it again"):
+        PreparedPairs(tmp_path / "p")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small disk needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("number", [2_000, 50_000])
+def test_a_full_disk_is_reported_and_left_clean(small_disk, number):
+    with pytest.raises(InputError) as caught:
+        prepare((([f"s{i % 100}", f"s{i}"], ["t"] * 20) for i in range(number)), small_disk / "p")
+    assert str(caught.value) == (
+        f"{small_disk}/p: found the disk full when trying to write the prepared pairs; "
+        "free space or name a path on another disk, and run again."
+    )
+    assert os.listdir(small_disk) == []
+
+
+PEAK = """
+import resource, sys
+from keras_encdec.data import prepare
+def pairs(number):
+    for i in range(number):
+        yield [f"s{i % 211}", f"s{i % 223}", f"s{i % 227}"], [f"t{i % 229}", f"t{i % 233}"]
+for number in (40_000, 320_000):
+    assert len(prepare(pairs(number), sys.argv[1])[0]) == number
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+def test_memory_does_not_grow_with_the_pairs(tmp_path):
+    command = [sys.executable, "-c", PEAK, str(tmp_path / "p")]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    few, many = map(int, output.split())
+    # Two empty lists a pair, kept for each of the 280,000 more, would be 30 MB.
+    assert many - few < 10_000

@@ -1,0 +1,128 @@
+"""Tests of scoring many pairs: what comes out is the model's own score, however pairs are given."""
+
+import keras
+import numpy as np
+import pytest
+from layer_checks import numpy
+
+from keras_encdec.data import pad
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.scoring import Scorer
+
+WORDS = 23  # ids to 25
+
+
+def random_model(seed=0, **kwargs):
+    """A small model whose weights are large enough for scores to differ much."""
+    keras.utils.set_random_seed(seed)
+    sizes = {"embedding_dim": 6, "units": 16, "maxout_units": 8, "output_rank": 5, **kwargs}
+    model = RNNEncoderDecoder(WORDS, WORDS, **sizes)
+    random = np.random.default_rng(seed)
+    model.set_weights([random.normal(0, 0.7, weight.shape) for weight in model.weights])
+    return model
+
+
+def random_sequence(random, longest):
+    """Words, the unknown one among them, closed by the end of sequence; sometimes no word."""
+    return [*random.choice([1, *range(3, 3 + WORDS)], random.integers(0, longest + 1)).tolist(), 2]
+
+
+def random_pairs(number, longest, seed=0):
+    random = np.random.default_rng(seed)
+    return [(random_sequence(random, longest), random_sequence(random, longest)) for _ in range(number)]
+
+
+def shared_pairs(number):
+    """Pairs as in a phrase table: few sources, few words, sides that begin alike, some twice."""
+    random = np.random.default_rng(1)
+
+    def phrase():
+        return (*random.integers(3, 6, random.integers(0, 4)).tolist(), 2)
+
+    return [(phrase(), phrase()) for _ in range(number)]
+
+
+def model_scores(model, pairs):
+    return numpy(model.score(pad([source for source, _ in pairs]), pad([target for _, target in pairs])))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["reset_before", "reset_after"])
+def model(request):
+    return random_model(reset_after=request.param)
+
+
+@pytest.fixture(scope="module")
+def scorer(model):
+    return Scorer(model)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    long = np.random.default_rng(5).integers(3, 3 + WORDS, 60).tolist()
+    edges = [([2], [2]), ([1, 2], [2]), ([2], [5, 2]), ([*long, 2], [*long[::-1], 2])]
+    edges += [([*long, 2], [2]), ([2], [*long, 2])]
+    return edges + random_pairs(60, 60) + random_pairs(200, 7) + shared_pairs(300)
+
+
+def test_scores_are_those_of_the_model(model, scorer, pairs):
+    expected = model_scores(model, pairs)
+    assert expected.std() > 5, "a test of scores that hardly differ would show nothing"
+    scores = scorer.score(pairs)
+    assert scores.dtype == np.float64 and scores.shape == (len(pairs),)
+    np.testing.assert_allclose(scores, expected, rtol=2e-6, atol=1e-4)
+
+
+def test_token_scores_are_those_of_the_model_and_add_up(model, scorer, pairs):
+    tokens = scorer.token_scores(pairs)
+    expected = numpy(model.token_log_probs(pad([source for source, _ in pairs]), pad([target for _, target in pairs])))
+    for row, wanted, (_, target) in zip(tokens, expected, pairs, strict=True):
+        assert row.shape == (len(target),) and row.dtype == np.float64
+        np.testing.assert_allclose(row, wanted[: len(target)], atol=1e-4)
+    np.testing.assert_allclose([row.sum() for row in tokens], scorer.score(pairs), atol=1e-9)
+
+
+def test_a_score_does_not_depend_on_what_it_is_scored_with(scorer, pairs):
+    together = scorer.score(pairs)
+    order = np.random.default_rng(2).permutation(len(pairs))
+    np.testing.assert_allclose(scorer.score([pairs[i] for i in order]), together[order], atol=1e-4)
+    alone = np.concatenate([scorer.score([pair]) for pair in pairs[:12]])
+    np.testing.assert_allclose(alone, together[:12], atol=1e-4)
+    halves = [scorer.score(pairs[:100]), scorer.score(pairs[100:])]
+    np.testing.assert_allclose(np.concatenate(halves), together, atol=1e-4)
+
+
+def test_equal_pairs_have_equal_scores(scorer, pairs):
+    twice = scorer.score([*pairs[:50], *pairs[:50]])
+    np.testing.assert_array_equal(twice[:50], twice[50:])
+
+
+def test_more_pairs_than_fit_a_batch_are_scored(model, scorer):
+    many = random_pairs(9000, 4, seed=3)
+    np.testing.assert_allclose(scorer.score(many), model_scores(model, many), atol=1e-4)
+
+
+def test_pairs_may_be_of_any_kind_of_sequence(scorer):
+    expected = scorer.score([([5, 6, 2], [7, 2])])
+    for kind in (tuple, np.array, lambda ids: np.array(ids, "int32")):
+        np.testing.assert_array_equal(scorer.score([(kind([5, 6, 2]), kind([7, 2]))]), expected)
+
+
+def test_no_pairs_give_no_scores(scorer):
+    assert scorer.score([]).shape == (0,)
+    assert scorer.token_scores([]) == []
+
+
+def test_a_scorer_sees_the_weights_it_was_made_of(model, pairs):
+    other = random_model(seed=7)
+    np.testing.assert_allclose(Scorer(other).score(pairs[:50]), model_scores(other, pairs[:50]), rtol=2e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+def test_low_precision_scores_are_those_of_the_model(policy):
+    low = random_model(dtype=policy)
+    some = random_pairs(50, 6)
+    scores, full = Scorer(low).score(some), model_scores(random_model(), some)
+    assert np.isfinite(scores).all()
+    # bfloat16 has 8 bits; weights this large make the most of its rounding.
+    assert np.median(np.abs(scores - full)) < 0.1 * full.std()
+    assert np.median(np.abs(scores - model_scores(low, some))) < 0.1 * full.std()

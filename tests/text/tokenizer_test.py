@@ -1,0 +1,80 @@
+"""Tests of the one definition of tokens."""
+
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_encdec.text import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    pytest.importorskip("tensorflow_text")
+    return Tokenizer()
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Open the file.", "Open the file ."),
+        ("(50%) of $3,000.50?!", "( 50 % ) of $ 3 , 000 . 50 ? !"),
+        ("l’été d'été ‘oui’", "l ' été d ' été ' oui '"),
+        ("e\u0301te\u0301", "été"),  # accents that stand for themselves are composed
+        ("ﬁle № １２ … x²", "file No 12 . . . x2"),  # compatibility characters are replaced
+        ("10\u00a0000 a\u2009b\u3000c", "10 000 a b c"),
+        ("well-known «guillemets» a→b", "well - known « guillemets » a → b"),
+        ("snake_case R&D a|b <tag>", "snake _ case R & D a | b < tag >"),
+        ("日本語。", "日本語 。"),
+        ("  two  spaces\t tab \r\n", "two spaces tab"),
+        ("control\u0085characters\u001cseparate\0too", "control characters separate too"),
+        ("", ""),
+        (" \t ", ""),
+    ],
+)
+def test_text_is_normalized_and_punctuation_set_apart(tokenizer, text, tokens):
+    assert tokenizer([text]).numpy()[0].decode() == tokens
+    assert tokenizer.words([text]) == [tokens.split()]
+
+
+def test_case_is_folded_only_if_asked_for(tokenizer):
+    assert tokenizer.words(["STRASSE Straße ÉTÉ"]) == [["STRASSE", "Straße", "ÉTÉ"]]
+    assert Tokenizer(lowercase=True).words(["STRASSE Straße ÉTÉ"]) == [["strasse", "strasse", "été"]]
+
+
+def test_no_lines_give_no_lines(tokenizer):
+    assert tokenizer.words([]) == []
+
+
+def test_a_byte_that_was_not_decoded_reads_as_a_question_mark(tokenizer):
+    assert tokenizer.words(["caf\udce9"]) == [["caf", "?"]]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'’.,- aÉ\u00a0\u001c\u0085\u2028\u0301"))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=40), st.booleans())
+def test_the_same_tokens_come_out_eagerly_and_inside_tf_data(lines, lowercase):
+    pytest.importorskip("tensorflow_text")
+    import tensorflow as tf
+
+    tokenizer = Tokenizer(lowercase)
+    eager = tokenizer(lines).numpy().tolist()
+    dataset = tf.data.Dataset.from_tensor_slices(lines).batch(7).map(tokenizer).unbatch()
+    assert list(dataset.as_numpy_iterator()) == eager
+    assert [b" ".join(word.encode() for word in words) for words in tokenizer.words(lines)] == eager
+    assert all(token for line in eager if line for token in line.split(b" "))
+
+
+def test_tokens_are_tokenized_to_themselves(tokenizer):
+    lines = ["Open the file (l’été, 50%)…", "well-known"]
+    once = tokenizer(lines)
+    assert tokenizer(once).numpy().tolist() == once.numpy().tolist()
+
+
+def test_without_tensorflow_text_the_user_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(ImportError, match="needs tensorflow-text, .*: install it, or give text that is already"):
+        Tokenizer()

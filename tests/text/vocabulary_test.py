@@ -1,0 +1,95 @@
+"""Tests of words, their ids, and the files they are kept in."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from keras_encdec.errors import InputError
+from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary, most_frequent
+
+# A lone surrogate stands for a byte that was not decoded.
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\n \t") | st.sampled_from("\udc80\udcff")
+WORDS = st.lists(st.text(CHARACTERS, min_size=1), min_size=1, unique=True)
+
+
+@given(WORDS)
+def test_words_come_back_from_the_file(tmp_path_factory, words):
+    assume(not all(word.endswith("\r") for word in words))
+    path = tmp_path_factory.getbasetemp() / "words.vocab"
+    Vocabulary(words).save(path)
+    assert Vocabulary.load(path).words == words
+    assert path.read_bytes().count(b"\n") == len(words)
+
+
+@given(WORDS)
+def test_ids_follow_the_order_of_the_words(words):
+    vocabulary = Vocabulary(words)
+    assert len(vocabulary) == len(words)
+    ids = vocabulary.encode(words)
+    assert ids == [*range(FIRST_WORD, FIRST_WORD + len(words)), END]
+    assert vocabulary.decode(ids) == words
+
+
+def test_special_ids_have_no_spelling():
+    assert (PADDING, UNKNOWN, END) == (0, 1, 2)
+    vocabulary = Vocabulary(["<unk>", "</s>", "<pad>"])
+    assert vocabulary.encode(["</s>", "<s>", "<unk>"]) == [4, UNKNOWN, 3, END]
+    assert vocabulary.encode([]) == [END]
+    assert vocabulary.decode([5, UNKNOWN, END, PADDING]) == ["<pad>", "<unk>"]
+    assert vocabulary.decode([UNKNOWN], unknown="?") == ["?"]
+
+
+def test_undecoded_bytes_are_written_as_they_were(tmp_path):
+    Vocabulary(["caf\udce9", "é", "\u2028", "a\rb", "fin\r"]).save(tmp_path / "v")
+    assert (tmp_path / "v").read_bytes() == b"caf\xe9\n\xc3\xa9\n\xe2\x80\xa8\na\rb\nfin\r\n"
+    assert Vocabulary.load(tmp_path / "v").words == ["caf\udce9", "é", "\u2028", "a\rb", "fin\r"]
+
+
+def test_a_file_with_carriage_returns_and_no_last_line_feed_is_read(tmp_path):
+    (tmp_path / "v").write_bytes(b"le\r\nchat\r\n")
+    assert Vocabulary.load(tmp_path / "v").words == ["le", "chat"]
+    (tmp_path / "v").write_bytes(b"le\nchat")
+    assert Vocabulary.load(tmp_path / "v").words == ["le", "chat"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"le\n\nchat\n", "line 2: found '', expected one word a line; correct it."),
+        (b"le\nle chat\n", "line 2: found 'le chat', expected one word a line; correct it."),
+        (b"le\t7\n", "line 1: found 'le\\t7', expected one word a line; correct it."),
+        (b"le\nun\nle\n", "line 3: found 'le' again, as on line 1, expected distinct words; remove one of the two."),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, content, sentence):
+    (tmp_path / "v").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        Vocabulary.load(tmp_path / "v")
+    assert str(caught.value) == f"{tmp_path}/v, {sentence}"
+
+
+def test_a_missing_or_empty_file_is_named(tmp_path):
+    with pytest.raises(InputError, match="v: found no such file"):
+        Vocabulary.load(tmp_path / "v")
+    (tmp_path / "v").touch()
+    with pytest.raises(InputError, match="v: found an empty file"):
+        Vocabulary.load(tmp_path / "v")
+
+
+def test_repeated_words_are_refused():
+    with pytest.raises(ValueError, match="found 'le' twice, expected distinct words"):
+        Vocabulary(["le", "chat", "le"])
+
+
+def test_the_most_frequent_words_are_kept_and_ties_do_not_depend_on_order():
+    counts = {"b": 2, "é": 2, "a": 2, "rare": 1, "the": 9}
+    assert most_frequent(counts, 3).words == ["the", "a", "b"]
+    assert most_frequent(dict(reversed(counts.items())), 4).words == ["the", "a", "b", "é"]
+    assert most_frequent(counts, 100).words == ["the", "a", "b", "é", "rare"]
+
+
+@given(st.dictionaries(st.text(min_size=1), st.integers(1, 5), min_size=1), st.integers(1, 10))
+def test_no_word_left_out_is_more_frequent_than_one_kept(counts, size):
+    words = most_frequent(counts, size).words
+    assert len(words) == min(size, len(counts))
+    assert min(counts[word] for word in words) >= max((counts[w] for w in counts.keys() - set(words)), default=0)
