@@ -47,7 +47,7 @@ flags.DEFINE_enum("dtype_policy", "float32", ["float32", "mixed_bfloat16", "mixe
 flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Compile with XLA. Default: what is faster on the backend.")
 flags.DEFINE_list("pad_to", ["4", "6", "8", "12", "16", "24", "32"], "Widths that batches are padded to where each shape is compiled: few compile sooner, many pad less.")
 flags.DEFINE_integer("seed", 1, "Of the weights, the held-out pairs and the order of the batches.", lower_bound=0, upper_bound=2**31 - 1)
-flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow is installed.")
+flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed.")
 
 FLAGS = flags.FLAGS
 SIZES = ("embedding_dim", "units", "maxout_units", "output_rank", "reset_after", "initial_stddev")

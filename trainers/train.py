@@ -234,7 +234,7 @@ def _once(batches):
 
 
 def _tensorboard(folder):
-    if not FLAGS.tensorboard or importlib.util.find_spec("tensorflow") is None:
+    if not FLAGS.tensorboard or not all(map(importlib.util.find_spec, ("tensorflow", "tensorboard"))):
         return []
     if keras.backend.backend() != "tensorflow":
         import tensorflow as tf

@@ -172,7 +172,7 @@ def test_a_terminated_training_keeps_what_it_has_and_goes_on(train, data, tmp_pa
     while not (tmp_path / "m" / "config.json").exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
-    time.sleep(4)  # in the middle of the first round
+    time.sleep(2)  # in the middle of the first round
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
     assert process.returncode == 143, errors
@@ -199,16 +199,17 @@ def test_low_precision_a_schedule_and_another_optimizer_go_on_too(train, data, t
 
 def test_the_same_seed_gives_the_same_training_and_another_another(train, data, trained, tmp_path):
     path, _ = trained
-    flags = [f"--phrase_table={data}/table.gz", *FLAGS, "--notensorboard", "--updates=10", "--pad_to=8"]
+    flags = [f"--phrase_table={data}/table.gz", *FLAGS, *QUICK, "--updates=10"]
     succeed(train(*flags, f"--model_dir={tmp_path}/same"))
-    succeed(train(*flags, *QUICK, f"--model_dir={tmp_path}/other", "--seed=6"))
+    succeed(train(*flags, f"--model_dir={tmp_path}/other", "--seed=6"))
     paths = path, tmp_path / "same", tmp_path / "other"
     first, same, other = (PreparedPairs(p / "prepared").padded(np.arange(4))["source"].tolist() for p in paths)
-    assert first == same != other
+    assert first == same != other, "the pairs held out"
+    # With XLA or without it: the same weights to begin with, and the same batches.
     first, same, other = (rounds(p)[0] for p in paths)
-    assert same["perplexity"] == pytest.approx(first["perplexity"], rel=1e-5)
-    assert same["val_perplexity"] == pytest.approx(first["val_perplexity"], rel=1e-5)
-    assert abs(other["perplexity"] - first["perplexity"]) > 1e-3
+    for value in ("perplexity", "val_perplexity"):
+        assert same[value] == pytest.approx(first[value], rel=1e-4)
+        assert abs(other[value] - first[value]) > 1e-3
 
 
 def test_training_ends_where_it_is_told_to(train, data, tmp_path):
@@ -216,8 +217,11 @@ def test_training_ends_where_it_is_told_to(train, data, tmp_path):
     # 396 pairs in batches of 16 are 24 updates an epoch.
     succeed(train(*flags, f"--model_dir={tmp_path}/epochs", "--epochs=1.5"))
     assert number_of_updates(tmp_path / "epochs") == [10, 20, 30, 36]
-    succeed(train(*flags, f"--model_dir={tmp_path}/first", "--epochs=1.5", "--updates=7", "--minutes=9"))
+    limits = ["--epochs=1.5", "--updates=7", "--minutes=9"]
+    process = succeed(train(*flags, f"--model_dir={tmp_path}/first", *limits, "--held_out_fraction=0"))
     assert number_of_updates(tmp_path / "first") == [7]
+    # Without pairs held out the training perplexity decides which model is best.
+    assert "Best perplexity" in process.stdout and "val_perplexity" not in rounds(tmp_path / "first")[0]
     started = time.monotonic()
     process = succeed(train(*flags, f"--model_dir={tmp_path}/minutes", "--minutes=0.05", "--round_updates=100000"))
     assert 3 <= rounds(tmp_path / "minutes")[-1]["seconds"] <= time.monotonic() - started
@@ -227,12 +231,13 @@ def test_training_ends_where_it_is_told_to(train, data, tmp_path):
     assert number_of_updates(tmp_path / "patience") == [10, 20, 30]
 
 
-def test_reverse_swaps_the_sides(train, data, tmp_path):
-    flags = [f"--tsv={data}/tsv", f"--model_dir={tmp_path}/m", *FLAGS, *QUICK]
-    succeed(train(*flags, "--reverse", "--updates=10"))
+def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(train, data, tmp_path):
+    (tmp_path / "v").write_text("t3\nt1\n")
+    flags = [f"--tsv={data}/tsv", f"--model_dir={tmp_path}/m", *FLAGS, *QUICK, f"--source_vocabulary={tmp_path}/v"]
+    succeed(train(*flags, "--reverse", "--updates=1"))
     directory = ModelDirectory.load(tmp_path / "m")
     assert directory.reverse
-    assert set(directory.source_vocabulary.words) == {f"t{i}" for i in range(12)}
+    assert directory.source_vocabulary.words == ["t3", "t1"]
     assert set(directory.target_vocabulary.words) == {f"s{i}" for i in range(12)}
     fail(train(*flags, "--resume", "--updates=20"), 2, f"{tmp_path}/m was trained with --reverse.")
 
@@ -258,13 +263,6 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(train, data, tmp_
     assert total / 2 == pytest.approx(rounds(tmp_path / "m")[-1]["val_log_likelihood"], rel=1e-4)
 
 
-def test_without_pairs_held_out_the_training_perplexity_decides(train, data, tmp_path):
-    flags = [f"--tsv={data}/tsv", f"--model_dir={tmp_path}/m", *FLAGS, *QUICK, "--held_out_fraction=0", "--updates=20"]
-    process = succeed(train(*flags))
-    assert "Best perplexity" in process.stdout
-    assert "val_perplexity" not in rounds(tmp_path / "m")[-1]
-
-
 def test_a_preset_is_a_flag_file_that_flags_override(train, data, tmp_path):
     (tmp_path / "my.flags").write_text("# mine\n--preset=cho2014_supplement\n--units=8\n--batch_size=16\n")
     flags = [f"--tsv={data}/tsv", *QUICK, "--updates=2"]
@@ -277,17 +275,6 @@ def test_a_preset_is_a_flag_file_that_flags_override(train, data, tmp_path):
     again = [f"--flagfile={tmp_path}/m/flags.txt", f"--model_dir={tmp_path}/again"]
     succeed(train(*again))
     assert json.loads((tmp_path / "again" / "config.json").read_text())["model"] == config
-
-
-def test_given_vocabularies_are_kept(train, data, tmp_path):
-    (tmp_path / "v").write_text("s3\ns1\n")
-    flags = [f"--tsv={data}/tsv", f"--model_dir={tmp_path}/m", *FLAGS, *QUICK, f"--source_vocabulary={tmp_path}/v"]
-    succeed(train(*flags, "--updates=1"))
-    assert (tmp_path / "m" / "source.vocab").read_text() == "s3\ns1\n"
-    (tmp_path / "v").write_text("s3\ns1\ns3\n")
-    process = train(*flags, "--updates=1", f"--model_dir={tmp_path}/other")
-    fail(process, 1, f"{tmp_path}/v, line 3: found 's3' again, as on line 1, expected distinct words")
-    assert not (tmp_path / "other").exists()
 
 
 def test_an_existing_model_is_not_overwritten(train, data, trained):
@@ -354,6 +341,10 @@ def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(train, data, t
     (tmp_path / "short").write_text("t1\n")
     process = train(f"--source={data}/source", f"--target={tmp_path}/short", *flags)
     fail(process, 1, f"{data}/source: found 400 lines, and 1 lines in {tmp_path}/short, expected as many in both")
+    (tmp_path / "short").write_text("s3\ns1\ns3\n")
+    process = train(f"--tsv={data}/tsv", *flags, f"--source_vocabulary={tmp_path}/short")
+    fail(process, 1, f"{tmp_path}/short, line 3: found 's3' again, as on line 1, expected distinct words")
+    assert not (tmp_path / "m").exists()
     (tmp_path / "tsv").write_text("s1\tt1\nno tab\n")
     fail(train(f"--tsv={tmp_path}/tsv", "--tokenize", *flags), 1, f"{tmp_path}/tsv, line 2: found no tab")
     process = train(f"--tsv={data}/tsv", f"--validation={tmp_path}/tsv", *flags)
