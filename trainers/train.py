@@ -12,6 +12,7 @@ import keras
 from absl import app
 
 from keras_encdec.cli.command import run_command
+from keras_encdec.cli.quiet_keras import quietly
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
@@ -37,6 +38,8 @@ def main(arguments):
         raise app.UsageError(f"{folder} holds a model already; give another --model_dir, or --resume to go on.")
     if FLAGS.resume and not exists:
         raise InputError("found no model to go on with", remedy="train it without --resume first", path=folder)
+    if keras.backend.backend() != "tensorflow":
+        _tensorflow_beside()
     keras.utils.set_random_seed(FLAGS.seed)
     directory, pairs = _prepared(folder)
     validation, places = _validation(directory, pairs)
@@ -233,13 +236,18 @@ def _once(batches):
     return _Once(batches.once())
 
 
+def _tensorflow_beside():
+    """Keras imports TensorFlow for any backend's data: without messages, and without the GPU's memory."""
+    if importlib.util.find_spec("tensorflow"):
+        with quietly():
+            import tensorflow as tf
+
+            tf.config.set_visible_devices([], "GPU")
+
+
 def _tensorboard(folder):
     if not FLAGS.tensorboard or not all(map(importlib.util.find_spec, ("tensorflow", "tensorboard"))):
         return []
-    if keras.backend.backend() != "tensorflow":
-        import tensorflow as tf
-
-        tf.config.set_visible_devices([], "GPU")  # it would take the memory of the backend that trains
     return [keras.callbacks.TensorBoard(folder / "logs", write_graph=False)]
 
 

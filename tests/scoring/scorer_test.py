@@ -18,7 +18,7 @@ def random_model(seed=0, **kwargs):
     sizes = {"embedding_dim": 6, "units": 16, "maxout_units": 8, "output_rank": 5, **kwargs}
     model = RNNEncoderDecoder(WORDS, WORDS, **sizes)
     random = np.random.default_rng(seed)
-    model.set_weights([random.normal(0, 0.7, weight.shape) for weight in model.weights])
+    model.set_weights([random.normal(0, 0.4, weight.shape) for weight in model.weights])
     return model
 
 
