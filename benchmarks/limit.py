@@ -8,6 +8,7 @@ ROWS, UNITS, LEAST_SECONDS = 1024, 1000, 2.0
 
 
 def torch_product():
+    """A product through PyTorch, ready to be called."""
     import torch
 
     a, b = torch.randn(ROWS, UNITS), torch.randn(UNITS, 3 * UNITS)
@@ -15,6 +16,7 @@ def torch_product():
 
 
 def tensorflow_product():
+    """A product through TensorFlow, ready to be called."""
     import tensorflow as tf
 
     a, b = tf.random.normal((ROWS, UNITS)), tf.random.normal((UNITS, 3 * UNITS))
@@ -22,6 +24,7 @@ def tensorflow_product():
 
 
 def jax_product():
+    """A product through JAX, ready to be called."""
     import jax
 
     a = jax.random.normal(jax.random.key(0), (ROWS, UNITS))

@@ -45,6 +45,7 @@ def train(model, pairs, sizes, batch, steps):
 
 
 def main():
+    """Measures what the command line says and reports it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["score", "train"])
     parser.add_argument("table")

@@ -51,6 +51,7 @@ def batches(pairs, size):
 
 
 def main():
+    """Measures what the command line says and reports it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["score", "train"])
     parser.add_argument("table")

@@ -30,6 +30,7 @@ def measured(script, *arguments, backend="tensorflow"):
 
 
 def main():
+    """Measures everything and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", default=str(libreoffice_en_fr().phrase_table), help="phrase table to score")
     parser.add_argument("--sizes", default="cho2014", help="cho2014 or small")
