@@ -6,6 +6,8 @@ BIN = $(VENV)/bin
 BACKENDS = tensorflow jax torch
 # What a backend computes; everything else is the same under all of them and is tested once.
 COMPUTED = tests/layers tests/models tests/scoring
+# Commands define flags of the same names: each is run in a process of its own, and none imported with the others.
+NOT_IMPORTED = --ignore=keras_encdec/cli --ignore=keras_encdec/datasets/build.py
 
 .PHONY: demo test lint bench wheel clean
 
@@ -13,7 +15,7 @@ demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
 
 test: $(VENV)/installed-dev lint
-	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest tests --doctest-modules keras_encdec
+	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest tests --doctest-modules keras_encdec $(NOT_IMPORTED)
 	KERAS_BACKEND=jax $(BIN)/python -m pytest $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
 	KERAS_BACKEND=torch $(BIN)/python -m pytest $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
 

@@ -50,6 +50,11 @@ flags.DEFINE_integer("seed", 1, "Of the weights, the held-out pairs and the orde
 flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed.")
 
 FLAGS = flags.FLAGS
+# What a training that goes on must have the same, besides the sizes.
+FIXED = (
+    "batch_size", "clip_norm", "dtype_policy", "held_out_fraction", "held_out_pairs", "max_length", "optimizer", "seed",
+    "shortlist",
+)  # fmt: skip
 SIZES = ("embedding_dim", "units", "maxout_units", "output_rank", "reset_after", "initial_stddev")
 
 

@@ -23,7 +23,7 @@ from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.by_shape import train_by_shape
 from keras_encdec.trainers.checkpoints import LAST, Checkpoints, load_checkpoint
-from keras_encdec.trainers.flags import FLAGS, SIZES, check_flags, with_preset
+from keras_encdec.trainers.flags import FIXED, FLAGS, SIZES, check_flags, with_preset
 from keras_encdec.trainers.progress import RoundProgress
 
 LONGEST_VALIDATED = 1000
@@ -180,8 +180,8 @@ def _model(directory):
     sizes = {name: FLAGS[name].value for name in SIZES}
     if FLAGS.resume:
         model, rounds = load_checkpoint(directory.path)
-        config = model.get_config()
-        other = [name for name in SIZES if FLAGS[name].value != config[name]]
+        config = {**directory.training, **model.get_config()}
+        other = [name for name in (*SIZES, *FIXED) if FLAGS[name].value != config.get(name, FLAGS[name].value)]
         if other:
             found = ", ".join(f"--{name}={FLAGS[name].value}" for name in other)
             expected = ", ".join(f"--{name}={config[name]}" for name in other)
@@ -191,7 +191,8 @@ def _model(directory):
     model = RNNEncoderDecoder(len(directory.source_vocabulary), len(directory.target_vocabulary), **sizes)
     model.compile(_optimizer(), jit_compile=_compiled() and not _by_shape())
     directory.save_config(
-        {"source_words": model.source_words, "target_words": model.target_words, **sizes, "dtype": FLAGS.dtype_policy}
+        {"source_words": model.source_words, "target_words": model.target_words, **sizes},
+        {name: FLAGS[name].value for name in FIXED},
     )
     print(f"{model.count_params():,} weights.")
     return model, []

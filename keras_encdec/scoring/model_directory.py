@@ -32,6 +32,7 @@ class ModelDirectory:
         reverse: bool. Whether the model was trained with the sides swapped.
         tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
         model: RNNEncoderDecoder, or `None` while there are no weights yet.
+        training: dict, settings that a training which goes on must have the same.
     """
 
     path: pathlib.Path
@@ -40,16 +41,18 @@ class ModelDirectory:
     reverse: bool = False
     tokenization: dict | None = None
     model: RNNEncoderDecoder | None = None
+    training: dict = dataclasses.field(default_factory=dict)
 
     def tokenizer(self):
         """The `Tokenizer` of raw text, or `None` where text is in tokens."""
         return None if self.tokenization is None else Tokenizer(**self.tokenization)
 
-    def save_config(self, sizes):
+    def save_config(self, sizes, training=None):
         """Writes everything but the weights.
 
         Args:
             sizes: dict, kept for people to read: the arguments of the model.
+            training: dict, what a training that goes on must have the same. Optional.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.source_vocabulary.save(self.path / SOURCE_VOCABULARY)
@@ -60,6 +63,7 @@ class ModelDirectory:
             "direction": "reverse" if self.reverse else "forward",
             "tokenization": self.tokenization,
             "model": sizes,
+            "training": training or {},
         }
         with open_output(self.path / CONFIG) as file:
             file.write((json.dumps(config, indent=1) + "\n").encode())
@@ -83,6 +87,7 @@ class ModelDirectory:
             Vocabulary.load(path / TARGET_VOCABULARY),
             config["direction"] == "reverse",
             config["tokenization"],
+            training=config.get("training", {}),
         )
         if weights:
             directory.model = load_model(path / WEIGHTS)
