@@ -191,7 +191,7 @@ def _model(directory):
     model = RNNEncoderDecoder(len(directory.source_vocabulary), len(directory.target_vocabulary), **sizes)
     model.compile(_optimizer(), jit_compile=_compiled() and not _by_shape())
     directory.save_config(
-        {"source_words": model.source_words, "target_words": model.target_words, **sizes},
+        {"source_words": model.source_words, "target_words": model.target_words, **sizes, "dtype": FLAGS.dtype_policy},
         {name: FLAGS[name].value for name in FIXED},
     )
     print(f"{model.count_params():,} weights.")

@@ -38,7 +38,7 @@ def libreoffice_en_fr():
     >>> libreoffice_en_fr().phrase_table.name
     'phrase-table.gz'
     """
-    folder = Path(str(resources.files("keras_encdec.datasets.libreoffice_en_fr")))
+    folder = Path(str(resources.files("keras_encdec.datasets"))) / "libreoffice_en_fr"
     return PhraseTableDataset(
         phrase_table=folder / "phrase-table.gz",
         moses_ini=folder / "moses.ini",

@@ -142,3 +142,9 @@ def test_imports_no_tensorflow():
     code = "import sys, keras_encdec.datasets as d; d.libreoffice_en_fr(); print('tensorflow' in sys.modules)"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.split()[-1] == "False"
+
+
+def test_it_can_be_called_again_and_imported_again():
+    from keras_encdec.datasets import libreoffice_en_fr as again
+
+    assert again() == libreoffice_en_fr() == again()

@@ -61,7 +61,7 @@ def test_arguments_override_a_preset_and_unknown_ones_are_refused():
 
 def test_fit_learns_and_reports_perplexity_and_log_likelihood():
     keras.utils.set_random_seed(1)
-    model = toy()
+    model = toy(initial_stddev=0.1)
     model.compile(keras.optimizers.Adam(0.02))
     before = model.evaluate(PAIRS, verbose=0, return_dict=True)
     history = model.fit(PAIRS, batch_size=16, epochs=30, verbose=0, validation_data=(PAIRS,)).history
