@@ -18,7 +18,7 @@ def token_log_probs(logits, target):
     # Flat, as PyTorch's cross-entropy wants the classes second, and would copy a tensor of rank three.
     flat = ops.reshape(ops.cast(logits, wide), (-1, logits.shape[-1]))
     losses = ops.sparse_categorical_crossentropy(ops.reshape(target, (-1,)), flat, from_logits=True)
-    losses = ops.reshape(losses, ops.shape(target))
+    losses = ops.cast(ops.reshape(losses, ops.shape(target)), wide)  # JAX in x64 mode has widened them
     return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
 
 
