@@ -143,6 +143,7 @@ def _progress(items, description):
 
 
 def main(argv):
+    """Builds the dataset from the packages that the flags name."""
     if len(argv) > 1:
         raise app.UsageError(f"found {argv[1]!r}: arguments are given as flags.", exitcode=2)
     try:
