@@ -15,7 +15,14 @@ from keras_encdec.formats.phrase_table_line import MalformedLine
 NEUTRAL_PROBABILITY, NEUTRAL_LOG_PROB = "1", "0"
 
 
-class PhraseTableRows:
+class _Rows:
+    def close(self):
+        """Drops what is still to be computed."""
+        for scorer in self._scorers:
+            scorer.close()
+
+
+class PhraseTableRows(_Rows):
     """Adds probabilities to lines of a phrase table.
 
     Args:
@@ -30,7 +37,8 @@ class PhraseTableRows:
     def __call__(self, records):
         """The lines of some records, as bytes without line feed."""
         good = [record for record in records if record.problem is None]
-        pairs = [(model_words(record.source), model_words(record.target)) for record in good]
+        words = {source: model_words(source) for source in {record.source for record in good}}
+        pairs = [(words[record.source], model_words(record.target)) for record in good]
         columns = [[format_probability(score) for score in scorer.score(pairs)] for scorer in self._scorers]
         if self._unknown_count:
             columns.append([format_exponential(count) for count in self._scorers[0].unknown_counts(pairs)])
@@ -47,7 +55,7 @@ class PhraseTableRows:
             return raw  # it has no field of scores to add to
 
 
-class TsvRows:
+class TsvRows(_Rows):
     """Adds columns of ln p, in nats, to lines of a TSV file.
 
     Args:

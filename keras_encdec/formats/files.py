@@ -137,7 +137,7 @@ def _create_beside(path):
 
 
 @contextlib.contextmanager
-def open_output(path):
+def open_output(path, keep=True):
     """Opens a file for writing that appears under its name only when it is complete.
 
     What is written goes to a hidden file beside it, which is flushed to the disk and renamed at the end
@@ -146,6 +146,8 @@ def open_output(path):
 
     Args:
         path: the file. When its name ends in `.gz` it is compressed; equal content gives equal bytes.
+        keep: bool. Whether the file is to appear; if not, all is done as ever and removed in the end.
+            Defaults to `True`.
 
     Yields:
         a buffered binary file, open for writing.
@@ -166,7 +168,7 @@ def open_output(path):
         if stat.S_ISREG(mode):
             temporary, descriptor = _create_beside(final)
         else:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     raw = OutputFile(descriptor, path)
     stream = GzipStream(raw) if path.endswith(".gz") else raw
     try:
@@ -181,8 +183,9 @@ def open_output(path):
                 with explained(path, "to write"):
                     os.fsync(descriptor)
                     raw.close()
-                    os.replace(temporary, final)
-                temporary = None
+                    if keep:
+                        os.replace(temporary, final)
+                        temporary = None
     finally:
         if temporary:
             with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ import keras
 def compiled_call(layer):
     """Compiles a built layer for repeated calls on arrays of few shapes.
 
-    TensorFlow and JAX trace each shape once; PyTorch runs the layer as it is.
+    TensorFlow, with XLA, and JAX compile each shape once; PyTorch runs the layer as it is.
 
     Args:
         layer: built `keras.layers.Layer` whose call takes tensors and no training argument.
@@ -24,7 +24,7 @@ def compiled_call(layer):
             # A function a shape: one function of many shapes warns of each new one, and then gives up on them.
             shapes = tuple(x.shape for x in inputs)
             if shapes not in functions:
-                functions[shapes] = tf.function(lambda *tensors: layer(*tensors), autograph=False)
+                functions[shapes] = tf.function(lambda *tensors: layer(*tensors), autograph=False, jit_compile=True)
             return functions[shapes](*(tf.convert_to_tensor(x) for x in inputs))
 
         return call
@@ -48,3 +48,17 @@ def compiled_call(layer):
             return layer(*inputs)
 
     return call
+
+
+def xla_on_cpu():
+    """Whether compiled calls are compiled by XLA, for a CPU."""
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        return jax.default_backend() == "cpu"
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return not tf.config.list_logical_devices("GPU")
+    return False

@@ -1,17 +1,20 @@
 """Log-probabilities of many pairs."""
 
+import concurrent.futures
+import threading
+
 import numpy as np
 from keras import ops
 
-from keras_encdec.scoring.compiled import compiled_call
-from keras_encdec.scoring.prefixes import Prefixes
-from keras_encdec.scoring.steps import DecoderStep, EncoderStep, Summary
+from keras_encdec.in_order import in_order
+from keras_encdec.scoring.compiled import compiled_call, xla_on_cpu
+from keras_encdec.scoring.groups import groups
+from keras_encdec.scoring.walk import Walk
 
-# States computed together: as many of the first as there are, and the rest in the second, so that few
-# shapes are compiled and little is computed for nothing.
-BATCHES = 1024, 128
-# Pairs decoded together, which bounds the memory that their states take.
-GROUP = 8192
+# The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
+SAFE = 60.0
+# Ids in memory as one padded array.
+AREA = 1 << 22
 
 
 class Scorer:
@@ -23,16 +26,24 @@ class Scorer:
 
     Args:
         model: RNNEncoderDecoder.
+        dtype: str. What to compute in, "float32" or "bfloat16"; log-probabilities are summed in float32
+            at least. Defaults to `None`: the model's own compute dtype.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, dtype=None):
         self.model = model
-        self._encode = compiled_call(EncoderStep(model.encoder))
-        self._summarize = compiled_call(Summary(model.encoder, model.decoder))
-        self._decode = compiled_call(DecoderStep(model.decoder))
-        readout = model.decoder.readout
-        self._output = np.ascontiguousarray(_numpy(readout.left_factor).T)
-        self._output_bias = _numpy(readout.output_bias)
+        computed = in_dtype(model, dtype or model.compute_dtype)
+        self._walk = compiled_call(Walk(computed))
+        self._careful_walk = compiled_call(Walk(computed, careful=True))
+        self._careful = False
+        # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.
+        self._workers = 2 if xla_on_cpu() else 1
+        self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
+        self._compiled, self._compiling = set(), threading.Lock()
+
+    def close(self):
+        """Drops what is still to be computed: calls in other threads fail, and further ones."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def score(self, pairs):
         """log p(y | x) of each pair, end of sequence included, no length normalization.
@@ -43,7 +54,10 @@ class Scorer:
         Returns:
             float64 array `(n,)`, nats.
         """
-        return self._scored(pairs)[0].sum(axis=1)
+        scores = np.empty(len(pairs))
+        for places, log_probs, _ in self._scored(pairs):
+            scores[places] = log_probs.sum(axis=1)
+        return scores
 
     def token_scores(self, pairs):
         """log p(y_t | y_<t, x) of each target token of each pair, the end of sequence last.
@@ -54,91 +68,66 @@ class Scorer:
         Returns:
             list of n float64 arrays, each as long as its target, nats.
         """
-        log_probs, lengths = self._scored(pairs)
-        return [row[:length] for row, length in zip(log_probs, lengths, strict=True)]
+        tokens = [None] * len(pairs)
+        for places, log_probs, lengths in self._scored(pairs):
+            for place, row, length in zip(places, log_probs, lengths, strict=True):
+                tokens[place] = row[:length]
+        return tokens
 
     def _scored(self, pairs):
-        """Token log-probabilities `(n, longest)`, 0 after the end, and the targets' lengths."""
-        sources, places = {}, np.empty(len(pairs), np.int64)
-        for i, (source, _) in enumerate(pairs):
-            places[i] = sources.setdefault(tuple(source), len(sources))
-        encoded = self._last_states(*_padded(list(sources)))
-        targets, lengths = _padded([target for _, target in pairs])
-        log_probs = np.zeros(targets.shape, np.float64)
-        # By source, so that those of one source are in one group.
-        order = np.argsort(places, kind="stable")
-        for start in range(0, len(order), GROUP):
-            group = order[start : start + GROUP]
-            distinct, inside = np.unique(places[group], return_inverse=True)
-            states = encoded[distinct]
-            summaries = self._batched(self._summarize, len(distinct), lambda some, h=states: (h[some],))
-            self._decode_group(summaries, inside, targets, lengths, group, log_probs)
-        return log_probs, lengths
+        """Yields some places among the pairs, their token log-probabilities `(n, longest)`, and lengths."""
+        for places, group, results in in_order(self._executor, self._walked, self._groups(pairs), self._workers):
+            yield places, group.log_probs(results), group.lengths
 
-    def _last_states(self, rows, lengths):
-        """The encoder's state after the last id of each row, float32 `(n, units)`."""
-        last = np.zeros((len(rows), self.model.units), np.float32)
-        states = np.zeros((1, self.model.units), np.float32)
-        for depth, level in enumerate(Prefixes(rows, lengths).levels):
-            before, parents = states, np.zeros(len(level.ids), np.int64) if depth == 0 else level.parents
-            (states,) = self._batched(
-                self._encode, len(level.ids), lambda some, ids=level.ids, h=before, p=parents: (ids[some], h[p[some]])
-            )
-            ended = lengths[level.members] == depth + 1
-            last[level.members[ended]] = states[level.places[ended]]
-        return last
+    def _groups(self, pairs):
+        """Yields some places among the pairs, and a group of the pairs there."""
+        for places in _cut(pairs):
+            distinct, inside = {}, np.empty(len(places), np.int64)
+            for i, place in enumerate(places):
+                inside[i] = distinct.setdefault(tuple(pairs[place][0]), len(distinct))
+            targets = _padded([pairs[place][1] for place in places])
+            for group in groups(*_padded(list(distinct)), inside, *targets):
+                yield places[group.pairs], group
 
-    def _decode_group(self, summaries, sources, targets, lengths, group, log_probs):
-        """Fills in `log_probs` of the pairs `group`, whose source is `sources` of the summaries."""
-        first_states, cell_context, readout_context = summaries
-        # A prefix here is the source and the words before the one that is predicted.
-        rows = np.concatenate([sources[:, None], targets[group, :-1]], axis=1)
-        states, node_sources = first_states, None
-        for depth, level in enumerate(Prefixes(rows, lengths[group]).levels):
-            if depth == 0:
-                previous, parents, node_sources = np.zeros_like(level.ids), level.ids, level.ids
-            else:
-                previous, parents = level.ids, level.parents
-                node_sources = node_sources[parents]
+    def _walked(self, item):
+        places, group = item
+        if not self._careful:
+            results = self._results(self._walk, group)
+            if (np.abs(results[2, group.paths]) < SAFE).all():
+                return places, group, results
+            self._careful = True
+        return places, group, self._results(self._careful_walk, group)
 
-            def inputs(some, previous=previous, states=states, parents=parents, sources=node_sources):
-                return (
-                    previous[some].astype(np.int32),
-                    states[parents[some]],
-                    cell_context[sources[some]],
-                    readout_context[sources[some]],
-                )
+    def _results(self, walk, group):
+        call = walk, group.inputs[0].shape
+        if call in self._compiled:
+            return ops.convert_to_numpy(walk(*group.inputs))
+        with self._compiling:  # once, not by two threads
+            results = ops.convert_to_numpy(walk(*group.inputs))
+            self._compiled.add(call)
+            return results
 
-            states, reduced, total = self._batched(self._decode, len(level.ids), inputs)
-            members = group[level.members]
-            predicted = targets[members, depth]
-            chosen = np.einsum("ij,ij->i", reduced[level.places], self._output[predicted])
-            log_probs[members, depth] = chosen + self._output_bias[predicted] - total[level.places]
 
-    @staticmethod
-    def _batched(function, count, inputs):
-        """Calls a compiled function on batches of fixed sizes.
+def in_dtype(model, dtype):
+    """The model itself, or one that holds its weights in another dtype and computes in it."""
+    if model.dtype_policy.name == dtype:
+        return model
+    other = type(model).from_config({**model.get_config(), "dtype": dtype})
+    for weight, original in zip(other.weights, model.weights, strict=True):
+        weight.assign(ops.cast(original, weight.dtype))
+    return other
 
-        Args:
-            function: of arrays to an array or a tuple of arrays, all with the batch first.
-            count: int. Number of items.
-            inputs: callable from a slice of the items to the tuple of their arrays.
 
-        Returns:
-            tuple of float32 arrays, `count` long.
-        """
-        parts, start = [], 0
-        while start < count or not parts:
-            size = BATCHES[0] if count - start >= BATCHES[0] else BATCHES[1]
-            arrays = inputs(slice(start, min(start + size, count)))
-            done = len(arrays[0])
-            if done < size:
-                arrays = tuple(np.pad(a, [(0, size - done)] + [(0, 0)] * (a.ndim - 1)) for a in arrays)
-            outputs = function(*arrays)
-            outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-            parts.append([_numpy(output)[:done] for output in outputs])
-            start += size
-        return tuple(np.concatenate(column) if len(parts) > 1 else column[0] for column in zip(*parts, strict=True))
+def _cut(pairs):
+    """Places of the pairs, in parts whose padded arrays are not too large: all at once unless some are long."""
+    longest = np.fromiter((max(map(len, pair)) for pair in pairs), np.int64, len(pairs))
+    order = np.argsort(longest, kind="stable")
+    start = 0
+    while start < len(pairs):
+        area = longest[order[start:]] * np.arange(1, len(pairs) - start + 1)
+        stop = start + max(1, int(np.searchsorted(area, AREA, "right")))
+        yield np.sort(order[start:stop])
+        start = stop
 
 
 def _padded(sequences):
@@ -149,7 +138,3 @@ def _padded(sequences):
         (i for sequence in sequences for i in sequence), np.int32, int(lengths.sum())
     )
     return rows, lengths
-
-
-def _numpy(tensor):
-    return ops.convert_to_numpy(ops.cast(tensor, "float32"))

@@ -1,10 +1,19 @@
 """Words and their ids."""
 
+import itertools
+
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, open_output
 
 PADDING, UNKNOWN, END = 0, 1, 2
 FIRST_WORD = 3
+
+
+class _Ids(dict):
+    """Ids of words; looking up another word is no error."""
+
+    def __missing__(self, word):
+        return UNKNOWN
 
 
 class Vocabulary:
@@ -28,7 +37,7 @@ class Vocabulary:
 
     def __init__(self, words):
         self.words = list(words)
-        self._ids = {word: i for i, word in enumerate(self.words, FIRST_WORD)}
+        self._ids = _Ids(zip(self.words, itertools.count(FIRST_WORD), strict=False))
         if len(self._ids) < len(self.words):
             seen = set()
             twice = next(word for word in self.words if word in seen or seen.add(word))
@@ -40,9 +49,7 @@ class Vocabulary:
 
     def encode(self, words):
         """Ids of a phrase, closed by the end of sequence: list of str to list of int."""
-        ids = [self._ids.get(word, UNKNOWN) for word in words]
-        ids.append(END)
-        return ids
+        return [*map(self._ids.__getitem__, words), END]
 
     def decode(self, ids, unknown="<unk>"):
         """Words of ids; special ids other than the unknown word are left out."""

@@ -182,6 +182,29 @@ def test_all_scores_together(score, models, scorer, tmp_path, out):
     np.testing.assert_allclose(added(table.read_bytes(), read(out / "swapped"))[:, 0], reverse, rtol=2e-4)
 
 
+def test_a_dry_run_reads_everything_and_leaves_nothing(score, models, tmp_path, out):
+    data = "\n".join(LINES).encode()
+    table, ini = write(tmp_path / "table", data), write(tmp_path / "ini", INI.encode())
+    flags = [f"--model_dir={models}/forward", f"--output={out}/table", "--dry_run"]
+    done = score(f"--input={table}", f"--moses_ini={ini}", f"--moses_ini_out={out}/ini", *flags)
+    succeed(done)
+    assert "a dry run, nothing was written" in done.stderr and os.listdir(out) == []
+    write(tmp_path / "table", data + b"\nbad")
+    fail(score(f"--input={table}", *flags), 1, f"{table}, line {len(LINES) + 1}: found 1 field")
+    succeed(score(f"--input={table}", f"--model_dir={models}/forward", "--output=/dev/stdout", "--dry_run", "--on_error=keep"))
+
+
+def test_bfloat16_gives_nearly_the_same_scores(score, models, scorer, tmp_path, out):
+    data = "\n".join(LINES).encode()
+    table = write(tmp_path / "table", data)
+    succeed(score(f"--model_dir={models}/forward", f"--input={table}", f"--output={out}/table", "--dtype=bfloat16"))
+    scores, expected = added(data, read(out / "table"))[:, 0], expected_probabilities(scorer, LINES.values())
+    assert not np.allclose(scores, expected, rtol=2e-4), "computed in float32 after all"
+    likely = expected > 1e-30
+    assert likely.sum() > 3
+    np.testing.assert_allclose(np.log(scores[likely]), np.log(expected[likely]), rtol=0.1, atol=0.3)
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
 def test_a_table_that_is_not_utf8_needs_its_encoding(score, models, scorer, tmp_path, out, encoding):
     # Byte 0x81 is nothing in cp1252, and neither is valid UTF-8.

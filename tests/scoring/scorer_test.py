@@ -117,6 +117,53 @@ def test_a_scorer_sees_the_weights_it_was_made_of(model, pairs):
     np.testing.assert_allclose(Scorer(other).score(pairs[:50]), model_scores(other, pairs[:50]), rtol=2e-6, atol=1e-4)
 
 
+def test_logits_that_float32_cannot_sum_are_scored_all_the_same():
+    huge = random_model()
+    huge.decoder.readout.output_bias.assign(np.linspace(-300, 300, WORDS + 3))
+    some = random_pairs(40, 6)
+    scores = Scorer(huge).score(some)
+    assert np.isfinite(scores).all() and scores.min() < -300
+    np.testing.assert_allclose(scores, model_scores(huge, some), rtol=2e-6, atol=1e-3)
+
+
+def test_more_words_than_are_summed_at_a_time():
+    keras.utils.set_random_seed(3)
+    wide = RNNEncoderDecoder(WORDS, 5000, embedding_dim=4, units=8, maxout_units=4, output_rank=5, initial_stddev=0.3)
+    random = np.random.default_rng(3)
+    some = [([5, 2], [*random.integers(3, 5003, 4).tolist(), 2]) for _ in range(50)]
+    np.testing.assert_allclose(Scorer(wide).score(some), model_scores(wide, some), rtol=2e-6, atol=1e-4)
+
+
+def test_a_source_of_more_targets_than_a_group_holds(model, scorer):
+    random = np.random.default_rng(8)
+    many = [([5, 6, 2], [*random.integers(3, 3 + WORDS, 5).tolist(), 2]) for _ in range(8000)]
+    np.testing.assert_allclose(scorer.score(many)[::40], model_scores(model, many[::40]), rtol=2e-6, atol=1e-4)
+
+
+def test_a_sequence_of_thousands_of_words(model, scorer):
+    long = [*np.random.default_rng(9).integers(3, 3 + WORDS, 3000).tolist(), 2]
+    some = [(long, [4, 2]), ([4, 2], long)]
+    np.testing.assert_allclose(scorer.score(some), model_scores(model, some), rtol=2e-6, atol=1e-2)
+
+
+def test_a_closed_scorer_computes_no_more(model):
+    other = Scorer(model)
+    other.close()
+    with pytest.raises(RuntimeError):
+        other.score([([5, 2], [6, 2])])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_dtype_of_the_computation_can_be_chosen(dtype):
+    trained, some = random_model(dtype="mixed_bfloat16"), random_pairs(50, 6)
+    full = model_scores(random_model(), some)
+    error = np.abs(Scorer(trained, dtype).score(some) - full)
+    if dtype == "float32":
+        assert error.max() < 1e-4
+    else:
+        assert 1e-3 < error.max() and np.median(error) < 0.1 * full.std()
+
+
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
 def test_low_precision_scores_are_those_of_the_model(policy):
     low = random_model(dtype=policy)
