@@ -5,34 +5,42 @@ import sys
 from workload import report, seconds_of
 
 ROWS, UNITS, LEAST_SECONDS = 1024, 1000, 2.0
+SHAPES = (ROWS, UNITS), (UNITS, 3 * UNITS)
 
 
-def torch_product():
+def torch_product(dtype):
     """A product through PyTorch, ready to be called."""
     import torch
 
-    a, b = torch.randn(ROWS, UNITS), torch.randn(UNITS, 3 * UNITS)
-    return lambda: a @ b
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = (torch.randn(shape, dtype=getattr(torch, dtype), device=device) for shape in SHAPES)
+
+    def product():
+        a @ b
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return product
 
 
-def tensorflow_product():
+def tensorflow_product(dtype):
     """A product through TensorFlow, ready to be called."""
     import tensorflow as tf
 
-    a, b = tf.random.normal((ROWS, UNITS)), tf.random.normal((UNITS, 3 * UNITS))
+    a, b = (tf.cast(tf.random.normal(shape), dtype) for shape in SHAPES)
     return lambda: tf.matmul(a, b)
 
 
-def jax_product():
+def jax_product(dtype):
     """A product through JAX, ready to be called."""
     import jax
 
-    a = jax.random.normal(jax.random.key(0), (ROWS, UNITS))
-    b = jax.random.normal(jax.random.key(1), (UNITS, 3 * UNITS))
+    a, b = (jax.random.normal(jax.random.key(0), shape).astype(dtype) for shape in SHAPES)
     product = jax.jit(lambda a, b: a @ b)
     return lambda: product(a, b).block_until_ready()
 
 
 if __name__ == "__main__":
-    product = {"torch": torch_product, "tensorflow": tensorflow_product, "jax": jax_product}[sys.argv[1]]()
+    library, dtype = sys.argv[1:]
+    product = {"torch": torch_product, "tensorflow": tensorflow_product, "jax": jax_product}[library](dtype)
     report(gflops=2e-9 * ROWS * UNITS * 3 * UNITS / seconds_of(product, until=LEAST_SECONDS))

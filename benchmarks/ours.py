@@ -1,69 +1,90 @@
 """This package, scoring and training, on the backend that KERAS_BACKEND names."""
 
-import argparse
-import resource
 import time
 
 import keras
 import numpy as np
-from workload import SHORTLIST, SIZES, multiplications, read_ids, report, shared_states
+from workload import (
+    LENGTH,
+    SHORTLIST,
+    SIZES,
+    arguments,
+    full_batches,
+    multiplications,
+    read_ids,
+    report,
+    shared_states,
+    train_seconds,
+)
 
-from keras_encdec.data import pad
+from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.models import RNNEncoderDecoder, published_optimizer
-from keras_encdec.scoring import Scorer
+from keras_encdec.scoring import ModelDirectory, Scorer
+
+BACKEND = keras.backend.backend()
 
 
-def score(model, pairs, sizes):
-    """Scores a table as `encdec-score` does, reading and writing left out."""
-    scorer = Scorer(model)
-    scorer.score(pairs[:4000])
+def score(model, pairs, sizes, dtype):
+    """Scores a table as `encdec-score` does, in its dtype; reading and writing left out."""
+    keep_freed_memory()
+    scorer = Scorer(model, dtype)
+    scorer.score(pairs[:8000])
     start = time.perf_counter()
     scorer.score(pairs)
     seconds = time.perf_counter() - start
     encoder, decoder, sources = shared_states(pairs)
     needed = multiplications(sizes, encoder, decoder, sources)
-    return {"pairs_per_second": len(pairs) / seconds, "gflops": needed / seconds / 1e9}
+    report(pairs_per_second=len(pairs) / seconds, gflops=needed / seconds / 1e9, seconds=seconds)
+
+
+def precision(model, pairs):
+    """What bfloat16 does to log p: deviation in nats, and Spearman's rank correlation with float32."""
+    full, low = (Scorer(model, dtype).score(pairs) for dtype in ("float32", "bfloat16"))
+    error = np.abs(low - full)
+    correlation = np.corrcoef(*(np.argsort(np.argsort(scores)) for scores in (full, low)))[0, 1]
+    report(median_error=np.median(error), largest_error=error.max(), rank_correlation=correlation)
 
 
 def train(model, pairs, sizes, batch, steps):
-    """Trains on batches of one shape, 6 and 6 tokens, after a warm-up that compiles."""
-    length = 6
-    some = [(s[:length], t[:length]) for s, t in pairs if len(s) >= length and len(t) >= length][: 10 * batch]
-    some = [some[i % len(some)] for i in range(10 * batch)]
-    source, target = (pad(side) for side in zip(*some, strict=True))
-    batches = [{"source": source[i : i + batch], "target": target[i : i + batch]} for i in range(0, len(some), batch)]
-    model.compile(published_optimizer(), jit_compile=keras.backend.backend() != "torch")
-    for one in batches[:3]:
-        model.train_on_batch(one)
-    start = time.perf_counter()
-    for step in range(steps):
-        loss = model.train_on_batch(batches[step % len(batches)], return_dict=True)["loss"]
-    assert np.isfinite(loss)
-    seconds = (time.perf_counter() - start) / steps
-    needed = 3 * multiplications(sizes, batch * length, batch * length, batch)
-    return {"pairs_per_second": batch / seconds, "gflops": needed / seconds / 1e9}
+    """Trains on batches of one shape, after a warm-up that compiles; TensorFlow as `encdec-train` does."""
+    batches = [{"source": source, "target": target} for source, target in full_batches(pairs, batch)]
+    by_shape = BACKEND == "tensorflow"
+    model.compile(published_optimizer(), jit_compile=BACKEND == "jax")
+    if by_shape:
+        import tensorflow as tf
+
+        model.optimizer.build(model.trainable_variables)
+        jit_compile = model.compute_dtype != "bfloat16"
+        compiled = tf.function(lambda x: model.train_step((x,)), jit_compile=jit_compile, autograph=False)
+        batches = [{side: tf.constant(ids) for side, ids in one.items()} for one in batches]
+        seconds = train_seconds(lambda i: float(compiled(batches[i])["loss"]), steps, len(batches))
+    else:
+        seconds = train_seconds(lambda i: model.train_on_batch(batches[i]), steps, len(batches))
+    needed = 3 * multiplications(sizes, batch * LENGTH, batch * LENGTH, batch)
+    report(pairs_per_second=batch / seconds, gflops=needed / seconds / 1e9)
 
 
 def main():
     """Measures what the command line says and reports it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["score", "train"])
-    parser.add_argument("table")
-    parser.add_argument("--sizes", default="cho2014")
-    parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--dtype", default="float32")
-    options = parser.parse_args()
-    keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
-    sizes = SIZES[options.sizes]
-    model = RNNEncoderDecoder(SHORTLIST, SHORTLIST, **sizes)
+    options = arguments().parse_args()
+    if options.what == "train":
+        keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
+    sizes = dict(SIZES[options.sizes])
+    if options.units:
+        sizes.update(units=options.units, maxout_units=options.units // 2)
     pairs = read_ids(options.table, options.pairs)
-    if options.what == "score":
-        figures = score(model, pairs, sizes)
+    if options.model_dir:
+        model = ModelDirectory.load(options.model_dir).model
     else:
-        figures = train(model, pairs, sizes, options.batch, options.steps)
-    report(**figures, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        keras.utils.set_random_seed(0)
+        # Weights as large as trained ones, so that scores differ.
+        model = RNNEncoderDecoder(SHORTLIST, SHORTLIST, **sizes, initial_stddev=0.1)
+    if options.what == "score":
+        score(model, pairs, sizes, options.dtype)
+    elif options.what == "train":
+        train(model, pairs, sizes, options.batch, options.steps)
+    else:
+        precision(model, pairs)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,20 @@
 """The same model as a PyTorch user would write it: nn.GRU, batches of one length, nothing shared."""
 
-import argparse
-import collections
 import time
 
 import torch
 from torch import nn
-from workload import SHORTLIST, SIZES, read_ids, report
+from workload import (
+    SHORTLIST,
+    SIZES,
+    arguments,
+    batches_of_one_length,
+    full_batches,
+    plain_multiplications,
+    read_ids,
+    report,
+    train_seconds,
+)
 
 
 class TorchEncoderDecoder(nn.Module):
@@ -37,42 +45,26 @@ class TorchEncoderDecoder(nn.Module):
         return -losses.view(target.shape).sum(1)
 
 
-def batches(pairs, size):
-    """Batches of one source and one target length each."""
-    waiting = collections.defaultdict(list)
-    for source, target in pairs:
-        bucket = waiting[len(source), len(target)]
-        bucket.append((source, target))
-        if len(bucket) == size:
-            yield [torch.tensor(side) for side in zip(*bucket, strict=True)]
-            bucket.clear()
-    for bucket in filter(None, waiting.values()):
-        yield [torch.tensor(side) for side in zip(*bucket, strict=True)]
-
-
 def main():
     """Measures what the command line says and reports it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["score", "train"])
-    parser.add_argument("table")
-    parser.add_argument("--sizes", default="cho2014")
-    parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--dtype", default="float32")
+    parser = arguments()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     torch.manual_seed(0)
-    model = TorchEncoderDecoder(**SIZES[options.sizes]).to(options.device)
+    sizes = SIZES[options.sizes]
+    model = TorchEncoderDecoder(**sizes).to(options.device)
     pairs = read_ids(options.table, options.pairs)
-    data = [[side.to(options.device) for side in batch] for batch in batches(pairs, options.batch)]
     cast = torch.autocast(options.device, torch.bfloat16, enabled=options.dtype == "bfloat16")
+
+    def tensors(batches):
+        return [[torch.as_tensor(side, device=options.device).long() for side in batch] for batch in batches]
 
     def wait():
         if options.device == "cuda":
             torch.cuda.synchronize()
 
     if options.what == "score":
+        data = tensors(batches_of_one_length(pairs, options.batch))
         with torch.inference_mode(), cast:
             for batch in data[:3]:
                 model(*batch)
@@ -81,23 +73,26 @@ def main():
             for batch in data:
                 model(*batch)
             wait()
-        pairs = sum(len(source) for source, _ in data)
+        seconds = time.perf_counter() - start
+        work = plain_multiplications(sizes, pairs)
+        report(pairs_per_second=len(pairs) / seconds, gflops=work / seconds / 1e9)
     else:
         optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0, rho=0.95, eps=1e-6)
-        full = [batch for batch in data if len(batch[0]) == options.batch][: options.steps + 3]
-        for step, batch in enumerate(full):
-            if step == 3:
-                wait()
-                start = time.perf_counter()
+        arrays = full_batches(pairs, options.batch)
+        data = tensors(arrays)
+
+        def step(number):
             optimizer.zero_grad()
             with cast:
-                loss = -model(*batch).sum()
+                loss = -model(*data[number]).sum()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-        wait()
-        pairs = options.batch * (len(full) - 3)
-    report(pairs_per_second=pairs / (time.perf_counter() - start))
+            wait()
+
+        seconds = train_seconds(step, options.steps, len(data))
+        work = 3 * plain_multiplications(sizes, list(zip(*arrays[0], strict=True)))
+        report(pairs_per_second=options.batch / seconds, gflops=work / seconds / 1e9)
 
 
 if __name__ == "__main__":

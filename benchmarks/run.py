@@ -1,25 +1,35 @@
-"""Times scoring and training beside a PyTorch model of the same sizes and the machine's matrix products.
+"""Times scoring and training beside models written in PyTorch and with Keras's own layers.
 
-    python benchmarks/run.py [--table TABLE.gz] [--full] [--json FILE]
+    python benchmarks/run.py [--table TABLE.gz] [--full] [--folder DIRECTORY]
 
-Each figure is taken in a process of its own, one after another. The machine's speed drifts: read ratios
-of one run, not figures of two.
+Each figure is taken in a process of its own, one after another, on the backends that are installed, and
+on a GPU where they find one. The machine's speed drifts: read ratios of one run, not figures of two.
+Prints a table; writes benchmarks.json and, with matplotlib installed, benchmarks.png.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
+import chart
+import scaling
+
 from keras_encdec.datasets import libreoffice_en_fr
 
 HERE = pathlib.Path(__file__).parent
-BACKENDS = "tensorflow", "jax", "torch"
+BACKENDS = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
+# What is left out of the short run: work, batch, dtype, who.
+SLOW = {
+    ("score", "bfloat16", "tensorflow"), ("score", "bfloat16", "jax"), ("score", "bfloat16", "keras peer"),
+    ("train", "bfloat16", "jax"), ("train", "bfloat16", "torch"), ("train", "bfloat16", "keras peer"),
+}  # fmt: skip
 
 
-def measured(script, *arguments, backend="tensorflow"):
+def measured(script, *arguments, backend=BACKENDS[0]):
     """Runs a script of this folder and returns its figures."""
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, str(HERE / script), *map(str, arguments)]
@@ -34,37 +44,58 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", default=str(libreoffice_en_fr().phrase_table), help="phrase table to score")
     parser.add_argument("--sizes", default="cho2014", help="cho2014 or small")
-    parser.add_argument("--full", action="store_true", help="more pairs, both batch sizes, bfloat16")
-    parser.add_argument("--json", default="benchmarks.json", help="file for the figures")
+    parser.add_argument("--full", action="store_true", help="more pairs, all combinations, and how time scales")
+    parser.add_argument("--folder", default=".", help="where benchmarks.json and benchmarks.png go")
     options = parser.parse_args()
+    folder = pathlib.Path(options.folder)
+    dtypes = "float32", "bfloat16"
+    limits = {dtype: {name: measured("limit.py", name, dtype)["gflops"] for name in BACKENDS} for dtype in dtypes}
+    for dtype, figures in limits.items():
+        print(f"matrix products, {dtype}: " + ", ".join(f"{name} {f:,.0f} GFLOP/s" for name, f in figures.items()))
     common = [options.table, "--sizes", options.sizes, "--pairs", 50_000 if options.full else 10_000]
-    steps = ["--steps", 30 if options.full else 8]
+    common += ["--steps", 30 if options.full else 8]
     rows = []
-    limits = {library: measured("limit.py", library)["gflops"] for library in ("tensorflow", "jax", "torch")}
-    limit = max(limits.values())
-    print("matrix products: " + ", ".join(f"{name} {figure:,.0f} GFLOP/s" for name, figure in limits.items()))
-    works = [("score", 512), ("train", 64)] + ([("train", 512)] if options.full else [])
-    for work, batch in works:
-        for dtype in ("float32", "bfloat16") if options.full else ("float32",):
-            arguments = [work, *common, "--batch", batch, "--dtype", dtype, *(steps if work == "train" else [])]
-            peer = measured("peer_torch.py", *arguments)
-            rows.append({"work": work, "batch": batch, "dtype": dtype, "who": "PyTorch peer", **peer})
-            print(line(rows[-1], peer, limit), flush=True)
-            for backend in BACKENDS:
-                ours = measured("ours.py", *arguments, backend=backend)
-                rows.append({"work": work, "batch": batch, "dtype": dtype, "who": f"ours, {backend}", **ours})
-                print(line(rows[-1], peer, limit), flush=True)
-    pathlib.Path(options.json).write_text(json.dumps({"limits": limits, "rows": rows}, indent=1) + "\n")
+    for work, batch in ("score", 512), ("train", 64), ("train", 512):
+        for dtype in dtypes:
+            peer = None
+            for who, script, backend in contestants():
+                slow = (work, dtype, who) in SLOW or (work == "train" and batch == 512 and who != BACKENDS[0])
+                if slow and not options.full:
+                    continue
+                figures = measured(script, work, *common, "--batch", batch, "--dtype", dtype, backend=backend)
+                row = {"work": work, "batch": batch, "dtype": dtype, "who": who, **figures}
+                row["share"] = figures["gflops"] / max(limits[dtype].values())
+                peer = figures["pairs_per_second"] if who == "torch peer" else peer
+                row["ratio"] = peer and figures["pairs_per_second"] / peer
+                rows.append(row)
+                print(line(row), flush=True)
+    deviation = measured("ours.py", "precision", *common[:3], "--pairs", 4000, backend=BACKENDS[-1])
+    print(
+        f"bfloat16 against float32: log p differs by {deviation['median_error']:.4f} nats (median), "
+        f"{deviation['largest_error']:.3f} at most; rank correlation {deviation['rank_correlation']:.5f}"
+    )
+    results = {"limits": limits, "rows": rows, "precision": deviation}
+    if options.full:
+        results["scaling"] = scaling.measure(measured, options.table)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "benchmarks.json").write_text(json.dumps(results, indent=1) + "\n")
+    chart.draw(results, folder / "benchmarks.png")
 
 
-def line(row, peer, limit):
+def contestants():
+    """Who is measured: name, script, backend."""
+    peers = [("torch peer", "peer_torch.py", "torch")] if "torch" in BACKENDS else []
+    return [*peers, ("keras peer", "peer_keras.py", BACKENDS[0]), *((name, "ours.py", name) for name in BACKENDS)]
+
+
+def line(row):
     """A row of the table."""
     batch = f"batch {row['batch']}" if row["work"] == "train" else ""
-    share = f"{row['gflops']:8,.0f} GFLOP/s {row['gflops'] / limit:5.0%} of the limit" if "gflops" in row else ""
-    ratio = row["pairs_per_second"] / peer["pairs_per_second"]
-    memory = f"{row['peak_mb']:8,.0f} MB" if "peak_mb" in row else ""
-    rate = f"{row['pairs_per_second']:9,.0f} pairs/s {ratio:6.2f} x"
-    return f"{row['work']:6}{batch:10}{row['dtype']:10}{row['who']:18}{rate}{share}{memory}"
+    who = row["who"] if "peer" in row["who"] else f"ours, {row['who']}"
+    ratio = f"{row['ratio']:6.2f} x" if row["ratio"] else " " * 8
+    rate = f"{row['pairs_per_second']:8,.0f} pairs/s {ratio}"
+    share = f"{row['gflops']:7,.0f} GFLOP/s {row['share']:4.0%} of the limit"
+    return f"{row['work']:6}{batch:10}{row['dtype']:9} {who:17}{rate}{share}{row['peak_mb']:7,.0f} MB"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A training function compiled once for each shape, for TensorFlow with XLA."""
+"""A training function compiled once for each shape, for TensorFlow."""
 
 import keras
 
 
-def train_by_shape(model):
+def train_by_shape(model, jit_compile=True):
     """Makes `model.fit` compile its step for each shape of batch, with every length known.
 
     Keras traces one step for all batches of a `tf.data` pipeline, with the number of steps unknown, and
@@ -13,6 +13,7 @@ def train_by_shape(model):
 
     Args:
         model: compiled `keras.Model` under the TensorFlow backend.
+        jit_compile: bool. Whether with XLA. Defaults to `True`.
     """
     import tensorflow as tf
 
@@ -22,7 +23,7 @@ def train_by_shape(model):
         batch = next(iterator)
         shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
         if shapes not in functions:
-            functions[shapes] = tf.function(model.train_step, jit_compile=True, autograph=False)
+            functions[shapes] = tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
         return functions[shapes](batch)
 
     model.make_train_function()

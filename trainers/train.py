@@ -47,7 +47,7 @@ def main(arguments):
     batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, widths)
     model, rounds = _model(directory)
     if _by_shape():
-        train_by_shape(model)
+        train_by_shape(model, jit_compile=FLAGS.jit_compile == "true" or not _bfloat16_on_cpu(model))
     checkpoints, budget = fit(model, batches, validation, folder, rounds)
     _report(checkpoints, budget, folder)
 
@@ -214,6 +214,13 @@ def _compiled():
 def _by_shape():
     """Whether the training step is compiled by shape, and evaluation not at all."""
     return _compiled() and keras.backend.backend() == "tensorflow"
+
+
+def _bfloat16_on_cpu(model):
+    """Whether XLA is the slower way: on a CPU it multiplies in float32, TensorFlow's own products do not."""
+    import tensorflow as tf
+
+    return model.compute_dtype == "bfloat16" and not tf.config.list_logical_devices("GPU")
 
 
 def _updates(updates_per_epoch):

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_encdec.layers.gru_steps import ContextGRUStep
 from keras_encdec.layers.initializers import LeftSingularVectors, published_normal
 
 
@@ -17,7 +18,7 @@ class ContextGRUCell(keras.layers.Layer):
 
     The context does not change with time. In `keras.layers.RNN` it travels as a second state: give
     `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and
-    `stepper` at each time does the same with far fewer products.
+    `step` at each time does the same with far fewer products.
 
     Args:
         units: int. Number of hidden units.
@@ -49,6 +50,7 @@ class ContextGRUCell(keras.layers.Layer):
         self.context_units = context_units or units
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or LeftSingularVectors()
+        self.step = ContextGRUStep()
         self.state_size = [units, self.context_units]
         self.output_size = units
 
@@ -74,30 +76,18 @@ class ContextGRUCell(keras.layers.Layer):
         """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel)
 
-    def stepper(self, projected_context):
-        """The step as a function of projected inputs `(batch, 3 * units)` and the state `(batch, units)`.
+    def parameters(self, projected_context):
+        """The recurrent matrix and the context, for `step`. See `GRUCell.parameters`.
 
         Args:
             projected_context: float tensor `(batch, 3 * units)`, of `project_context`.
-
-        Returns:
-            callable: `(projected, state)` to the new state. See `GRUCell.stepper`.
         """
-        units = self.units
-        kernel = ops.convert_to_tensor(self.recurrent_kernel)
-
-        def step(projected, state):
-            recurrent = ops.matmul(state, kernel) + projected_context
-            gates = ops.sigmoid(projected[:, : 2 * units] + recurrent[:, : 2 * units])
-            r, z = gates[:, :units], gates[:, units:]
-            candidate = ops.tanh(projected[:, 2 * units :] + r * recurrent[:, 2 * units :])
-            return candidate + z * (state - candidate)
-
-        return step
+        return [ops.convert_to_tensor(self.recurrent_kernel), projected_context]
 
     def call(self, inputs, states, training=None):
         state, context = states
-        state = self.stepper(self.project_context(context))(self.project_inputs(inputs), state)
+        parameters = self.parameters(self.project_context(context))
+        state, _ = self.step.forward(self.project_inputs(inputs), state, parameters)
         return state, [state, context]
 
     def get_initial_state(self, batch_size=None):

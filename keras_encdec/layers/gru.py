@@ -67,7 +67,8 @@ class GRU(keras.layers.Layer):
     def call(self, inputs, mask=None, initial_state=None):
         if initial_state is None:
             initial_state = self.cell.get_initial_state(ops.shape(inputs)[0])[0]
-        states = run_recurrence(self.cell.stepper(), self.cell.project_inputs(inputs), initial_state, mask)
+        cell = self.cell
+        states = run_recurrence(cell.step, cell.parameters(), cell.project_inputs(inputs), initial_state, mask)
         return states if self.return_sequences else states[:, -1]
 
     def compute_mask(self, inputs, previous_mask):

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_encdec.layers.gru_steps import GRUStep
 from keras_encdec.layers.initializers import LeftSingularVectors, published_normal
 
 
@@ -52,6 +53,7 @@ class GRUCell(keras.layers.Layer):
         self.reset_after = reset_after
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or LeftSingularVectors()
+        self.step = GRUStep(reset_after)
         self.state_size = units
         self.output_size = units
 
@@ -75,33 +77,15 @@ class GRUCell(keras.layers.Layer):
         """x [W_r W_z W] + [b_r b_z b], `(..., features)` to `(..., 3 * units)`, for any number of steps."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
-    def stepper(self):
-        """The step as a function of projected inputs `(batch, 3 * units)` and the state `(batch, units)`.
+    def parameters(self):
+        """The recurrent matrices, for `step`.
 
-        The recurrent weights are read here, once: a loop that read them at every step would keep a
-        copy a step for its gradient.
-
-        Returns:
-            callable: `(projected, state)` to the new state.
+        Read once before a loop: one that read them at every step would keep a copy a step for its gradient.
         """
-        units = self.units
-        gate_kernel = ops.convert_to_tensor(self.gate_recurrent_kernel)
-        candidate_kernel = ops.convert_to_tensor(self.candidate_recurrent_kernel)
-
-        def step(projected, state):
-            gates = ops.sigmoid(projected[:, : 2 * units] + ops.matmul(state, gate_kernel))
-            r, z = gates[:, :units], gates[:, units:]
-            if self.reset_after:
-                recurrent = r * ops.matmul(state, candidate_kernel)
-            else:
-                recurrent = ops.matmul(r * state, candidate_kernel)
-            candidate = ops.tanh(projected[:, 2 * units :] + recurrent)
-            return candidate + z * (state - candidate)
-
-        return step
+        return [ops.convert_to_tensor(self.gate_recurrent_kernel), ops.convert_to_tensor(self.candidate_recurrent_kernel)]
 
     def call(self, inputs, states, training=None):
-        state = self.stepper()(self.project_inputs(inputs), states[0])
+        state, _ = self.step.forward(self.project_inputs(inputs), states[0], self.parameters())
         return state, [state]
 
     def get_initial_state(self, batch_size=None):

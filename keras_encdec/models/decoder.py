@@ -73,7 +73,8 @@ class Decoder(keras.layers.Layer):
         embedded = self.embedding(previous)
         # No mask: padding follows the end of sequence, so no state that counts comes after it.
         states = run_recurrence(
-            self.cell.stepper(self.cell.project_context(context)),
+            self.cell.step,
+            self.cell.parameters(self.cell.project_context(context)),
             self.cell.project_inputs(embedded),
             self.initial_state(context),
         )

@@ -53,11 +53,12 @@ class Walk(keras.layers.Layer):
     def _encode(self, ids, parents, batches):
         """The pool of the encoder's states, `(1 + slots, units)`, the first of them zero."""
         size, cell = ids.shape[1], self.encoder.gru.cell
-        step = cell.stepper()
+        parameters = cell.parameters()
 
         def body(batch, pool):
             states = _rows(pool, parents[batch] + 1, batches > 0)
-            states = step(cell.project_inputs(self.encoder.embedding(ids[batch])), states)
+            inputs = cell.project_inputs(self.encoder.embedding(ids[batch]))
+            states, _ = cell.step.forward(inputs, states, parameters)
             return batch + 1, _stored(pool, 1 + batch * size, states)
 
         pool = ops.zeros((1 + ids.shape[0] * size, cell.units), dtype=self.compute_dtype)
@@ -82,7 +83,7 @@ class Walk(keras.layers.Layer):
 
     def _decode(self, first_states, cell_context, readout_context, previous, parents, sources, batches):
         decoder, size = self.decoder, previous.shape[1]
-        readout, roots = decoder.readout, first_states.shape[0]
+        cell, readout, roots = decoder.cell, decoder.readout, first_states.shape[0]
         total = log_sum_exp(readout, self.careful)
 
         def body(batch, pool, reduced_pool, totals):
@@ -90,8 +91,9 @@ class Walk(keras.layers.Layer):
             source = sources[batch]
             places = ops.where(parents[batch] < 0, source, parents[batch] + roots)
             embedded = decoder.embedding(previous[batch])
-            step = decoder.cell.stepper(_rows(cell_context, source, batches > 0))
-            states = step(decoder.cell.project_inputs(embedded), _rows(pool, places, batches > 0))
+            parameters = cell.parameters(_rows(cell_context, source, batches > 0))
+            before = _rows(pool, places, batches > 0)
+            states, _ = cell.step.forward(cell.project_inputs(embedded), before, parameters)
             reduced = readout.reduce(states, embedded, ops.take(readout_context, source, axis=0))
             return (
                 batch + 1,

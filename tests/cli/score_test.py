@@ -191,7 +191,7 @@ def test_a_dry_run_reads_everything_and_leaves_nothing(score, models, tmp_path, 
     assert "a dry run, nothing was written" in done.stderr and os.listdir(out) == []
     write(tmp_path / "table", data + b"\nbad")
     fail(score(f"--input={table}", *flags), 1, f"{table}, line {len(LINES) + 1}: found 1 field")
-    succeed(score(f"--input={table}", f"--model_dir={models}/forward", "--output=/dev/stdout", "--dry_run", "--on_error=keep"))
+    succeed(score(f"--input={table}", flags[0], "--output=/dev/stdout", "--dry_run", "--on_error=keep"))
 
 
 def test_bfloat16_gives_nearly_the_same_scores(score, models, scorer, tmp_path, out):

@@ -36,7 +36,7 @@ def test_projecting_once_is_projecting_at_every_step():
     state = keras.ops.convert_to_tensor(STATE)
     projected, context = cell.project_inputs(INPUTS), cell.project_context(CONTEXT)
     for t in range(INPUTS.shape[1]):
-        state = cell.stepper(context)(projected[:, t], state)
+        state, _ = cell.step.forward(projected[:, t], state, cell.parameters(context))
     np.testing.assert_allclose(numpy(state), model.predict([INPUTS, STATE, CONTEXT], verbose=0), atol=1e-6)
 
 

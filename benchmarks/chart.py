@@ -1,0 +1,34 @@
+"""The figures of a run as a picture."""
+
+import importlib.util
+
+
+def draw(results, path):
+    """Writes pairs a second of each contestant, and what share of the limit that is, as a PNG file.
+
+    Args:
+        results: dict that `run.py` writes as JSON.
+        path: of the picture. Without matplotlib nothing is drawn.
+    """
+    if not importlib.util.find_spec("matplotlib"):
+        print("no chart: pip install keras-encdec[analysis] has matplotlib")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    works = list(dict.fromkeys((row["work"], row["batch"]) for row in results["rows"]))
+    figure, axes = pyplot.subplots(1, len(works), figsize=(5 * len(works), 5), layout="constrained")
+    for axis, (work, batch) in zip(axes, works, strict=True):
+        rows = [row for row in results["rows"] if (row["work"], row["batch"]) == (work, batch)][::-1]
+        names = [f"{row['who']}\n{row['dtype']}" for row in rows]
+        colours = ["tab:gray" if "peer" in row["who"] else "tab:blue" for row in rows]
+        bars = axis.barh(names, [row["pairs_per_second"] for row in rows], color=colours)
+        axis.bar_label(bars, [f"{row['share']:.0%}" for row in rows], padding=3)
+        axis.margins(x=0.12)
+        axis.set_title("scoring" if work == "score" else f"training, batch {batch}")
+        axis.set_xlabel("pairs a second (bar's end: share of the matrix limit)")
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    print(path)

@@ -1,0 +1,78 @@
+"""How time and memory grow: with the table, the batch and the hidden units."""
+
+import itertools
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from workload import SHORTLIST, SIZES
+
+from keras_encdec.formats import InputLines, open_output
+
+BATCHES, UNITS = (16, 64, 256, 1024), (256, 512, 1000, 1024, 2048)
+
+
+def measure(measured, table):
+    """Measures all three and prints them.
+
+    Args:
+        measured: callable that runs a script of this folder and returns its figures.
+        table: path of a phrase table.
+
+    Returns:
+        dict of lists of dict.
+    """
+    found = {"table": table_lengths(table), "batch": [], "units": []}
+    for batch in BATCHES:
+        found["batch"].append({"batch": batch, **measured("ours.py", "train", table, "--batch", batch, "--steps", 8)})
+        _print("batch", found["batch"][-1])
+    for units in UNITS:
+        figures = measured("ours.py", "train", table, "--batch", 256, "--units", units, "--steps", 8)
+        found["units"].append({"units": units, **figures})
+        _print("units", found["units"][-1])
+    return found
+
+
+def _print(what, row):
+    print(f"training, {what} {row[what]:5}: {row['pairs_per_second']:8,.0f} pairs/s {row['gflops']:6,.0f} GFLOP/s")
+
+
+def table_lengths(table):
+    """encdec-score with the `small` sizes over a tenth of a table, and over all of it."""
+    rows = []
+    with tempfile.TemporaryDirectory() as name, InputLines(table) as lines:
+        folder = pathlib.Path(name)
+        lines = list(lines)
+        _random_model(folder / "model")
+        for count in (len(lines) // 10, len(lines)):
+            with open_output(folder / "table.gz") as file:
+                file.writelines(line + b"\n" for line in itertools.islice(lines, count))
+            command = [sys.executable, "-m", "keras_encdec.cli.score", f"--model_dir={folder}/model"]
+            command += [f"--input={folder}/table.gz", f"--output={folder}/scored.gz"]
+            start = time.perf_counter()
+            with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+                errors = process.stderr.read()
+                _, status, usage = os.wait4(process.pid, 0)
+            if status:
+                sys.exit(f"{' '.join(command)} failed:\n{errors.decode()}")
+            seconds, peak = time.perf_counter() - start, usage.ru_maxrss / 1024
+            rows.append({"lines": count, "seconds": seconds, "peak_mb": peak})
+            print(f"encdec-score, {count:9,} lines: {seconds:7.1f} s from start to end, {peak:6,.0f} MB")
+    return rows
+
+
+def _random_model(folder):
+    from keras_encdec.models import RNNEncoderDecoder
+    from keras_encdec.scoring import ModelDirectory
+    from keras_encdec.text import Vocabulary
+
+    words = Vocabulary([f"w{i}" for i in range(SHORTLIST)])
+    folder.mkdir()
+    directory = ModelDirectory(folder, words, words)
+    directory.source_vocabulary.save(folder / "source.vocab")
+    directory.target_vocabulary.save(folder / "target.vocab")
+    directory.save_config({"source_words": SHORTLIST, "target_words": SHORTLIST, **SIZES["small"]}, {})
+    RNNEncoderDecoder(SHORTLIST, SHORTLIST, **SIZES["small"], initial_stddev=0.1).save(folder / "best.keras")
