@@ -26,7 +26,6 @@ BACKEND = keras.backend.backend()
 
 def score(model, pairs, sizes, dtype):
     """Scores a table as `encdec-score` does, in its dtype; reading and writing left out."""
-    keep_freed_memory()
     scorer = Scorer(model, dtype)
     scorer.score(pairs[:8000])
     start = time.perf_counter()
@@ -67,6 +66,8 @@ def train(model, pairs, sizes, batch, steps):
 def main():
     """Measures what the command line says and reports it."""
     options = arguments().parse_args()
+    if options.what == "score" or BACKEND != "tensorflow":
+        keep_freed_memory()  # as encdec-score and encdec-train do
     if options.what == "train":
         keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
     sizes = dict(SIZES[options.sizes])

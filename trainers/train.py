@@ -12,6 +12,7 @@ import keras
 from absl import app
 
 from keras_encdec.cli.command import run_command
+from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.cli.quiet_keras import quietly
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
@@ -40,6 +41,7 @@ def main(arguments):
         raise InputError("found no model to go on with", remedy="train it without --resume first", path=folder)
     if keras.backend.backend() != "tensorflow":
         _tensorflow_beside()
+        keep_freed_memory()  # a quarter of a step under JAX and PyTorch; TensorFlow is faster without
     keras.utils.set_random_seed(FLAGS.seed)
     directory, pairs = _prepared(folder)
     validation, places = _validation(directory, pairs)

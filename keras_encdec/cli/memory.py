@@ -10,7 +10,7 @@ def keep_freed_memory():
     """Has glibc keep what is freed, for the process to take again.
 
     By default blocks of many megabytes go back to the system at once, and each time they are taken
-    again every page of them is cleared first: a twentieth of the scorer's time. Does nothing without glibc.
+    again every page of them is cleared first. Does nothing without glibc.
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt

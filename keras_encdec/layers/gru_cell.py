@@ -82,7 +82,7 @@ class GRUCell(keras.layers.Layer):
 
         Read once before a loop: one that read them at every step would keep a copy a step for its gradient.
         """
-        return [ops.convert_to_tensor(self.gate_recurrent_kernel), ops.convert_to_tensor(self.candidate_recurrent_kernel)]
+        return [ops.convert_to_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
 
     def call(self, inputs, states, training=None):
         state, _ = self.step.forward(self.project_inputs(inputs), states[0], self.parameters())
