@@ -20,6 +20,7 @@ from workload import (
 from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 from keras_encdec.scoring import ModelDirectory, Scorer
+from keras_encdec.trainers.by_shape import train_by_shape
 
 BACKEND = keras.backend.backend()
 
@@ -47,16 +48,14 @@ def precision(model, pairs):
 def train(model, pairs, sizes, batch, steps):
     """Trains on batches of one shape, after a warm-up that compiles; TensorFlow as `encdec-train` does."""
     batches = [{"source": source, "target": target} for source, target in full_batches(pairs, batch)]
-    by_shape = BACKEND == "tensorflow"
+
     model.compile(published_optimizer(), jit_compile=BACKEND == "jax")
-    if by_shape:
+    if BACKEND == "tensorflow":
         import tensorflow as tf
 
-        model.optimizer.build(model.trainable_variables)
-        jit_compile = model.compute_dtype != "bfloat16"
-        compiled = tf.function(lambda x: model.train_step((x,)), jit_compile=jit_compile, autograph=False)
-        batches = [{side: tf.constant(ids) for side, ids in one.items()} for one in batches]
-        seconds = train_seconds(lambda i: float(compiled(batches[i])["loss"]), steps, len(batches))
+        train_by_shape(model, jit_compile=model.compute_dtype != "bfloat16")
+        batches = [({side: tf.constant(ids) for side, ids in one.items()},) for one in batches]
+        seconds = train_seconds(lambda i: float(model.train_function(iter([batches[i]]))["loss"]), steps, len(batches))
     else:
         seconds = train_seconds(lambda i: model.train_on_batch(batches[i]), steps, len(batches))
     needed = 3 * multiplications(sizes, batch * LENGTH, batch * LENGTH, batch)

@@ -48,10 +48,13 @@ def main(arguments):
     widths = sorted(map(int, FLAGS.pad_to)) if _compiled() else None
     batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, widths)
     model, rounds = _model(directory)
+    compilation = None
     if _by_shape():
-        train_by_shape(model, jit_compile=FLAGS.jit_compile == "true" or not _bfloat16_on_cpu(model))
+        compilation = train_by_shape(model, jit_compile=FLAGS.jit_compile == "true" or not _bfloat16_on_cpu(model))
     checkpoints, budget = fit(model, batches, validation, folder, rounds)
     _report(checkpoints, budget, folder)
+    if compilation:
+        print(f"Compiling took {compilation.seconds:,.0f} s of it; shapes of batches: {compilation.shapes}.")
 
 
 def fit(model, batches, validation, folder, rounds=()):

@@ -96,7 +96,8 @@ def test_it_says_what_it_made(trained):
     ]
     best = r"Best held-out perplexity [\d.]+ per token, log-likelihood -[\d.]+ per pair, after (10|20|25) updates"
     assert re.fullmatch(rf"25 updates, 400 pairs in \d+ s. {best}: {path}", output.splitlines()[4])
-    assert len(output.splitlines()) == 5
+    compiling = [r"Compiling took \d+ s of it; shapes of batches: [1-9]\."] * (keras.backend.backend() == "tensorflow")
+    assert all(map(re.fullmatch, compiling, output.splitlines()[5:])) and len(output.splitlines()) == 5 + len(compiling)
 
 
 def test_the_history_has_every_round_and_the_best_is_kept(trained):
@@ -138,6 +139,16 @@ def test_the_directory_is_all_that_is_needed(trained, tmp_path):
     score.close()
     scores = [float(line.split("\t")[2]) for line in (tmp_path / "scored").read_text().splitlines()]
     np.testing.assert_allclose(scores, expected, atol=1e-4)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
+def test_low_precision_trains_without_xla_and_goes_on(train, data, tmp_path):
+    """bfloat16 on a CPU: only the optimizer is compiled by XLA."""
+    flags = [*FLAGS, f"--tsv={data}/tsv", f"--model_dir={tmp_path}/model", "--dtype_policy=mixed_bfloat16"]
+    succeed(train(*flags, "--updates=10", "--notensorboard"))
+    succeed(train(*flags, "--updates=20", "--notensorboard", "--resume"))
+    history = rounds(tmp_path / "model")
+    assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
 def test_a_killed_training_goes_on_as_if_nothing_had_been(train, data, tmp_path):
