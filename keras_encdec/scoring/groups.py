@@ -65,15 +65,37 @@ def groups(sources, source_lengths, places, targets, target_lengths):
         needed = np.cumsum(
             [first, np.where(first, source_lengths[places[chosen]], 0), target_lengths[chosen]], axis=1
         )
-        # Groups of about one size: a small one at the end would leave batches empty.
-        limits = np.array([SOURCES, SLOTS, SLOTS])
-        limits = np.minimum(limits, needed[:, -1] // math.ceil((needed[:, -1] / limits).max()) + longest[chosen].max())
-        start, before = 0, np.zeros(3, np.int64)
-        while start < len(chosen):
-            stops = (np.searchsorted(row, most, "right") for row, most in zip(needed, before + limits, strict=True))
-            stop = max(start + 1, min(stops))
+        # A source that was begun in the group before is there once more.
+        limits = np.array([SOURCES - 1, SLOTS - source_lengths.max(), SLOTS])
+        for start, stop in cuts_within(needed, limits):
             yield from _group(sources, source_lengths, places, targets, target_lengths, chosen[start:stop], size)
+
+
+def cuts_within(needed, limits):
+    """Where to cut pairs so that no part needs more than there is, into parts of about one size.
+
+    Args:
+        needed: int array `(resources, n)`, what the pairs up to each need together.
+        limits: int array `(resources,)`.
+
+    Returns:
+        list of (start, stop).
+    """
+
+    def cuts(most):
+        found, start, before = [], 0, np.zeros(len(limits), np.int64)
+        while start < needed.shape[1]:
+            stops = (np.searchsorted(row, limit, "right") for row, limit in zip(needed, before + limits, strict=True))
+            stop = max(start + 1, min(*stops, start + most))
+            found.append((start, stop))
             before, start = needed[:, stop - 1], stop
+        return found
+
+    # As full as can be, the last part is small, and its batches are mostly empty.
+    parts = len(cuts(needed.shape[1]))
+    while len(found := cuts(math.ceil(needed.shape[1] / parts))) > parts:
+        parts += 1
+    return found
 
 
 def _group(sources, source_lengths, places, targets, target_lengths, pairs, size):

@@ -1,0 +1,39 @@
+"""Tests of cutting pairs into groups."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_encdec.scoring.groups import SOURCES, cuts_within, groups
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_source_that_is_cut_in_two_counts_in_both_groups(count):
+    # Half of the sources have a target more: the first cut is within one, the second where SOURCES are full.
+    places = np.repeat(np.arange(2 * SOURCES), np.repeat([count + 1, count], SOURCES))
+    sources = np.stack([np.arange(2 * SOURCES) % 90 + 3, np.arange(2 * SOURCES) // 90 + 3, np.full(2 * SOURCES, 2)], 1)
+    targets = np.tile([5, 2], (len(places), 1))
+    targets[:, 0] += np.arange(len(places)) % (count + 1)
+    lengths = np.full(2 * SOURCES, 3), np.full(len(places), 2)
+    found = list(groups(sources, lengths[0], places, targets, lengths[1]))
+    assert sorted(np.concatenate([group.pairs for group in found])) == list(range(len(places)))
+    assert all(len(np.unique(places[group.pairs])) <= SOURCES for group in found)
+
+
+costs = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7), st.integers(1, 8)), min_size=1, max_size=60)
+
+
+@given(costs)
+def test_groups_follow_one_another_and_hold_what_they_need(costs):
+    limits = np.array([3, 20, 24])
+    cuts = cuts_within(np.cumsum(costs, axis=0).T, limits)
+    assert [start for start, _ in cuts] == [0, *(stop for _, stop in cuts[:-1])] and cuts[-1][1] == len(costs)
+    for start, stop in cuts:
+        assert start < stop
+        assert (np.sum(costs[start:stop], axis=0) <= limits).all()
+
+
+def test_groups_are_of_about_one_size():
+    cuts = cuts_within(np.arange(1, 2101)[None], np.array([1000]))
+    assert [stop - start for start, stop in cuts] == [700, 700, 700]
