@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 
 from workload import SHORTLIST, SIZES
 
+from keras_encdec.data import open_pairs
 from keras_encdec.formats import InputLines, open_output
 
 BATCHES, UNITS = (16, 64, 256, 1024), (256, 512, 1000, 1024, 2048)
@@ -46,7 +48,7 @@ def table_lengths(table):
     with tempfile.TemporaryDirectory() as name, InputLines(table) as lines:
         folder = pathlib.Path(name)
         lines = list(lines)
-        _random_model(folder / "model")
+        _random_model(folder / "model", table)
         for count in (len(lines) // 10, len(lines)):
             with open_output(folder / "table.gz") as file:
                 file.writelines(line + b"\n" for line in itertools.islice(lines, count))
@@ -64,15 +66,22 @@ def table_lengths(table):
     return rows
 
 
-def _random_model(folder):
+def _random_model(folder, table):
+    """A model of the table's own words, without training."""
     from keras_encdec.models import RNNEncoderDecoder
     from keras_encdec.scoring import ModelDirectory
-    from keras_encdec.text import Vocabulary
+    from keras_encdec.text import most_frequent
 
-    words = Vocabulary([f"w{i}" for i in range(SHORTLIST)])
+    counts = Counter(), Counter()
+    with open_pairs(phrase_table=table) as (pairs, _):
+        for pair in pairs:
+            for count, words in zip(counts, pair, strict=True):
+                count.update(words)
+    source, target = (most_frequent(count, SHORTLIST) for count in counts)
     folder.mkdir()
-    directory = ModelDirectory(folder, words, words)
+    directory = ModelDirectory(folder, source, target)
     directory.source_vocabulary.save(folder / "source.vocab")
     directory.target_vocabulary.save(folder / "target.vocab")
-    directory.save_config({"source_words": SHORTLIST, "target_words": SHORTLIST, **SIZES["small"]}, {})
-    RNNEncoderDecoder(SHORTLIST, SHORTLIST, **SIZES["small"], initial_stddev=0.1).save(folder / "best.keras")
+    words = {"source_words": len(source), "target_words": len(target)}
+    directory.save_config({**words, **SIZES["small"]}, {})
+    RNNEncoderDecoder(**words, **SIZES["small"], initial_stddev=0.1).save(folder / "best.keras")
