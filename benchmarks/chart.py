@@ -11,7 +11,7 @@ def draw(results, path):
         path: of the picture. Without matplotlib nothing is drawn.
     """
     if not importlib.util.find_spec("matplotlib"):
-        print("no chart: matplotlib is not installed; pip install "keras-encdec[dev]" has it")
+        print("no chart: matplotlib is not installed (pip install 'keras-encdec[dev]' has it)")
         return
     import matplotlib
 
