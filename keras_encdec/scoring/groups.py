@@ -56,7 +56,7 @@ def groups(sources, source_lengths, places, targets, target_lengths):
     rank = np.empty(len(sources), np.int64)
     rank[np.lexsort(sources.T[::-1])] = np.arange(len(sources))
     longest = np.maximum(source_lengths[places], target_lengths)
-    sizes = LARGEST // 4 ** np.maximum(0, np.ceil(np.log2(longest / LONGEST) / 2)).astype(np.int64)
+    sizes = np.maximum(1, LARGEST // 4 ** np.maximum(0, np.ceil(np.log2(longest / LONGEST) / 2)).astype(np.int64))
     for size in np.unique(sizes):
         chosen = np.flatnonzero(sizes == size)
         chosen = chosen[np.argsort(rank[places[chosen]], kind="stable")]

@@ -34,6 +34,17 @@ def test_groups_follow_one_another_and_hold_what_they_need(costs):
         assert (np.sum(costs[start:stop], axis=0) <= limits).all()
 
 
+@pytest.mark.parametrize("length", [16, 17, 300, 20_000, 40_000])
+def test_a_sequence_of_any_length_finds_room(length):
+    sources, targets = np.full((1, length), 5), np.array([[6, 2]])
+    (group,) = groups(sources, np.array([length]), np.array([0]), targets, np.array([2]))
+    ids, parents, batches, lasts = group.inputs[:4]
+    place, steps = lasts[0, 0], 0
+    while place >= 0:
+        place, steps = parents.ravel()[place], steps + 1
+    assert steps == length <= ids.size and batches == length
+
+
 def test_groups_are_of_about_one_size():
     cuts = cuts_within(np.arange(1, 2101)[None], np.array([1000]))
     assert [stop - start for start, stop in cuts] == [700, 700, 700]
