@@ -48,7 +48,6 @@ def precision(model, pairs):
 def train(model, pairs, sizes, batch, steps):
     """Trains on batches of one shape, after a warm-up that compiles; TensorFlow as `encdec-train` does."""
     batches = [{"source": source, "target": target} for source, target in full_batches(pairs, batch)]
-
     model.compile(published_optimizer(), jit_compile=BACKEND == "jax")
     if BACKEND == "tensorflow":
         import tensorflow as tf

@@ -20,6 +20,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.formats.os_errors import explained
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.scoring import ModelDirectory
+from keras_encdec.scoring.compiled import xla_on_cpu
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.by_shape import train_by_shape
@@ -50,7 +51,9 @@ def main(arguments):
     model, rounds = _model(directory)
     compilation = None
     if _by_shape():
-        compilation = train_by_shape(model, jit_compile=FLAGS.jit_compile == "true" or not _bfloat16_on_cpu(model))
+        # On a CPU XLA multiplies bfloat16 in float32; TensorFlow's own products do not.
+        slower = model.compute_dtype == "bfloat16" and xla_on_cpu()
+        compilation = train_by_shape(model, jit_compile=FLAGS.jit_compile == "true" or not slower)
     checkpoints, budget = fit(model, batches, validation, folder, rounds)
     _report(checkpoints, budget, folder)
     if compilation:
@@ -219,13 +222,6 @@ def _compiled():
 def _by_shape():
     """Whether the training step is compiled by shape, and evaluation not at all."""
     return _compiled() and keras.backend.backend() == "tensorflow"
-
-
-def _bfloat16_on_cpu(model):
-    """Whether XLA is the slower way: on a CPU it multiplies in float32, TensorFlow's own products do not."""
-    import tensorflow as tf
-
-    return model.compute_dtype == "bfloat16" and not tf.config.list_logical_devices("GPU")
 
 
 def _updates(updates_per_epoch):

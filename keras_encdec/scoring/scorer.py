@@ -6,6 +6,7 @@ import threading
 import numpy as np
 from keras import ops
 
+from keras_encdec.data import pad
 from keras_encdec.in_order import in_order
 from keras_encdec.scoring.compiled import compiled_call, xla_on_cpu
 from keras_encdec.scoring.groups import groups
@@ -132,9 +133,4 @@ def _cut(pairs):
 
 def _padded(sequences):
     """Id sequences as int32 rows padded with 0, and their lengths."""
-    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-    rows = np.zeros((len(sequences), int(lengths.max(initial=1))), np.int32)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = np.fromiter(
-        (i for sequence in sequences for i in sequence), np.int32, int(lengths.sum())
-    )
-    return rows, lengths
+    return pad(sequences), np.fromiter(map(len, sequences), np.int64, len(sequences))

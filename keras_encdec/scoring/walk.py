@@ -31,9 +31,9 @@ class Walk(keras.layers.Layer):
         sources: int32 tensor `(batches, size)`, the place of each prefix's source in `lasts`.
 
     Returns:
-        float32 tensor `(batches, size, 3)`, of each target prefix in nats: the logit of its last word in
-        the place of its parent, the logit of the end of sequence after it, and the logarithm of the sum
-        of exp of all logits after it.
+        float32 tensor `(3, batches * size)`, of each target prefix in nats: the logit of its last word
+        after its parent, the logit of the end of sequence after it, and the logarithm of the sum of exp
+        of all logits after it.
     """
 
     def __init__(self, model, careful=False):
