@@ -39,5 +39,5 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,jax,torch,smt]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,jax,torch,serving,smt]"
 	touch $@ $(VENV)/installed

@@ -7,18 +7,16 @@ import itertools
 import os
 import pathlib
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 from absl import app, flags
 
 from keras_encdec.cli.command import run_command
 from keras_encdec.cli.memory import keep_freed_memory
-from keras_encdec.cli.progress import ReadingProgress
+from keras_encdec.cli.scored_file import summary, windows, write_rows
 from keras_encdec.cli.scored_rows import PhraseTableRows, TsvRows
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PhraseTableReader, TsvReader, open_output
 from keras_encdec.formats.moses_ini import rewrite
-from keras_encdec.in_order import in_order
 from keras_encdec.scoring import DryTextScorer, ModelDirectory, TextScorer
 
 flags.DEFINE_string("model_dir", None, "Directory of the model that gives p(target | source).")
@@ -51,35 +49,18 @@ def main(arguments):
     with (PhraseTableReader if table else TsvReader)(FLAGS.input, FLAGS.encoding, FLAGS.on_error) as reader:
         keep = not FLAGS.dry_run
         with open_output(FLAGS.output, keep) as output, _ini_output(keep) as ini_output:
-            windows = _windows(reader)
-            first = next(windows)
+            read = windows(reader, WINDOW)
+            first = next(read)
             # Whatever can be wrong with the other inputs is found before hours of scoring.
             if ini_output:
                 ini_output.write(_rewritten_ini(reader.num_scores))
-            rows, started = _rows(table), False
-            with (
-                ReadingProgress(reader.lines) as progress,
-                ThreadPoolExecutor(WINDOWS) as executor,
-                contextlib.closing(rows),  # first of all, so that after an error nothing is waited for
-            ):
-                # While the model scores one window, another is read and a third written.
-                for lines in in_order(executor, rows, itertools.chain([first], windows), WINDOWS):
-                    output.write(b"\n" * started + b"\n".join(lines))
-                    progress.add(len(lines))
-                    started = True
-                if reader.lines.ended_with_newline:
-                    output.write(b"\n")
+            # While the model scores one window, another is read and a third written.
+            progress = write_rows(_rows(table), itertools.chain([first], read), reader.lines, output, WINDOWS)
     _report(progress, reader.malformed)
 
 
 def _ini_output(keep):
     return open_output(FLAGS.moses_ini_out, keep) if FLAGS.moses_ini else contextlib.nullcontext()
-
-
-def _windows(reader):
-    records = iter(reader)
-    while window := list(itertools.islice(records, WINDOW)):
-        yield window
 
 
 def _rows(table):
@@ -133,7 +114,7 @@ def _rewritten_ini(table_scores):
 
 def _report(progress, malformed):
     result = "a dry run, nothing was written" if FLAGS.dry_run else FLAGS.output
-    print(f"{progress.count:,} lines in {progress.seconds:,.1f} s, {progress.rate:,.0f} lines/s: {result}", file=sys.stderr)
+    print(summary(progress, result), file=sys.stderr)
     if malformed:
         print(f"{malformed:,} malformed lines {'would be' if FLAGS.dry_run else 'were'} passed through unscored.", file=sys.stderr)
 

@@ -21,12 +21,18 @@ class _Rows:
         for scorer in self._scorers:
             scorer.close()
 
+    def _columns(self, scorer, pairs, name):
+        """A column of a scorer; after it, of the forward model, the unknown counts if they are to be added."""
+        counted = self._unknown_count and scorer is self._scorers[0]
+        return scorer.columns(pairs, [name, "unknown_count"] if counted else [name])
+
 
 class PhraseTableRows(_Rows):
     """Adds probabilities to lines of a phrase table.
 
     Args:
-        scorers: list of TextScorer, a score each, the first the forward model's.
+        scorers: list of TextScorer or what has its `columns` and `close`, a score each, the first the
+            forward model's.
         unknown_count: bool. Whether to add e^(number of target words outside the shortlist).
     """
 
@@ -39,9 +45,12 @@ class PhraseTableRows(_Rows):
         good = [record for record in records if record.problem is None]
         words = {source: model_words(source) for source in {record.source for record in good}}
         pairs = [(words[record.source], model_words(record.target)) for record in good]
-        columns = [[format_probability(score) for score in scorer.score(pairs)] for scorer in self._scorers]
-        if self._unknown_count:
-            columns.append([format_exponential(count) for count in self._scorers[0].unknown_counts(pairs)])
+        columns, unknown = [], []
+        for scorer in self._scorers:
+            log_probs, *counts = self._columns(scorer, pairs, "log_prob")
+            columns.append([format_probability(score) for score in log_probs])
+            unknown += counts
+        columns += [[format_exponential(count) for count in counts] for counts in unknown]
         scores = iter(zip(*columns, strict=True))
         return [
             record.parsed.append_scores(next(scores)) if record.problem is None else self._unscored(record.raw)
@@ -59,7 +68,8 @@ class TsvRows(_Rows):
     """Adds columns of ln p, in nats, to lines of a TSV file.
 
     Args:
-        scorers: list of TextScorer, a column each, the first the forward model's.
+        scorers: list of TextScorer or what has its `all_words`, `columns` and `close`, a column each, the
+            first the forward model's.
         unknown_count: bool. Whether to add the number of target words outside the shortlist.
         token_scores: bool. Whether to add the forward model's ln p of each token, separated by spaces.
     """
@@ -71,18 +81,17 @@ class TsvRows(_Rows):
     def __call__(self, records):
         """The lines of some records, as bytes without line feed."""
         good = [record for record in records if record.problem is None]
-        columns = []
+        columns, unknown, forward_tokens = [], [], []
         for scorer in self._scorers:
             pairs = scorer.all_words([(record.source, record.target) for record in good])
-            tokens = scorer.token_scores(pairs)
+            tokens, *counts = self._columns(scorer, pairs, "token_log_probs")
             # Rounded before they are added, so that the tokens' column adds up to the digit.
             tokens = [np.round(row, 6) for row in tokens]
             columns.append([f"{row.sum():.6f}" for row in tokens])
-            if scorer is self._scorers[0]:
-                unknown = map(str, scorer.unknown_counts(pairs))
+            unknown += [map(str, column) for column in counts]
+            if self._token_scores and scorer is self._scorers[0]:
                 forward_tokens = [" ".join(f"{value:.6f}" for value in row) for row in tokens]
-        if self._unknown_count:
-            columns.append(unknown)
+        columns += unknown
         if self._token_scores:
             columns.append(forward_tokens)
         scores = iter(zip(*columns, strict=True))

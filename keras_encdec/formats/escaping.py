@@ -15,7 +15,8 @@ _ESCAPES = (
 )
 # Written by old versions of Moses, and only read.
 _OLD_ESCAPES = (("&bar;", "|"), ("&bra;", "["), ("&ket;", "]"))
-_UNESCAPING = _OLD_ESCAPES + _ESCAPES
+# Each escape and what it stands for, in the order in which they come off.
+UNESCAPING = _OLD_ESCAPES + _ESCAPES
 _FACTORED_WORD = re.compile(r"(?<![^ \t])([^ \t|]+)\|[^ \t]*")
 
 
@@ -35,7 +36,7 @@ def unescape(phrase):
     'l \\'" &lt; &eacute;'
     """
     if "&" in phrase:
-        for escaped, plain in _UNESCAPING:
+        for escaped, plain in UNESCAPING:
             phrase = phrase.replace(escaped, plain)
     return phrase
 

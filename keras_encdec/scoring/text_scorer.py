@@ -46,6 +46,22 @@ class TextScorer:
         tokenized = self._tokenizer.words([side for pair in pairs for side in pair])
         return list(zip(tokenized[::2], tokenized[1::2], strict=True))
 
+    def columns(self, pairs, names):
+        """Several results of the same pairs.
+
+        Args:
+            pairs: list of `(source words, target words)`, lists of str.
+            names: list of str, each "log_prob" (see `score`), "token_log_probs" (`token_scores`) or
+                "unknown_count" (`unknown_counts`).
+
+        Returns:
+            list of what those methods return, in the order of the names.
+        """
+        results = {
+            "log_prob": self.score, "token_log_probs": self.token_scores, "unknown_count": self.unknown_counts
+        }  # fmt: skip
+        return [results[name](pairs) for name in names]
+
     def score(self, pairs):
         """ln p of each pair, end of sequence included.
 

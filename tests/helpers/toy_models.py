@@ -10,7 +10,7 @@ from keras_encdec.text import Vocabulary
 SIZES = {"embedding_dim": 4, "units": 8, "maxout_units": 4, "output_rank": 4}
 
 
-def save_model(path, source_words, target_words, reverse=False, tokenization=None, seed=0):
+def save_model(path, source_words, target_words, reverse=False, tokenization=None, seed=0, **arguments):
     """Writes a model directory; the weights are random, and large enough for scores to differ much.
 
     Args:
@@ -19,6 +19,7 @@ def save_model(path, source_words, target_words, reverse=False, tokenization=Non
         reverse: bool. Whether it is to be taken for a model of p(source | target).
         tokenization: dict of arguments of the tokenizer. Defaults to `None`: text in tokens.
         seed: int. Of the weights.
+        **arguments: further ones of the model.
 
     Returns:
         the path.
@@ -26,7 +27,7 @@ def save_model(path, source_words, target_words, reverse=False, tokenization=Non
     directory = ModelDirectory(path, Vocabulary(source_words), Vocabulary(target_words), reverse, tokenization)
     directory.save_config(SIZES)
     keras.utils.set_random_seed(seed)
-    model = RNNEncoderDecoder(len(source_words), len(target_words), **SIZES)
+    model = RNNEncoderDecoder(len(source_words), len(target_words), **SIZES, **arguments)
     random = np.random.default_rng(seed)
     model.set_weights([random.normal(0, 0.5, weight.shape) for weight in model.weights])
     model.save(path / "best.keras")

@@ -1,0 +1,105 @@
+"""Phrases to ids inside an exported graph, with core operations only."""
+
+import re
+
+import tensorflow as tf
+
+from keras_encdec.formats.escaping import UNESCAPING
+from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
+
+# A longer string is refused before anything looks at its words: so many bytes for each token allowed.
+BYTES_A_TOKEN = 64
+
+
+def checked(text, name, max_tokens):
+    """Strings that are sure to be a batch of UTF-8 of bounded length; others are INVALID_ARGUMENT.
+
+    Args:
+        text: string tensor, of the shape that a client sent.
+        name: str. What the input is called.
+        max_tokens: int. Tokens that will be allowed.
+
+    Returns:
+        string tensor `(n,)`.
+    """
+    limit = max_tokens * BYTES_A_TOKEN
+    # A server does not hold what it is sent against the signature's rank; hidden here, it is not known beforehand.
+    shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=text, shape=None))
+    batch = tf.debugging.Assert(
+        tf.equal(tf.size(shape), 1), [f"found {name} of shape", shape, "expected a batch of strings, of rank 1"]
+    )
+    with tf.control_dependencies([batch]):
+        longest = _largest(tf.strings.length(text))
+    short = tf.debugging.Assert(
+        longest <= limit, [f"found a {name} of", longest, f"bytes, expected at most {limit}"]
+    )
+    with tf.control_dependencies([short]):
+        utf8 = tf.reduce_all(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace") == text)
+    with tf.control_dependencies([tf.debugging.Assert(utf8, [f"found a {name} that is not UTF-8, expected UTF-8"])]):
+        return tf.ensure_shape(tf.identity(text), (None,))
+
+
+class PhraseIds:
+    """Ids of phrases, as `Vocabulary.encode` gives them, for strings of tokens.
+
+    Spaces and tabs separate tokens.
+
+    Args:
+        vocabulary: Vocabulary.
+        path: file to save it in, which becomes an asset.
+        escaped: bool. Whether Moses's escapes are to be taken off, as `formats.unescape` does.
+        max_tokens: int. Longer phrases are INVALID_ARGUMENT.
+
+    Attributes:
+        table: `tf.lookup.StaticHashTable`, to be saved with what uses it.
+    """
+
+    def __init__(self, vocabulary, path, escaped, max_tokens):
+        self._escaped, self._max_tokens = escaped, max_tokens
+        # TensorFlow drops the carriage returns of the file: a tab stands for them, which no word has.
+        self._has_returns = any("\r" in word for word in vocabulary.words)
+        Vocabulary(word.replace("\r", "\t") for word in vocabulary.words).save(path)
+        words = tf.lookup.TextFileInitializer(
+            str(path), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+        )
+        self.table = tf.lookup.StaticHashTable(words, default_value=UNKNOWN - FIRST_WORD)
+
+    def __call__(self, text, name):
+        """Looks phrases up.
+
+        Args:
+            text: string tensor `(n,)`, checked.
+            name: str. What the input is called, for the report of a phrase that is too long.
+
+        Returns:
+            tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0, and their numbers
+            `(n,)`, the end of sequence counted.
+        """
+        split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
+        found = tf.not_equal(split.values, "")
+        rows = tf.boolean_mask(split.indices[:, 0], found)
+        tokens = tf.boolean_mask(split.values, found)
+        counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
+        longest = _largest(counts)
+        short = tf.debugging.Assert(
+            longest <= self._max_tokens, [f"found a {name} of", longest, f"tokens, expected at most {self._max_tokens}"]
+        )
+        with tf.control_dependencies([short]):
+            ids = tf.cast(self.table.lookup(tokens) + FIRST_WORD, tf.int32)
+        ragged = tf.RaggedTensor.from_value_rowids(ids, rows, tf.size(text, tf.int64), validate=False)
+        padded = tf.pad(ragged.to_tensor(PADDING), [[0, 0], [0, 1]])
+        return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
+
+    def _plain(self, text):
+        text = tf.strings.regex_replace(text, "\t", " ")
+        if self._escaped:
+            for escape, plain in UNESCAPING:
+                text = tf.strings.regex_replace(text, re.escape(escape), plain)
+        if self._has_returns:
+            text = tf.strings.regex_replace(text, "\r", "\t")
+        return text
+
+
+def _largest(numbers):
+    """The largest of some, 0 of none."""
+    return tf.reduce_max(tf.concat([[0], numbers], 0))

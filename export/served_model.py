@@ -1,0 +1,130 @@
+"""The functions that are served: strings in, scores out."""
+
+import pathlib
+
+import tensorflow as tf
+
+from keras_encdec.export import packed
+from keras_encdec.export.phrase_ids import PhraseIds, checked
+from keras_encdec.models.log_probs import sequence_log_probs
+from keras_encdec.scoring.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY
+from keras_encdec.scoring.scorer import in_dtype
+from keras_encdec.text import UNKNOWN, Tokenizer
+
+
+class ServedModel:
+    """A trained model as TensorFlow functions on strings, for a SavedModel.
+
+    Source and target are the user's in both directions: a reverse model gives p(source | target), and
+    its `encode` reads a target. The functions are made of TensorFlow's core operations alone, but for
+    `raw_text`, which needs those of tensorflow-text. What they compute is float32, whatever the model
+    was trained in, and does not depend on what else is in a batch.
+
+    Args:
+        directory: ModelDirectory, with its model, under Keras's TensorFlow backend.
+        folder: where the vocabularies are written, as the assets that `tf.saved_model.save` copies.
+        max_tokens: int. Tokens of a phrase, the end of sequence not counted; longer phrases are refused,
+            and strings of more than 64 times so many bytes. Defaults to `256`.
+        tokenization: dict of arguments of `Tokenizer`. Raw text is read, and tokenized by it. Defaults to
+            `None`: strings of tokens separated by spaces.
+
+    Attributes:
+        signatures: dict of name to concrete function.
+        resources: tf.Module of all that these use, to be saved with them.
+    """
+
+    def __init__(self, directory, folder, max_tokens=256, tokenization=None):
+        model = in_dtype(directory.model, "float32")
+        self._encoder, self._decoder = model.encoder, model.decoder
+        self._reverse, self._max_tokens = directory.reverse, max_tokens
+        self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
+        escaped = self._tokenizer is None
+        read, predicted = (
+            PhraseIds(vocabulary, pathlib.Path(folder) / name, escaped, max_tokens)
+            for vocabulary, name in (
+                (directory.source_vocabulary, SOURCE_VOCABULARY),
+                (directory.target_vocabulary, TARGET_VOCABULARY),
+            )
+        )
+        self._read, self._predicted = read, predicted
+        # Cut out of the weights here, not in every call.
+        self._matrices = [tf.Variable(matrix, trainable=False) for matrix in self._encoder.gru.cell.parameters()]
+        self.signatures = self._signatures()
+        self.resources = tf.Module()
+        self.resources.tables = [read.table, predicted.table]
+        graphs = [function.graph for function in self.signatures.values()]
+        self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
+
+    def score(self, source, target):
+        """ln p of each pair, its number of predicted tokens, and of target words outside the shortlist."""
+        return {name: value for name, value in self.score_tokens(source, target).items() if name != "token_log_probs"}
+
+    def score_tokens(self, source, target):
+        """Likewise, and ln p of each predicted token, padded with 0."""
+        source, target = self._text(source, "source"), self._text(target, "target")
+        sizes = tf.size(source), tf.size(target)
+        same = tf.debugging.Assert(
+            tf.equal(*sizes), ["found sources and targets:", *sizes, "expected as many of both"]
+        )
+        with tf.control_dependencies([same]):
+            source, target = tf.identity(source), tf.identity(target)
+        read, predicted = (target, source) if self._reverse else (source, target)
+        # Equal phrases are read once, and equal pairs scored once: n-best lists repeat their source, and
+        # a server that fills a batch up repeats its first pair.
+        (read, read_of), (predicted, predicted_of) = tf.unique(read), tf.unique(predicted)
+        number = tf.size(predicted, tf.int64)
+        pairs, pair_of = tf.unique(tf.cast(read_of, tf.int64) * number + tf.cast(predicted_of, tf.int64))
+        names = ("target", "source") if self._reverse else ("source", "target")
+        read_ids, read_lengths = self._read(read, names[0])
+        predicted_ids, predicted_lengths = self._predicted(predicted, names[1])
+        summaries = packed.encode(self._encoder, self._matrices, read_ids, read_lengths)
+        ids, lengths = (tf.gather(of, pairs % number) for of in (predicted_ids, predicted_lengths))
+        log_probs = packed.score(self._decoder, ids, lengths, summaries, pairs // number)
+        totals = tf.cast(sequence_log_probs(tf.cast(log_probs, tf.float64)), tf.float32)
+        target_ids, target_of = (read_ids, read_of) if self._reverse else (predicted_ids, predicted_of)
+        unknown = tf.reduce_sum(tf.cast(tf.equal(target_ids, UNKNOWN), tf.int32), axis=1)
+        return {
+            "log_prob": tf.gather(totals, pair_of),
+            "token_log_probs": tf.gather(log_probs, pair_of),
+            "token_count": tf.gather(lengths, pair_of),
+            "unknown_count": tf.gather(unknown, target_of),
+        }
+
+    def encode(self, text):
+        """The summary c of each phrase that the model reads."""
+        name = "target" if self._reverse else "source"
+        text, text_of = tf.unique(self._text(text, name))
+        summaries = packed.encode(self._encoder, self._matrices, *self._read(text, name))
+        return {"summary": tf.gather(summaries, text_of)}
+
+    def regress(self, inputs):
+        """ln p of each serialized tf.Example of a source and a target."""
+        one = tf.io.FixedLenFeature([], tf.string)
+        pairs = tf.io.parse_example(inputs, {"source": one, "target": one})
+        return {"outputs": self.score(pairs["source"], pairs["target"])["log_prob"]}
+
+    def tokenize(self, text):
+        """The tokens of raw text, separated by spaces."""
+        return {"tokens": self._text(text, "text")}
+
+    def _text(self, text, name):
+        text = checked(text, name, self._max_tokens)
+        return text if self._tokenizer is None else self._tokenizer(text)
+
+    def _signatures(self):
+        def traced(function, *names):
+            # By name: a function of several arguments may not be told from its signature otherwise.
+            specs = [tf.TensorSpec([None], tf.string, name) for name in names]
+            return tf.function(function, input_signature=specs).get_concrete_function()
+
+        score = traced(self.score, "source", "target")
+        signatures = {
+            "serving_default": score,
+            "score": score,
+            "score_tokens": traced(self.score_tokens, "source", "target"),
+            "encode": traced(self.encode, "target" if self._reverse else "source"),
+            "regress": traced(self.regress, "inputs"),
+        }
+        if self._tokenizer:
+            signatures["tokenize"] = traced(self.tokenize, "text")
+        return signatures

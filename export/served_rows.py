@@ -1,0 +1,74 @@
+"""Lines with scores from a server, and what is done about those that it refuses."""
+
+import random
+import threading
+import time
+
+from keras_encdec.export.server_error import ServerError
+
+# A server that merges requests refuses all of them for one bad pair: a lone pair is asked for again after
+# up to so many seconds, so that it does not come together with the bad one each time.
+_PAUSES = (0.05, 0.1, 0.2)
+
+
+class ServedRows:
+    """Adds scores to lines; of lines whose pairs a server refuses, finds the ones at fault.
+
+    Lines that are refused together are asked for in halves.
+
+    Args:
+        rows: PhraseTableRows or TsvRows of a ServedScorer.
+        server: GrpcServer or RestServer, for reports.
+        path: the input file, for reports.
+        keep: bool. Whether a refused line passes with the neutral score; else it ends the scoring.
+
+    Attributes:
+        refused: int. Lines that passed with the neutral score so far.
+    """
+
+    def __init__(self, rows, server, path, keep):
+        self._rows, self._server, self._path, self._keep = rows, server, path, keep
+        self.refused, self._lock = 0, threading.Lock()
+
+    def __call__(self, window):
+        """Adds scores.
+
+        Args:
+            window: `(line, records)`: the number of the first line, and records of consecutive lines.
+
+        Returns:
+            list of bytes, the lines without line feed.
+
+        Raises:
+            InputError: when the server fails or, unless they are kept, refuses a line.
+        """
+        line, records = window
+        try:
+            return self._rows(records)
+        except ServerError as error:
+            if error.code != "INVALID_ARGUMENT":
+                raise error.report(self._server, self._path, line) from error
+        if len(records) == 1:
+            return self._alone(line, records[0])
+        half = len(records) // 2
+        return self((line, records[:half])) + self((line + half, records[half:]))
+
+    def close(self):
+        """Ends calls that are under way in other threads."""
+        self._rows.close()
+
+    def _alone(self, line, record):
+        for pause in _PAUSES:
+            time.sleep(random.uniform(0, pause))
+            try:
+                return self._rows([record])
+            except ServerError as error:
+                refusal = error
+                if error.code != "INVALID_ARGUMENT":
+                    break
+        report = refusal.report(self._server, self._path, line)
+        if refusal.code != "INVALID_ARGUMENT" or not self._keep:
+            raise report from refusal
+        with self._lock:
+            self.refused += 1
+        return self._rows([record._replace(problem=str(report))])

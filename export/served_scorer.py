@@ -1,0 +1,81 @@
+"""Scores of pairs, from a server."""
+
+import numpy as np
+
+from keras_encdec.errors import InputError
+from keras_encdec.export.server_error import ServerError
+from keras_encdec.formats import escape, model_words
+
+
+class ServedScorer:
+    """Scores pairs by a model on a server, which reads the words that `TextScorer` would read.
+
+    A model that has the signature "tokenize" reads raw text and tokenizes it, a phrase table's words
+    too; another reads strings of tokens and takes Moses's escapes off.
+
+    Args:
+        server: GrpcServer or RestServer.
+        retries: Retries.
+
+    Raises:
+        ServerError: when the server does not say which signatures the model has.
+        InputError: when the model has not the signatures needed.
+    """
+
+    def __init__(self, server, retries):
+        self._server, self._retries = server, retries
+        signatures = retries(server.signatures)
+        for name in ("score", "score_tokens"):
+            if {"source", "target"} - signatures.get(name, {}).get("inputs", {}).keys():
+                raise InputError(
+                    f"found a model with the signatures {', '.join(sorted(signatures))} on the server at "
+                    f"{server.address}", f"expected {name} of source and target",
+                    "check --model_name, or export the model with keras-encdec",
+                )  # fmt: skip
+        self._raw = "tokenize" in signatures
+
+    def close(self):
+        """Ends calls that are under way in other threads; further ones fail."""
+        self._retries.close()
+        self._server.close()
+
+    def all_words(self, pairs):
+        """Pairs of lists of words from pairs of str; raw text is one word, which the server takes apart."""
+        if self._raw:
+            return [([source], [target]) for source, target in pairs]
+        return [tuple(model_words(side, factored=False) for side in pair) for pair in pairs]
+
+    def columns(self, pairs, names):
+        """See `TextScorer.columns`: one call to the server, whatever the names.
+
+        Raises:
+            ServerError: when the call fails.
+        """
+        if not pairs:
+            return [[] for _ in names]
+        sources, targets = zip(*pairs, strict=True)
+        inputs = {"source": self._strings(sources), "target": self._strings(targets)}
+        tokens = "token_log_probs" in names
+        signature, outputs = ("score_tokens", [*names, "token_count"]) if tokens else ("score", names)
+        found = self._retries(self._server.predict, signature, inputs, outputs)
+        for name in outputs:
+            if len(found.get(name, ())) != len(pairs):
+                raise ServerError("INTERNAL", f"{len(found.get(name, ()))} values of {name} for {len(pairs)} pairs")
+        return [_column(name, found) for name in names]
+
+    def _strings(self, phrases):
+        if self._raw:
+            # A byte that the file's encoding does not have is "?" to the tokenizer.
+            return [" ".join(words).encode("utf-8", "replace") for words in phrases]
+        return [escape(" ".join(words)).encode("utf-8", "surrogateescape") for words in phrases]
+
+
+def _column(name, outputs):
+    if name == "unknown_count":
+        return [int(count) for count in outputs[name]]
+    values = np.asarray(outputs[name], np.float32).astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ServerError("INTERNAL", f"a {name} that is not a number")
+    if name == "token_log_probs":
+        return [row[:count] for row, count in zip(values, outputs["token_count"], strict=True)]
+    return values

@@ -1,0 +1,218 @@
+"""The served functions against the model's equations, and what they refuse."""
+
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import toy_models
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from keras_encdec.export import packed
+from keras_encdec.export.phrase_ids import PhraseIds
+from keras_encdec.export.served_model import ServedModel
+from keras_encdec.formats import model_words
+from keras_encdec.models import to_symbols
+from keras_encdec.scoring import ModelDirectory
+from keras_encdec.text import Tokenizer, Vocabulary
+
+SOURCE_WORDS = [f"s{i}" for i in range(9)]
+TARGET_WORDS = [f"t{i}" for i in range(11)]
+MAX_TOKENS = 40
+
+
+def served(folder, tokenization=None, **arguments):
+    """A toy model's directory and its served functions."""
+    directory = ModelDirectory.load(toy_models.save_model(folder / "model", SOURCE_WORDS, TARGET_WORDS, **arguments))
+    (folder / "assets").mkdir()
+    return directory, ServedModel(directory, folder / "assets", MAX_TOKENS, tokenization)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return served(tmp_path_factory.mktemp("served"))
+
+
+def call(model, signature, **inputs):
+    inputs = {name: tf.constant(values, tf.string, (len(values),)) for name, values in inputs.items()}
+    return {name: value.numpy() for name, value in model.signatures[signature](**inputs).items()}
+
+
+def random_pairs(number, longest, seed=0):
+    """Pairs of phrases of mixed lengths, empty ones and unknown words among them."""
+    random = np.random.default_rng(seed)
+
+    def phrase(words):
+        return " ".join(random.choice([*words, "other"], random.integers(0, longest + 1)))
+
+    return [(phrase(SOURCE_WORDS), phrase(TARGET_WORDS)) for _ in range(number)]
+
+
+def oracle_scores(directory, pairs):
+    """float64 ln p of each token, by the equations written out in NumPy."""
+    weights = {name: array.astype(np.float64) for name, array in to_symbols(directory.model).items()}
+    rows = []
+    for source, target in pairs:
+        source = directory.source_vocabulary.encode(source.split())
+        target = directory.target_vocabulary.encode(target.split())
+        table = oracle.token_log_probs(weights, source, target, directory.model.reset_after)
+        rows.append(table[range(len(target)), target])
+    return rows
+
+
+@pytest.mark.parametrize("reset_after", [False, True])
+def test_scores_are_the_oracles(tmp_path, reset_after):
+    directory, model = served(tmp_path, reset_after=reset_after)
+    pairs = random_pairs(30, 9)
+    sources, targets = zip(*pairs, strict=True)
+    found = call(model, "score_tokens", source=sources, target=targets)
+    for i, row in enumerate(oracle_scores(directory, pairs)):
+        assert found["token_count"][i] == len(row)
+        np.testing.assert_allclose(found["token_log_probs"][i, : len(row)], row, atol=1e-5)
+        assert not found["token_log_probs"][i, len(row) :].any()
+        assert found["log_prob"][i] == pytest.approx(row.sum(), abs=1e-5)
+        assert found["unknown_count"][i] == targets[i].split().count("other")
+    totals = call(model, "score", source=sources, target=targets)
+    assert set(totals) == {"log_prob", "token_count", "unknown_count"}
+    for name, values in totals.items():
+        np.testing.assert_array_equal(values, found[name])
+
+
+def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
+    """Alone, with longer ones, in another order, twice; more pairs and tokens than are computed at a time."""
+    directory, model = toy
+    pairs = random_pairs(2 * packed.PHRASES + 7, 30, seed=1)
+    assert sum(len(target.split()) + 1 for _, target in pairs[: packed.PHRASES]) > 2 * packed.TOKENS
+    sources, targets = zip(*pairs, strict=True)
+    together = call(model, "score", source=sources, target=targets)["log_prob"]
+    expected = [row.sum() for row in oracle_scores(directory, pairs)]
+    # Rounded once, to float32, after the sum.
+    np.testing.assert_allclose(together, expected, atol=2e-5)
+    order = np.random.default_rng(2).permutation(np.repeat(np.arange(60), 2))
+    again = call(model, "score", source=[sources[i] for i in order], target=[targets[i] for i in order])
+    np.testing.assert_allclose(again["log_prob"], together[order], atol=2e-5)
+    for i in range(20):
+        alone = call(model, "score", source=[sources[i]], target=[targets[i]])["log_prob"]
+        np.testing.assert_allclose(alone, together[i : i + 1], atol=2e-5)
+
+
+def test_the_probabilities_of_all_continuations_sum_to_one(tmp_path):
+    directory = ModelDirectory.load(toy_models.save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
+    bias = directory.model.decoder.readout.output_bias
+    bias.assign(np.where(np.arange(bias.shape[0]) == 0, -50, bias))  # padding, which no string stands for
+    model = ServedModel(directory, tmp_path, MAX_TOKENS)
+    words = [*TARGET_WORDS, "other"]
+    targets = ["", *words, *(f"{a} {b}" for a in words for b in words)]
+    found = call(model, "score_tokens", source=["s1 s2"] * len(targets), target=targets)
+    # Phrases of one word or none to their end; two words, whatever follows.
+    log_probs = [row[: min(n, 2)].sum() for row, n in zip(found["token_log_probs"], found["token_count"], strict=True)]
+    assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_summaries_are_the_oracles(toy):
+    directory, model = toy
+    sources = ["", "s1", "s3 s4 other s0", "s1"]
+    weights = {name: array.astype(np.float64) for name, array in to_symbols(directory.model).items()}
+    found = call(model, "encode", source=sources)["summary"]
+    for source, row in zip(sources, found, strict=True):
+        expected = oracle.summary(weights, directory.source_vocabulary.encode(source.split()), False)
+        np.testing.assert_allclose(row, expected, atol=1e-6)
+
+
+def test_a_reverse_model_takes_the_users_sides(tmp_path):
+    # Its own source is the user's target.
+    folder = toy_models.save_model(tmp_path / "model", TARGET_WORDS, SOURCE_WORDS, reverse=True)
+    directory = ModelDirectory.load(folder)
+    model = ServedModel(directory, tmp_path, MAX_TOKENS)
+    found = call(model, "score", source=["s1 s2 other", "s4"], target=["t1 other other", "t7"])
+    expected = oracle_scores(directory, [("t1 other other", "s1 s2 other"), ("t7", "s4")])
+    np.testing.assert_allclose(found["log_prob"], [row.sum() for row in expected], atol=1e-5)
+    assert found["token_count"].tolist() == [4, 2] and found["unknown_count"].tolist() == [2, 0]
+    assert call(model, "encode", target=["t1 t2"])["summary"].shape == (1, directory.model.units)
+
+
+def test_regress_reads_examples(toy):
+    _, model = toy
+    pairs = random_pairs(5, 4)
+
+    def example(**features):
+        lists = {name: tf.train.Feature(bytes_list={"value": [text.encode()]}) for name, text in features.items()}
+        return tf.train.Example(features={"feature": lists}).SerializeToString()
+
+    examples = [example(source=source, target=target) for source, target in pairs]
+    expected = call(model, "score", source=[s for s, _ in pairs], target=[t for _, t in pairs])["log_prob"]
+    np.testing.assert_allclose(call(model, "regress", inputs=examples)["outputs"], expected, atol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="target"):
+        call(model, "regress", inputs=[example(source="s1")])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="parse"):
+        call(model, "regress", inputs=[b"no example"])
+
+
+def test_nothing_is_scored_as_nothing(toy):
+    directory, model = toy
+    empty = call(model, "score_tokens", source=[], target=[])
+    assert [len(values) for values in empty.values()] == [0, 0, 0, 0]
+    assert call(model, "encode", source=[])["summary"].shape == (0, directory.model.units)
+    assert call(model, "regress", inputs=[])["outputs"].shape == (0,)
+    blank = call(model, "score", source=["", " \t "], target=["", " "])
+    assert blank["token_count"].tolist() == [1, 1] and blank["log_prob"][0] == blank["log_prob"][1]
+    assert blank["log_prob"][0] == pytest.approx(oracle_scores(directory, [("", "")])[0].sum(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "source, target, message",
+    [
+        (["s1", "s2"], ["t1"], "sources and targets.*2.*1.*as many of both"),
+        (["s1 " * (MAX_TOKENS + 1)], ["t1"], f"source of.*tokens, expected at most {MAX_TOKENS}"),
+        (["s1"], ["t1 " * (MAX_TOKENS + 1)], "target of.*tokens"),
+        (["s" * (64 * MAX_TOKENS + 1)], ["t1"], f"source of.*bytes, expected at most {64 * MAX_TOKENS}"),
+        (["s1"], [b"caf\xe9"], "target that is not UTF-8"),
+        (["s1"], [b"\xed\xa0\x80"], "target that is not UTF-8"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(toy, source, target, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s)assertion failed.*{message}"):
+        call(toy[1], "score", source=source, target=target)
+
+
+def test_the_longest_phrases_allowed_are_scored(toy):
+    longest = " ".join(["s1"] * MAX_TOKENS)
+    found = call(toy[1], "score", source=[longest, "s" * (64 * MAX_TOKENS)], target=[longest, "t1"])
+    assert found["token_count"].tolist() == [MAX_TOKENS + 1, 2]
+
+
+def test_raw_text_is_tokenized_as_in_training(tmp_path):
+    pytest.importorskip("tensorflow_text")
+    tokenization = {"lowercase": True}
+    directory, model = served(tmp_path, tokenization)
+    texts = ["S1, s2!", "  s3\u00a0S4…", "", "s1 &quot;"]
+    words = Tokenizer(**tokenization).words(texts)
+    assert call(model, "tokenize", text=texts)["tokens"].tolist() == [" ".join(row).encode() for row in words]
+    found = call(model, "score", source=texts, target=["t1", "T2.", "t3", ""])["log_prob"]
+    pairs = [(" ".join(row), target) for row, target in zip(words, ["t1", "t2 .", "t3", ""], strict=True)]
+    np.testing.assert_allclose(found, [row.sum() for row in oracle_scores(directory, pairs)], atol=1e-5)
+
+
+WORDS = ["a", "é", "&", "\r", "a\rb", "b\r", "\x85", "\x0b", "\0", "\u2028", "\u00a0", "\ufeff", '"', "&lt;", "\\1"]
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """A vocabulary of words that files, regular expressions and white space could get wrong."""
+    vocabulary = Vocabulary([*WORDS, "caf\udce9"])
+    return vocabulary, PhraseIds(vocabulary, tmp_path_factory.mktemp("odd") / "odd.vocab", True, 1000)
+
+
+PIECES = [*WORDS, " ", "\t", "  ", "&quot;", "&amp;", "&apos;", "&#124;", "&bar;", "amp;", ";", "x", "\n", "\x1c"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(PIECES) | st.text(st.characters(exclude_categories=["Cs"]))).map("".join)))
+@example(["&amp; &quot; &amp;lt; &#124; &bar;", "\r a\rb b\r", " a  \t é "])
+def test_ids_are_those_of_the_phrases_words(odd, texts):
+    vocabulary, ids = odd
+    expected = [vocabulary.encode(model_words(text, factored=False)) for text in texts]
+    found, lengths = ids(tf.constant(texts, tf.string, (len(texts),)), "source")
+    assert lengths.numpy().tolist() == [len(row) for row in expected]
+    for row, text in zip(found.numpy().tolist(), expected, strict=True):
+        assert row[: len(text)] == text and not any(row[len(text) :])

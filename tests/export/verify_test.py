@@ -1,0 +1,56 @@
+"""encdec-verify: it passes for the model that was exported, and for no other."""
+
+import pytest
+import toy_models
+from commands import Command, fail, succeed
+
+WORDS = [f"w{i}" for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def verify():
+    command = Command("keras_encdec.export.verify", "encdec-verify")
+    yield command
+    command.close()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A model's directory and the folder it was exported to: a reverse one, the harder case."""
+    folder = tmp_path_factory.mktemp("verify")
+    model = toy_models.save_model(folder / "model", WORDS, ["é", *WORDS], reverse=True)
+    export = Command("keras_encdec.export.export", "encdec-export")
+    succeed(export(f"--model_dir={model}", f"--export_dir={folder / 'models'}"))
+    export.close()
+    return model, folder / "models"
+
+
+def flags(folders, *others):
+    return (f"--model_dir={folders[0]}", f"--export_dir={folders[1]}", *others)
+
+
+def test_scores_are_compared_together_alone_and_with_every_backend(verify, folders):
+    lines = succeed(verify(*flags(folders, "--pairs=120", "--backends=tensorflow,jax,torch"))).stdout.splitlines()
+    whats = ["exported", "exported, one at a time", *(f"encdec-score on {b}" for b in ("tensorflow", "jax", "torch"))]
+    assert [line.split(": ")[0] for line in lines] == whats
+    assert [line.split()[-6] for line in lines] == ["120", "13", "120", "120", "120"]
+
+
+def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes("w1 &amp;\té\n\tw2 w3\n".encode("latin-1"))
+    done = succeed(verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}", "--encoding=latin-1")))
+    assert "exported: 2 pairs" in done.stdout
+    (tmp_path / "table").write_text("w1|X w2|Y ||| é|Z ||| 0.5 ||| |||\n" * 3)
+    done = succeed(verify(*flags(folders, f"--input={tmp_path / 'table'}", "--format=phrase_table", "--pairs=2")))
+    assert "exported: 2 pairs" in done.stdout
+
+
+def test_another_model_does_not_pass(verify, folders, tmp_path):
+    other = toy_models.save_model(tmp_path / "model", WORDS, ["é", *WORDS], reverse=True, seed=1)
+    fail(verify(*flags((other, folders[1]), "--pairs=20")), 1, folders[1], "found ln p", "expected the model's own")
+
+
+def test_wrong_use_is_explained(verify, folders, tmp_path):
+    fail(verify(*flags(folders, "--backends=tensorflow,theano")), 2, "theano", "tensorflow, jax, torch")
+    fail(verify(*flags((folders[0], tmp_path))), 1, tmp_path, "encdec-export")
+    fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected 3")
