@@ -84,7 +84,10 @@ def free_port():
         return listening.getsockname()[1]
 
 
-@pytest.fixture(scope="module", params=["peer", "peer, batching", "stock", "stock, batching"])
+STOCK = ["stock", "stock, batching"] if shutil.which("tensorflow_model_server") else []
+
+
+@pytest.fixture(scope="module", params=["peer", "peer, batching", *STOCK])
 def server(request, folder):
     """A running server of the exported model."""
     kind, *batching = request.param.split(", ")
@@ -92,8 +95,6 @@ def server(request, folder):
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1000000")
     if kind == "stock":
-        if not shutil.which("tensorflow_model_server"):
-            pytest.skip("tensorflow_model_server is not installed")
         running = StockServer(folder, batching)
     else:
         flags = {"model_config_file": folder / "models.config", "rest_api_port": 0}

@@ -21,8 +21,8 @@ class ServingProcess:
 
     Example:
 
-    >>> with ServingProcess(model_base_path=path, model_name="encdec", rest_api_port=0) as peer:
-    ...     channel = grpc.insecure_channel(peer.grpc_address)
+        with ServingProcess(model_base_path=path, model_name="encdec", rest_api_port=0) as peer:
+            channel = grpc.insecure_channel(peer.grpc_address)
     """
 
     def __init__(self, **flags):
