@@ -18,6 +18,7 @@ flags.DEFINE_integer("version", None, "Number of the version. Default: one more 
 flags.DEFINE_string("model_name", "encdec", "What the server calls the model.")
 flags.DEFINE_integer("max_tokens", 256, "Longest phrase that is scored, in tokens; longer ones are refused, to protect the server.", lower_bound=1)
 flags.DEFINE_bool("raw_text", False, "Read raw text, tokenized in the graph by operations of tensorflow-text, and not tokens.")
+flags.DEFINE_integer("beam_size", 5, "Of the signature `generate`: targets that the search keeps for each source, and gives back.", lower_bound=1)
 flags.DEFINE_integer("stable_version", None, "Export nothing: move the label `stable` in models.config to this version, to publish or roll back.", lower_bound=1)
 
 FLAGS = flags.FLAGS
@@ -47,7 +48,9 @@ def main(arguments):
     config = ModelsConfig(folder, FLAGS.model_name)  # what is wrong with it is found before the work
     directory = ModelDirectory.load(FLAGS.model_dir)
     tokenization = _tokenization(directory) if FLAGS.raw_text else None
-    version = export_version(directory, folder, FLAGS.version, FLAGS.max_tokens, tokenization, FLAGS.model_name)
+    version = export_version(
+        directory, folder, FLAGS.version, FLAGS.max_tokens, tokenization, FLAGS.beam_size, FLAGS.model_name
+    )
     config.write(config.stable or version, versions(folder)[-1])
     write_batching_parameters(folder)
     print(f"{os.path.join(folder, str(version))}: version {version}, stable is {config.stable}", file=sys.stderr)

@@ -51,7 +51,7 @@ class PhraseIds:
         max_tokens: int. Longer phrases are INVALID_ARGUMENT.
 
     Attributes:
-        table: `tf.lookup.StaticHashTable`, to be saved with what uses it.
+        table, words: `tf.lookup.StaticHashTable`, there and back, to be saved with what uses them.
     """
 
     def __init__(self, vocabulary, path, escaped, max_tokens):
@@ -63,6 +63,10 @@ class PhraseIds:
             str(path), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
         )
         self.table = tf.lookup.StaticHashTable(words, default_value=UNKNOWN - FIRST_WORD)
+        places = tf.lookup.TextFileInitializer(
+            str(path), tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE
+        )
+        self.words = tf.lookup.StaticHashTable(places, default_value="<unk>")
 
     def __call__(self, text, name):
         """Looks phrases up.
@@ -89,6 +93,15 @@ class PhraseIds:
         ragged = tf.RaggedTensor.from_value_rowids(ids, rows, tf.size(text, tf.int64), validate=False)
         padded = tf.pad(ragged.to_tensor(PADDING), [[0, 0], [0, 1]])
         return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
+
+    def decode(self, ids):
+        """Strings of tokens separated by spaces: int32 ids `(..., t)`, closed and padded, to strings `(...)`."""
+        words = self.words.lookup(tf.cast(ids - FIRST_WORD, tf.int64))
+        if self._has_returns:
+            words = tf.strings.regex_replace(words, "\t", "\r")
+        present = (ids != PADDING) & (ids != END)
+        joined = tf.strings.reduce_join(tf.where(present, tf.strings.join(["", words], " "), ""), axis=-1)
+        return tf.strings.regex_replace(joined, "^ ", "")
 
     def _plain(self, text):
         text = tf.strings.regex_replace(text, "\t", " ")

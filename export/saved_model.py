@@ -18,7 +18,9 @@ from keras_encdec.export.warmup import write_warmup
 WARMUP, DESCRIPTION = "tf_serving_warmup_requests", "keras_encdec.json"
 
 
-def export_version(directory, export_dir, version=None, max_tokens=256, tokenization=None, model_name="encdec"):
+def export_version(
+    directory, export_dir, version=None, max_tokens=256, tokenization=None, num_beams=5, model_name="encdec"
+):
     """Writes a version of a served model; it appears when it is complete.
 
     Args:
@@ -28,6 +30,7 @@ def export_version(directory, export_dir, version=None, max_tokens=256, tokeniza
         max_tokens: int. Tokens of a phrase, see `ServedModel`. Defaults to `256`.
         tokenization: dict of arguments of `Tokenizer`, for a version that reads raw text. Defaults to
             `None`: it reads tokens.
+        num_beams: int. Of the beam search of `generate`. Defaults to `5`.
         model_name: str. What the server calls the model. Defaults to `"encdec"`.
 
     Returns:
@@ -44,7 +47,7 @@ def export_version(directory, export_dir, version=None, max_tokens=256, tokeniza
             "a model trained on another backend loads there too"
         )
     with new_version(export_dir, version) as (path, number), tempfile.TemporaryDirectory() as assets:
-        served = ServedModel(directory, assets, max_tokens, tokenization)
+        served = ServedModel(directory, assets, max_tokens, tokenization, num_beams)
         tf.saved_model.save(served.resources, str(path), served.signatures)
         _name_regression(path)
         found = unserved(path, text=tokenization is not None)

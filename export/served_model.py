@@ -4,7 +4,7 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_encdec.export import packed
+from keras_encdec.export import generating, packed
 from keras_encdec.export.phrase_ids import PhraseIds, checked
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.scoring.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY
@@ -27,16 +27,17 @@ class ServedModel:
             and strings of more than 64 times so many bytes. Defaults to `256`.
         tokenization: dict of arguments of `Tokenizer`. Raw text is read, and tokenized by it. Defaults to
             `None`: strings of tokens separated by spaces.
+        num_beams: int. Of the beam search of `generate`, which gives as many targets. Defaults to `5`.
 
     Attributes:
         signatures: dict of name to concrete function.
         resources: tf.Module of all that these use, to be saved with them.
     """
 
-    def __init__(self, directory, folder, max_tokens=256, tokenization=None):
+    def __init__(self, directory, folder, max_tokens=256, tokenization=None, num_beams=5):
         model = in_dtype(directory.model, "float32")
         self._encoder, self._decoder = model.encoder, model.decoder
-        self._reverse, self._max_tokens = directory.reverse, max_tokens
+        self._reverse, self._max_tokens, self._num_beams = directory.reverse, max_tokens, num_beams
         self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
         escaped = self._tokenizer is None
         read, predicted = (
@@ -51,7 +52,7 @@ class ServedModel:
         self._matrices = [tf.Variable(matrix, trainable=False) for matrix in self._encoder.gru.cell.parameters()]
         self.signatures = self._signatures()
         self.resources = tf.Module()
-        self.resources.tables = [read.table, predicted.table]
+        self.resources.tables = [read.table, predicted.table, predicted.words]
         graphs = [function.graph for function in self.signatures.values()]
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
 
@@ -92,10 +93,31 @@ class ServedModel:
 
     def encode(self, text):
         """The summary c of each phrase that the model reads."""
-        name = "target" if self._reverse else "source"
-        text, text_of = tf.unique(self._text(text, name))
-        summaries = packed.encode(self._encoder, self._matrices, *self._read(text, name))
+        summaries, _, text_of = self._encoded(text)
         return {"summary": tf.gather(summaries, text_of)}
+
+    def generate(self, text):
+        """The best targets of a beam search, strings of tokens `(n, num_beams)`, and their ln p."""
+        return self._generated(text, self._num_beams)
+
+    def generate_greedy(self, text):
+        """The target of the most probable word at each step, a string of tokens `(n,)`, and its ln p."""
+        return {name: values[:, 0] for name, values in self._generated(text, 1).items()}
+
+    def sample(self, text, seed, temperature):
+        """A target drawn from the model's probabilities, a string of tokens `(n,)`, and its ln p."""
+        same = tf.reduce_all(tf.stack([tf.size(seed), tf.size(temperature)]) == tf.size(text))
+        sizes = ["found sources, seeds and temperatures:", *map(tf.size, (text, seed, temperature))]
+        positive = ["found the temperatures", temperature, "expected positive numbers"]
+        checks = [
+            tf.debugging.Assert(same, [*sizes, "expected as many of each"]),
+            tf.debugging.Assert(tf.reduce_all((temperature > 0) & tf.math.is_finite(temperature)), positive),
+        ]
+        with tf.control_dependencies(checks):
+            summaries, lengths, text_of = self._encoded(tf.identity(text))
+        most = tf.gather(generating.limits(lengths), text_of)
+        ids, log_probs = generating.sample(self._decoder, tf.gather(summaries, text_of), most, seed, temperature)
+        return {"target": self._predicted.decode(ids), "log_prob": log_probs}
 
     def regress(self, inputs):
         """ln p of each serialized tf.Example of a source and a target."""
@@ -107,22 +129,41 @@ class ServedModel:
         """The tokens of raw text, separated by spaces."""
         return {"tokens": self._text(text, "text")}
 
+    def _encoded(self, text):
+        """Of the distinct phrases the summaries and lengths, and which of them each phrase is."""
+        name = "target" if self._reverse else "source"
+        text, text_of = tf.unique(self._text(text, name))
+        ids, lengths = self._read(text, name)
+        return packed.encode(self._encoder, self._matrices, ids, lengths), lengths, text_of
+
+    def _generated(self, text, num_beams):
+        summaries, lengths, text_of = self._encoded(text)
+        most = generating.limits(lengths)
+        ids, log_probs = generating.beam_search(self._decoder, summaries, most, num_beams)
+        found = {"target": self._predicted.decode(ids), "log_prob": log_probs}
+        return {name: tf.gather(values, text_of) for name, values in found.items()}
+
     def _text(self, text, name):
         text = checked(text, name, self._max_tokens)
         return text if self._tokenizer is None else self._tokenizer(text)
 
     def _signatures(self):
-        def traced(function, *names):
+        def traced(function, *names, **others):
             # By name: a function of several arguments may not be told from its signature otherwise.
             specs = [tf.TensorSpec([None], tf.string, name) for name in names]
-            return tf.function(function, input_signature=specs).get_concrete_function()
+            specs += [tf.TensorSpec([None], dtype, name) for name, dtype in others.items()]
+            return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
 
+        read = "target" if self._reverse else "source"
         score = traced(self.score, "source", "target")
         signatures = {
             "serving_default": score,
             "score": score,
             "score_tokens": traced(self.score_tokens, "source", "target"),
-            "encode": traced(self.encode, "target" if self._reverse else "source"),
+            "encode": traced(self.encode, read),
+            "generate": traced(self.generate, read),
+            "generate_greedy": traced(self.generate_greedy, read),
+            "sample": traced(self.sample, read, seed=tf.int64, temperature=tf.float32),
             "regress": traced(self.regress, "inputs"),
         }
         if self._tokenizer:

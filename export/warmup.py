@@ -34,9 +34,10 @@ def write_warmup(path, signatures, vocabularies, max_tokens, model_name):
                         example.features.feature[side].bytes_list.value.append(phrase)
             else:
                 request = log.predict_log.request
-                for side in (spec.name for spec in function.structured_input_signature[0]):
-                    tensor = tf.make_tensor_proto(phrases.get(side, phrases["source"]), tf.string)
-                    request.inputs[side].CopyFrom(tensor)
+                for spec in function.structured_input_signature[0]:
+                    texts = spec.dtype == tf.string
+                    values = phrases.get(spec.name, phrases["source"]) if texts else [1] * batch
+                    request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(values, spec.dtype))
             request.model_spec.name, request.model_spec.signature_name = model_name, name
             writer.write(log.SerializeToString())
 

@@ -29,7 +29,13 @@ def folder(tmp_path_factory):
     (folder / "moses.ini").write_bytes(pathlib.Path(data.moses_ini).read_bytes())
     pairs = [pathlib.Path(side).read_text(encoding="utf-8").splitlines() for side in (data.dev_source, data.dev_target)]
     text = "".join(f"{source}\t{target}\n" for source, target in list(zip(*pairs, strict=True))[:50])
+    (folder / "phrases.en").write_text("open the file\nthe number of\n")
     (folder / "pairs.tsv").write_text(text, encoding="utf-8")
+    (folder / "input.en").write_text("open the file\nthe next page\n", encoding="utf-8")
+    features = "WordPenalty0= -3 PhrasePenalty0= 1 TranslationModel0= -1 -2 -1 -2 Distortion0= 0"
+    hypotheses = {"0 ||| ouvrir le fichier": -4.4, "0 ||| le fichier": -5, "1 ||| la page suivante": -3.5}
+    with open_output(folder / "nbest.gz") as nbest:
+        nbest.write("".join(f"{text}  ||| {features} ||| {total}\n" for text, total in hypotheses.items()).encode())
     return folder
 
 
@@ -53,7 +59,8 @@ def server(folder):
 def test_commands_run_as_written_in_their_order(folder, server):
     commands = re.findall(r"^ {4,}((?:encdec-|curl ).*)", README, re.MULTILINE)
     assert [shlex.split(command)[0] for command in commands] == [
-        "encdec-train", "encdec-score", "encdec-score", "encdec-export", "encdec-verify",
+        "encdec-train", "encdec-score", "encdec-score", "encdec-score", "encdec-rerank",
+        "encdec-generate", "encdec-generate", "encdec-generate", "encdec-export", "encdec-verify",
         "encdec-client", "encdec-client", "encdec-client", "curl", "encdec-export", "encdec-export",
     ]  # fmt: skip
     for command in commands:
@@ -71,6 +78,8 @@ def test_commands_run_as_written_in_their_order(folder, server):
         assert (folder / made).exists(), made
     with InputLines(folder / "scored.gz") as lines:
         assert all(len(line.split(b"|||")[2].split()) == 5 for line in lines)
+    with InputLines(folder / "reranked.gz") as lines:
+        assert [line.count(b"RNN0= -") for line in lines] == [1, 1, 1]
     assert (folder / "served.gz").exists() and (folder / "served.tsv").exists()
 
 
@@ -93,7 +102,7 @@ def test_servers_are_started_with_files_and_flags_that_exist(folder):
 
 def test_python_runs_as_written_in_its_order(folder, server):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         if "localhost" in block:
             block = server(block)

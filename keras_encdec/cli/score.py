@@ -1,4 +1,4 @@
-"""encdec-score: writes a phrase table or a list of pairs again, with the model's scores."""
+"""encdec-score: writes a phrase table, a list of pairs or an n-best list again, with the model's scores."""
 
 import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 
@@ -6,29 +6,34 @@ import contextlib
 import itertools
 import os
 import pathlib
+import re
 import sys
 
 from absl import app, flags
 
 from keras_encdec.cli.command import run_command
 from keras_encdec.cli.memory import keep_freed_memory
+from keras_encdec.cli.nbest_input import fitting
 from keras_encdec.cli.scored_file import summary, windows, write_rows
-from keras_encdec.cli.scored_rows import PhraseTableRows, TsvRows
+from keras_encdec.cli.scored_rows import NBestRows, PhraseTableRows, TsvRows
 from keras_encdec.errors import InputError
-from keras_encdec.formats import PhraseTableReader, TsvReader, open_output
+from keras_encdec.formats import NBestReader, PhraseTableReader, TsvReader, open_output, read_sentences
 from keras_encdec.formats.moses_ini import rewrite
 from keras_encdec.scoring import DryTextScorer, ModelDirectory, TextScorer
 
 flags.DEFINE_string("model_dir", None, "Directory of the model that gives p(target | source).")
 flags.DEFINE_string("reverse_model_dir", None, "Directory of a model trained with --reverse, for p(source | target) as a second score.")
-flags.DEFINE_string("input", None, "Phrase table or TSV file, plain or gzipped.")
+flags.DEFINE_string("input", None, "Phrase table, TSV file or n-best list, plain or gzipped.")
 flags.DEFINE_string("output", None, "File to write; gzipped if its name ends in .gz. It appears when it is complete.")
-flags.DEFINE_enum("format", "phrase_table", ["phrase_table", "tsv"], "A phrase table gets probabilities, a TSV file ln p in new columns.")
-flags.DEFINE_bool("unknown_count", False, "Add the number of target words outside the shortlist: e to its power in a phrase table, itself in TSV.")
+flags.DEFINE_enum("format", "phrase_table", ["phrase_table", "tsv", "nbest"], "A phrase table gets probabilities, a TSV file ln p in new columns, a Moses n-best list ln p as new features.")
+flags.DEFINE_string("source", None, "N-best list: the sentences that were translated, plain or gzipped; id 0 is the first line.")
+flags.DEFINE_string("feature_name", "RNN0", "N-best list: name of the new feature; that of the second model counts up, RNN1.")
+flags.DEFINE_bool("unknown_count", False, "Add the number of target words outside the shortlist: e to its power in a phrase table, itself in TSV, feature Unknown0 in an n-best list.")
+flags.DEFINE_bool("length", False, "N-best list: add a feature Length0 with the number of target tokens, the end of sequence among them.")
 flags.DEFINE_bool("token_scores", False, "TSV: add a column with ln p of each target token, the end of sequence last.")
 flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "What the model computes in. bfloat16 is the faster one where the processor has it: on a GPU, and on a CPU with KERAS_BACKEND=torch.")
 flags.DEFINE_bool("dry_run", False, "Do everything but run the model, and keep no output: finds malformed lines, and shows how fast the files alone pass.")
-flags.DEFINE_string("encoding", None, "Encoding of the input. Default: UTF-8, and other bytes are an error.")
+flags.DEFINE_string("encoding", None, "Encoding of the input and of --source. Default: UTF-8, and other bytes are an error.")
 flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or passes with a neutral score and is counted.")
 flags.DEFINE_string("moses_ini", None, "moses.ini of the input table.")
 flags.DEFINE_string("moses_ini_out", None, "moses.ini to write for the output table: one more score, or as many as were added.")
@@ -39,23 +44,24 @@ FLAGS = flags.FLAGS
 WINDOW = 1 << 15
 # Windows in work at a time.
 WINDOWS = 2
+READERS = {"phrase_table": PhraseTableReader, "tsv": TsvReader, "nbest": NBestReader}
 
 
 def main(arguments):
     """Scores as the flags say."""
     _check_flags()
     keep_freed_memory()
-    table = FLAGS.format == "phrase_table"
-    with (PhraseTableReader if table else TsvReader)(FLAGS.input, FLAGS.encoding, FLAGS.on_error) as reader:
+    with READERS[FLAGS.format](FLAGS.input, FLAGS.encoding, FLAGS.on_error) as reader:
         keep = not FLAGS.dry_run
         with open_output(FLAGS.output, keep) as output, _ini_output(keep) as ini_output:
-            read = windows(reader, WINDOW)
+            sources = read_sentences(FLAGS.source, FLAGS.encoding) if FLAGS.format == "nbest" else []
+            read = windows(_records(reader, sources), WINDOW)
             first = next(read)
             # Whatever can be wrong with the other inputs is found before hours of scoring.
             if ini_output:
                 ini_output.write(_rewritten_ini(reader.num_scores))
             # While the model scores one window, another is read and a third written.
-            progress = write_rows(_rows(table), itertools.chain([first], read), reader.lines, output, WINDOWS)
+            progress = write_rows(_rows(sources), itertools.chain([first], read), reader.lines, output, WINDOWS)
     _report(progress, reader.malformed)
 
 
@@ -63,13 +69,30 @@ def _ini_output(keep):
     return open_output(FLAGS.moses_ini_out, keep) if FLAGS.moses_ini else contextlib.nullcontext()
 
 
-def _rows(table):
+def _records(reader, sources):
+    if FLAGS.format == "nbest":
+        return fitting(reader, _feature_names(), FLAGS.source, len(sources))
+    return reader
+
+
+def _rows(sources):
     scorers = [_load(FLAGS.model_dir, "--model_dir", reverse=False)]
     if FLAGS.reverse_model_dir:
         scorers.append(_load(FLAGS.reverse_model_dir, "--reverse_model_dir", reverse=True))
-    if table:
+    if FLAGS.format == "phrase_table":
         return PhraseTableRows(scorers, FLAGS.unknown_count)
+    if FLAGS.format == "nbest":
+        return NBestRows(scorers, sources, _feature_names(), FLAGS.unknown_count, FLAGS.length)
     return TsvRows(scorers, FLAGS.unknown_count, FLAGS.token_scores)
+
+
+def _feature_names():
+    """Names of the features that an n-best list gets, in their order."""
+    names = [FLAGS.feature_name]
+    if FLAGS.reverse_model_dir:
+        stem, number = re.fullmatch(r"(.*?)(\d*)", FLAGS.feature_name).groups()
+        names.append(f"{stem}{int(number or 0) + 1}")
+    return names + ["Unknown0"] * FLAGS.unknown_count + ["Length0"] * FLAGS.length
 
 
 def _check_flags():
@@ -81,9 +104,25 @@ def _check_flags():
         raise app.UsageError("found --moses_feature without --moses_ini, expected both.")
     if FLAGS.format != "tsv" and FLAGS.token_scores:
         raise app.UsageError(f"found --token_scores with --format={FLAGS.format}, expected it with --format=tsv.")
-    places = [os.path.realpath(place) for place in (FLAGS.input, FLAGS.output, FLAGS.moses_ini, FLAGS.moses_ini_out) if place]
+    if FLAGS.format == "nbest":
+        _check_nbest_flags()
+    for name in ("source", "feature_name", "length"):
+        if FLAGS.format != "nbest" and FLAGS[name].present:
+            raise app.UsageError(f"found --{name} with --format={FLAGS.format}, expected it with --format=nbest.")
+    places = [os.path.realpath(place) for place in (FLAGS.input, FLAGS.source, FLAGS.output, FLAGS.moses_ini, FLAGS.moses_ini_out) if place]
     if len(set(places)) < len(places):
         raise app.UsageError("found one file for two purposes, expected another for each input and output.")
+
+
+def _check_nbest_flags():
+    if not FLAGS.source:
+        raise app.UsageError("found --format=nbest without --source, expected the sentences that were translated.")
+    # The tuner takes a name with an underscore for that of a sparse feature.
+    if not re.fullmatch(r"[^\s_=|]+", FLAGS.feature_name):
+        raise app.UsageError(f"found --feature_name={FLAGS.feature_name!r}, expected a name without white space, _, = and |.")
+    names = _feature_names()
+    if len(set(names)) < len(names):
+        raise app.UsageError(f"found the names {', '.join(names)} of new features, expected each once.")
 
 
 def _load(path, flag, reverse):

@@ -4,9 +4,11 @@ import numpy as np
 
 from keras_encdec.formats import (
     append_columns,
+    append_features,
     format_exponential,
     format_probability,
     model_words,
+    parse_features,
     parse_line,
 )
 from keras_encdec.formats.phrase_table_line import MalformedLine
@@ -99,3 +101,48 @@ class TsvRows(_Rows):
         return [
             append_columns(record.raw, list(next(scores)) if record.problem is None else neutral) for record in records
         ]
+
+
+class NBestRows(_Rows):
+    """Adds features to lines of an n-best list: ln p in nats, and counts.
+
+    Args:
+        scorers: list of TextScorer, a feature each, the first the forward model's.
+        sources: list of str, the source sentence of each id.
+        names: list of str, of the features: one a scorer, then those of the counts.
+        unknown_count: bool. Whether to add the number of target words outside the shortlist.
+        length: bool. Whether to add the number of tokens that the forward model predicts, the end of
+            sequence among them.
+    """
+
+    def __init__(self, scorers, sources, names, unknown_count, length):
+        self._scorers, self._sources, self._names = scorers, sources, names
+        self._unknown_count, self._length = unknown_count, length
+
+    def __call__(self, records):
+        """The lines of some records, as bytes without line feed."""
+        good = [record for record in records if record.problem is None]
+        texts = [(self._sources[record.id], record.hypothesis) for record in good]
+        columns, counts = [], []
+        for scorer in self._scorers:
+            pairs = scorer.all_words(texts, factored=True)
+            log_probs, *unknown = self._columns(scorer, pairs, "log_prob")
+            columns.append([f"{score:.6f}" for score in log_probs])
+            counts += unknown
+            if self._length and scorer is self._scorers[0]:
+                counts.append([len(target) + 1 for _, target in pairs])
+        columns += [map(str, column) for column in counts]
+        scores = iter(zip(*columns, strict=True))
+        return [
+            append_features(record.raw, list(zip(self._names, next(scores), strict=True)))
+            if record.problem is None
+            else self._unscored(record.raw)
+            for record in records
+        ]
+
+    def _unscored(self, raw):
+        try:
+            parse_features(raw.split(b"|||")[2])
+        except (MalformedLine, IndexError):
+            return raw  # it has no field of features to add to
+        return append_features(raw, [(name, NEUTRAL_LOG_PROB) for name in self._names])

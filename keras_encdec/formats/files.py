@@ -13,6 +13,7 @@ from keras_encdec.formats.os_errors import explained
 from keras_encdec.formats.raw_files import CountedFile, OutputFile
 
 _BLOCK = 1 << 17
+STANDARD_OUTPUT = "/dev/stdout"
 # No line of text is this long; a file of something else would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 26
 
@@ -142,7 +143,7 @@ def open_output(path, keep=True):
 
     What is written goes to a hidden file beside it, which is flushed to the disk and renamed at the end
     of the `with` block. After any exception it is removed, and a file that stood at `path` is as it was.
-    A device or pipe (`/dev/stdout`) is written to directly.
+    A device, a pipe and `/dev/stdout` are written to directly.
 
     Args:
         path: the file. When its name ends in `.gz` it is compressed; equal content gives equal bytes.
@@ -165,7 +166,10 @@ def open_output(path, keep=True):
             mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode) or not os.path.basename(path):
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
-        if stat.S_ISREG(mode):
+        if path == STANDARD_OUTPUT and keep:
+            # Not by its name: where it leads to a file, that file would be replaced under the shell's hands.
+            descriptor = os.dup(1)
+        elif stat.S_ISREG(mode) and path != STANDARD_OUTPUT:
             temporary, descriptor = _create_beside(final)
         else:
             descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -80,6 +80,21 @@ class Decoder(keras.layers.Layer):
         )
         return self.readout(states, embedded, context)
 
+    def start(self, context):
+        """What decoding word by word begins with, see `RNNEncoderDecoder.start`."""
+        return [self.initial_state(context)], [
+            self.cell.project_context(context),
+            self.readout.project_context(context),
+        ]
+
+    def step(self, previous, states, memory):
+        """The logits of the next word, see `RNNEncoderDecoder.step`."""
+        cell_context, readout_context = memory
+        embedded = self.embedding(previous)
+        inputs = self.cell.project_inputs(embedded)
+        state, _ = self.cell.step.forward(inputs, states[0], self.cell.parameters(cell_context))
+        return self.readout.logits(self.readout.reduce(state, embedded, readout_context)), [state]
+
     def compute_output_shape(self, previous_shape, context_shape):
         return (*previous_shape, self.vocabulary_size)
 

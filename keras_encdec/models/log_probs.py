@@ -22,6 +22,19 @@ def token_log_probs(logits, target):
     return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
 
 
+def next_log_probs(logits):
+    """log p of every id as the next, for decoders: what `token_log_probs` gives for each as the target.
+
+    Args:
+        logits: float tensor `(..., vocabulary)`.
+
+    Returns:
+        tensor of the same shape, nats: float32 (float64 for float64 logits) whatever the compute dtype.
+    """
+    wide = "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
+    return ops.log_softmax(ops.cast(logits, wide), axis=-1)
+
+
 def sequence_log_probs(log_probs):
     """score(x, y): the sum over the tokens of a target, end of sequence included, no normalization.
 

@@ -1,19 +1,15 @@
 """The RNN Encoder-Decoder."""
 
 import keras
-from keras import ops
 
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.encoder import Encoder
-from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
-from keras_encdec.models.metrics import LogLikelihood, Perplexity
 from keras_encdec.models.presets import preset_sizes
-
-SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of sequence
+from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RNNEncoderDecoder(keras.Model):
+class RNNEncoderDecoder(TranslationModel):
     """Learns p(target | source) of phrase pairs, and scores them.
 
     Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both
@@ -67,9 +63,7 @@ class RNNEncoderDecoder(keras.Model):
         initial_stddev=0.01,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.source_words = source_words
-        self.target_words = target_words
+        super().__init__(source_words, target_words, **kwargs)
         self.embedding_dim = embedding_dim
         self.units = units
         self.maxout_units = maxout_units
@@ -96,8 +90,6 @@ class RNNEncoderDecoder(keras.Model):
             dtype=policy,
             name="decoder",
         )
-        self.perplexity = Perplexity()
-        self.log_likelihood = LogLikelihood()
         # Every size is known: the weights exist at once, to be counted, set or loaded.
         self.build()
 
@@ -115,17 +107,6 @@ class RNNEncoderDecoder(keras.Model):
         """
         return cls(source_words, target_words, **{**preset_sizes(preset), **kwargs})
 
-    def build(self, input_shape=None):
-        if not self.built:
-            self.encoder.build()
-            self.decoder.build()
-            self.built = True
-
-    def call(self, inputs):
-        source, target = _sides(inputs)
-        logits = self.decoder(Decoder.previous_words(target), self.encoder(source))
-        return token_log_probs(logits, target)
-
     def encode(self, source):
         """The summary c of each source.
 
@@ -135,54 +116,7 @@ class RNNEncoderDecoder(keras.Model):
         Returns:
             float tensor `(batch, units)`.
         """
-        return self.encoder(ops.convert_to_tensor(source, "int32"))
-
-    def token_log_probs(self, source, target):
-        """log p(y_t | y_<t, x) of each target token.
-
-        Args:
-            source: integer ids `(batch, source_time)`.
-            target: integer ids `(batch, target_time)`.
-
-        Returns:
-            float tensor `(batch, target_time)`, nats; 0 on padding.
-        """
-        return self({"source": _ids(source), "target": _ids(target)})
-
-    def score(self, source, target):
-        """log p(y | x), end of sequence included, no length normalization.
-
-        Args:
-            source: integer ids `(batch, source_time)`.
-            target: integer ids `(batch, target_time)`.
-
-        Returns:
-            float tensor `(batch,)`, nats.
-        """
-        return sequence_log_probs(self.token_log_probs(source, target))
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if self._compile_loss is not None or self._compile_metrics is not None:
-            raise ValueError(
-                "RNNEncoderDecoder owns its loss and its metrics (perplexity, log_likelihood): "
-                "call compile() without loss= and metrics=."
-            )
-        pairs = sequence_log_probs(y_pred)
-        if sample_weight is not None:
-            pairs = pairs * ops.cast(sample_weight, pairs.dtype)
-        return -ops.sum(pairs)
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        self.perplexity.update_state(y_pred, _sides(x)[1])
-        self.log_likelihood.update_state(y_pred)
-        return self.get_metrics_result()
-
-    def compile_from_config(self, config):
-        # A model compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
-        optimizer = config.get("optimizer")
-        if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
-            config = {**config, "optimizer": {**optimizer, "module": "keras.optimizers"}}
-        super().compile_from_config(config)
+        return super().encode(source)
 
     def get_config(self):
         return {
@@ -196,14 +130,6 @@ class RNNEncoderDecoder(keras.Model):
             "reset_after": self.reset_after,
             "initial_stddev": self.initial_stddev,
         }
-
-
-def _sides(inputs):
-    return (inputs["source"], inputs["target"]) if isinstance(inputs, dict) else inputs
-
-
-def _ids(ids):
-    return ops.convert_to_tensor(ids, "int32")
 
 
 def published_optimizer():

@@ -39,10 +39,19 @@ class TextScorer:
         """
         return self.all_words([(source, target)])[0]
 
-    def all_words(self, pairs):
-        """Likewise for a list of pairs of str, all at once."""
+    def all_words(self, pairs, factored=False):
+        """Likewise for a list of pairs of str, all at once.
+
+        Args:
+            pairs: list of pairs of str.
+            factored: bool. Whether a bar in a word of text in tokens separates factors, which are taken off.
+                Defaults to `False`.
+
+        Returns:
+            list of pairs of lists of str.
+        """
         if self._tokenizer is None:
-            return [tuple(model_words(side, factored=False) for side in pair) for pair in pairs]
+            return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
         tokenized = self._tokenizer.words([side for pair in pairs for side in pair])
         return list(zip(tokenized[::2], tokenized[1::2], strict=True))
 

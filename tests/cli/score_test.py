@@ -401,7 +401,7 @@ def test_wrong_use_is_told_before_anything_is_done(score, models, tmp_path, out)
     fail(score(), 2, "--model_dir must have a value", "--input must have", "--output must have", hint)
     for extra, sentence in {
         "--modeldir=x": "Unknown command line flag 'modeldir'. Did you mean: model_dir",
-        "--format=xml": "value should be one of <phrase_table|tsv>",
+        "--format=xml": "value should be one of <phrase_table|tsv|nbest>",
         "table.gz": "found the argument 'table.gz', expected flags only.",
         "--moses_ini=x": "found one of --moses_ini and --moses_ini_out, expected both.",
         "--moses_feature=TM": "found --moses_feature without --moses_ini, expected both.",
@@ -417,7 +417,7 @@ def test_wrong_use_is_told_before_anything_is_done(score, models, tmp_path, out)
 
 def test_help_lists_the_flags(score):
     process = succeed(score("--help"))
-    assert "writes a phrase table or a list of pairs again" in process.stdout
+    assert "writes a phrase table, a list of pairs or an n-best list again" in process.stdout
     assert "--model_dir: Directory of the model" in process.stdout and "--[no]unknown_count" in process.stdout
     assert process.stderr == ""
 

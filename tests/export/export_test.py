@@ -87,11 +87,15 @@ def test_signatures_share_their_first_dimension_and_name_their_method(exported):
         "score_tokens": ({"source", "target"}, {"log_prob", "token_log_probs", "token_count", "unknown_count"}),
         "encode": ({"source"}, {"summary"}),
         "regress": ({"inputs"}, {"outputs"}),
+        "generate": ({"source"}, {"target", "log_prob"}),
+        "generate_greedy": ({"source"}, {"target", "log_prob"}),
+        "sample": ({"source", "seed", "temperature"}, {"target", "log_prob"}),
     }
+    types = {"seed": tf.int64, "temperature": tf.float32}
     for name, (inputs, outputs) in expected.items():
         assert set(signatures[name].inputs) == inputs and set(signatures[name].outputs) == outputs
-        for tensor in signatures[name].inputs.values():
-            assert tensor.dtype == tf.string.as_datatype_enum and len(tensor.tensor_shape.dim) == 1
+        for side, tensor in signatures[name].inputs.items():
+            assert tensor.dtype == types.get(side, tf.string).as_datatype_enum and len(tensor.tensor_shape.dim) == 1
         for tensor in (*signatures[name].inputs.values(), *signatures[name].outputs.values()):
             assert tensor.tensor_shape.dim[0].size == -1
         method = "regress" if name == "regress" else "predict"
@@ -112,7 +116,7 @@ def test_warm_up_has_every_signature_in_several_lengths_and_it_runs(exported):
         else:
             name = log.predict_log.request.model_spec.signature_name
             inputs = {side: tf.constant(tf.make_ndarray(t)) for side, t in log.predict_log.request.inputs.items()}
-            first = next(iter(inputs.values())).numpy()[0]
+            first = inputs.get("target", inputs.get("source")).numpy()[0]
         functions[name](**inputs)
         lengths.setdefault(name, set()).add((len(first.split()), len(next(iter(inputs.values())))))
     assert set(lengths) == set(functions)
@@ -137,6 +141,14 @@ def test_versions_are_numbered_upward_and_labels_follow(export, model, tmp_path)
     fail(export(f"--model_dir={model}", f"--export_dir={folder}", "--version=5"), 1, folder / "5", "already")
     assert (folder / "5" / "saved_model.pb").stat().st_mtime_ns == before
     assert names(folder) == ["1", "5", "6", "batching_parameters.txt", "models.config"]
+
+
+def test_the_search_that_is_served_is_as_wide_as_asked_for(export, model, tmp_path):
+    succeed(export(f"--model_dir={model}", f"--export_dir={tmp_path}", "--beam_size=3", "--max_tokens=4"))
+    signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
+    assert signatures["generate"](source=tf.constant(["w1"]))["target"].shape == (1, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most 4"):
+        signatures["generate"](source=tf.constant(["w1 " * 5]))
 
 
 def test_what_the_user_wrote_into_the_servers_files_stays(export, model, tmp_path):
@@ -202,7 +214,8 @@ def test_an_export_that_fails_leaves_nothing(export, model, tmp_path):
     (tmp_path / "file").write_text("")
     fail(export(f"--model_dir={model}", f"--export_dir={tmp_path / 'file'}"), 1, "found a file", "--export_dir")
     fail(export(f"--export_dir={folder}"), 2, "--model_dir")
-    fail(export(f"--model_dir={model}", f"--export_dir={folder}", "--version=0"), 2, "version")
+    for flag in ("version", "max_tokens", "beam_size"):
+        fail(export(f"--model_dir={model}", f"--export_dir={folder}", f"--{flag}=0"), 2, flag)
 
 
 def test_raw_text_needs_the_operations_of_tensorflow_text_and_says_how_it_tokenizes(export, model, tmp_path):

@@ -8,6 +8,7 @@ import toy_models
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from keras_encdec.decoding import BeamSampler, TextGenerator
 from keras_encdec.export import packed
 from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.served_model import ServedModel
@@ -33,8 +34,13 @@ def toy(tmp_path_factory):
     return served(tmp_path_factory.mktemp("served"))
 
 
+TYPES = {"seed": tf.int64, "temperature": tf.float32}
+
+
 def call(model, signature, **inputs):
-    inputs = {name: tf.constant(values, tf.string, (len(values),)) for name, values in inputs.items()}
+    inputs = {
+        name: tf.constant(values, TYPES.get(name, tf.string), (len(values),)) for name, values in inputs.items()
+    }
     return {name: value.numpy() for name, value in model.signatures[signature](**inputs).items()}
 
 
@@ -131,6 +137,63 @@ def test_a_reverse_model_takes_the_users_sides(tmp_path):
     assert call(model, "encode", target=["t1 t2"])["summary"].shape == (1, directory.model.units)
 
 
+SOURCES = ["s1 s2 s3", "s4", "", "s5 s6 s7 s8 s0 s1 s2 s3 s4", "s1 s2 s3", "other s1"]
+
+
+def test_the_best_targets_are_those_of_the_search_in_python(toy):
+    directory, model = toy
+    generator = TextGenerator([directory])
+    many = SOURCES * 30  # more than are decoded at a time
+    found = call(model, "generate", source=many)
+    expected = generator.generate(SOURCES, BeamSampler(5, num_best=5)) * 30
+    for i, hypotheses in enumerate(expected):
+        targets = [text.decode() for text in found["target"][i]]
+        assert targets[: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+        assert not any(targets[len(hypotheses) :])
+        log_probs = [one.log_prob for one in hypotheses] + [-np.inf] * (5 - len(hypotheses))
+        np.testing.assert_allclose(found["log_prob"][i], log_probs, atol=1e-4)
+    greedy = call(model, "generate_greedy", source=SOURCES)
+    rows = zip(greedy["target"], greedy["log_prob"], generator.generate(SOURCES), strict=True)
+    for target, log_prob, [best] in rows:
+        assert target.decode() == " ".join(best.words) and log_prob == pytest.approx(best.log_prob, abs=1e-4)
+
+
+def test_samples_have_the_models_scores_and_depend_on_their_seeds(toy):
+    directory, model = toy
+    sources, seeds, hot = SOURCES[:2] * 50, [i // 2 for i in range(100)], [2.0] * 100
+    found = call(model, "sample", source=sources, seed=seeds, temperature=hot)
+    again = call(model, "sample", source=sources[7:9], seed=seeds[7:9], temperature=hot[7:9])
+    assert again["target"].tolist() == found["target"][7:9].tolist()
+    assert len(set(found["target"].tolist())) > 60
+    targets = [text.decode().replace("<unk>", "other") for text in found["target"]]
+    expected = call(model, "score", source=sources, target=targets)["log_prob"]
+    np.testing.assert_allclose(found["log_prob"], expected, atol=1e-4)
+
+
+def test_samples_follow_the_probabilities_and_the_temperature(toy):
+    directory, model = toy
+    source, number = directory.source_vocabulary.encode(["s1", "s2"]), 4000
+    (states, memory), words = directory.model.start(tf.constant([source])), [*TARGET_WORDS]
+    logits, _ = directory.model.step(tf.constant([0]), states, memory)
+    for temperature in (1.0, 0.5):
+        drawn = call(
+            model, "sample", source=["s1 s2"] * number, seed=range(number), temperature=[temperature] * number
+        )  # fmt: skip
+        first = [text.decode().split(" ")[0] for text in drawn["target"]]
+        probabilities = tf.nn.softmax(logits[0, 1:] / temperature).numpy()  # of no padding
+        for word, probability in zip(["<unk>", "", *words], probabilities, strict=True):
+            spread = np.sqrt(number * probability * (1 - probability))
+            assert abs(first.count(word) - number * probability) < 4.5 * spread + 1, word
+
+
+def test_a_temperature_that_is_none_is_refused(toy):
+    for temperature in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)temperatures.*expected positive"):
+            call(toy[1], "sample", source=["s1"], seed=[1], temperature=[temperature])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)seeds and temperatures.*as many"):
+        call(toy[1], "sample", source=["s1"], seed=[1, 2], temperature=[1.0])
+
+
 def test_regress_reads_examples(toy):
     _, model = toy
     pairs = random_pairs(5, 4)
@@ -154,6 +217,9 @@ def test_nothing_is_scored_as_nothing(toy):
     assert [len(values) for values in empty.values()] == [0, 0, 0, 0]
     assert call(model, "encode", source=[])["summary"].shape == (0, directory.model.units)
     assert call(model, "regress", inputs=[])["outputs"].shape == (0,)
+    assert call(model, "generate", source=[])["target"].shape == (0, 5)
+    assert call(model, "generate_greedy", source=[])["log_prob"].shape == (0,)
+    assert call(model, "sample", source=[], seed=[], temperature=[])["target"].shape == (0,)
     blank = call(model, "score", source=["", " \t "], target=["", " "])
     assert blank["token_count"].tolist() == [1, 1] and blank["log_prob"][0] == blank["log_prob"][1]
     assert blank["log_prob"][0] == pytest.approx(oracle_scores(directory, [("", "")])[0].sum(), abs=1e-6)

@@ -1,0 +1,142 @@
+"""Weights of a log-linear model's features, from a moses.ini or a file of nothing else."""
+
+import math
+from operator import mul
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.moses_ini_lines import IniLine, name_features
+
+# Moses does not tune it, and so keeps it out of its n-best lists.
+_UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"
+
+
+class FeatureWeights:
+    """Weights of features, by name.
+
+    Args:
+        weights: dict of str to list of float, as many as the feature has values.
+        unlisted: names of features that may be absent from an n-best list although they have weights.
+            Optional.
+
+    Example:
+
+    >>> FeatureWeights({"LM0": [0.5], "TM0": [0.2, 0.1]}).total({"LM0": [-4.0], "TM0": [-1.0, -2.0]})
+    -2.4
+    """
+
+    def __init__(self, weights, unlisted=()):
+        self._weights = weights
+        # A sparse feature, whose name has an underscore, is on a line only where it is not 0.
+        self._needed = {
+            name for name, values in weights.items() if any(values) and "_" not in name and name not in unlisted
+        }
+
+    def total(self, features, path=None, line=None):
+        """The weighted sum of features.
+
+        Args:
+            features: dict of str to list of float, as `parse_features` returns it.
+            path: the n-best list, named in errors. Optional.
+            line: int. The line's number. Optional.
+
+        Returns:
+            float.
+
+        Raises:
+            InputError: when a feature has no weights or another number of them, or weights other than 0
+                have no feature.
+        """
+        total = 0.0
+        for name, values in features.items():
+            weights = self._weights.get(name)
+            if weights is None:
+                remedy = f'add them to the weights, or give --weight="{name}={" 0" * len(values)}" to leave it out'
+                found = f"found the feature {name} without weights"
+                raise InputError(found, f"expected {len(values)}", remedy, path, line)
+            if len(weights) != len(values):
+                raise InputError(
+                    f"found {len(values)} values of {name}", f"expected {len(weights)}, as it has weights",
+                    "give the weights that belong to the list", path, line,
+                )
+            total += sum(map(mul, weights, values))
+        if missing := self._needed - features.keys():
+            names = ", ".join(sorted(missing))
+            remedy = "give the weights that belong to the list, or 0 to leave them out"
+            raise InputError(f"found no values of {names}", "expected some for its weights", remedy, path, line)
+        return total
+
+
+def read_weights(path):
+    """Reads the section `[weight]` of a moses.ini, or a file that has nothing but such lines.
+
+    Args:
+        path: the file, plain or gzipped. A line is `Name= w [w ...]`; what follows a `#` is a comment.
+
+    Returns:
+        A tuple of the weights, dict of str to list of float, and the names of features that Moses keeps
+        out of its n-best lists, a set of str.
+
+    Raises:
+        InputError: when the file cannot be read, has no weights, or has other lines where weights stand.
+    """
+    with InputLines(path) as raw:
+        lines = [IniLine(number, line.decode("utf-8", "surrogateescape")) for number, line in enumerate(raw, start=1)]
+    section, sections = "", set()
+    for line in lines:
+        section = line.enter(section)
+        sections.add(section)
+    where = "" if sections == {""} else "weight"
+    weights = {}
+    for line in lines:
+        if line.section == "weight-overwrite" and line.words:
+            raise InputError(
+                "found weights in [weight-overwrite]", "expected them in [weight]", "move them there", path, line.number
+            )
+        if line.section != where or not line.words or line.words[0].startswith("["):
+            continue
+        try:
+            name, values = parse_weights(" ".join(line.words))
+        except ValueError as error:
+            raise InputError(f"{error}", remedy="correct the line", path=path, line=line.number) from None
+        if name in weights:
+            raise InputError(f"found weights of {name} twice", "expected them once", "remove a line", path, line.number)
+        weights[name] = values
+    if not weights:
+        raise InputError(
+            "found no weights", "expected a section [weight] or lines \"Name= w\"", "give another file", path
+        )
+    untuned = {line.name for line in name_features(lines) if _is_untuned(line)}
+    return weights, untuned | {f"{_UNKNOWN_WORD_PENALTY}0"}
+
+
+def parse_weights(text):
+    """Takes the weights of one feature apart.
+
+    Args:
+        text: str. `Name= w [w ...]`; the space may be missing.
+
+    Returns:
+        A tuple of the name and a list of float.
+
+    Raises:
+        ValueError: when there is no name, or anything but numbers after it.
+
+    Example:
+
+    >>> parse_weights("TM0= 0.2 0.1")
+    ('TM0', [0.2, 0.1])
+    """
+    name, _, values = text.partition("=")
+    name = name.strip()
+    try:
+        weights = [float(value) for value in values.split()]
+    except ValueError:
+        weights = [math.nan]
+    if not name or " " in name or not weights or not all(map(math.isfinite, weights)):
+        raise ValueError(f'found "{text}", expected "Name= w [w ...]" with numbers for w')
+    return name, weights
+
+
+def _is_untuned(feature):
+    return feature.words[0] == _UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")

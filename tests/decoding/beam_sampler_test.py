@@ -1,0 +1,108 @@
+"""Beam search and greedy search against all that there is, and against the equations."""
+
+import numpy as np
+import oracle
+import pytest
+from keras import ops
+from toy_search import END, sequences, toy
+
+from keras_encdec.data import pad
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler
+from keras_encdec.decoding.ensemble import Ensemble
+from keras_encdec.decoding.search import Search, SearchFunctions
+from keras_encdec.scoring import Scorer
+
+SOURCES = [[3, 2], [4, 5, 2], [7, 2], [8, 3, 1, 7, 2], [6, 6, 6, 2]]
+
+
+def searched(model, sampler, limit, sources=SOURCES):
+    """Hypotheses of at most so many tokens."""
+    search = Search(SearchFunctions(Ensemble([model]), sampler.choose), pad(sources), sampler.rows)
+    return sampler.run(search, np.full(len(sources), limit), range(len(sources)))
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.8])
+def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(length_penalty):
+    model, _ = toy()
+    every = sequences(model, 4)
+    sampler = BeamSampler(len(every), num_best=len(every), length_penalty=length_penalty)
+    for source, found in zip(SOURCES, searched(model, sampler, 4), strict=True):
+        scores = ops.convert_to_numpy(model.score(pad([source] * len(every)), pad(every))).astype(float)
+        ranks = scores / ((5 + np.array([len(ids) for ids in every])) / 6) ** length_penalty
+        order = np.argsort(-ranks)
+        assert len(found) == len(every)
+        np.testing.assert_allclose([one.log_prob for one in found], scores[order], atol=1e-4)
+        np.testing.assert_allclose([one.score for one in found], ranks[order], atol=1e-4)
+        assert found[0].ids == every[order[0]]
+
+
+def test_a_search_is_not_over_while_a_longer_sequence_may_rank_higher():
+    for seed in range(6):
+        model, _ = toy(seed=seed)
+        width = len(sequences(model, 4))
+        every = searched(model, BeamSampler(width, num_best=width, length_penalty=2.0), 4)
+        best = searched(model, BeamSampler(width, length_penalty=2.0), 4)
+        assert [found[0].ids for found in best] == [found[0].ids for found in every]
+
+
+def test_a_score_is_the_scorers():
+    model, _ = toy(target_words=40, seed=1)
+    found = Generator(model).generate(SOURCES, BeamSampler(6, num_best=6))
+    pairs = [(source, one.ids) for source, some in zip(SOURCES, found, strict=True) for one in some]
+    assert len(pairs) == 6 * len(SOURCES) == len({(tuple(source), ids) for source, ids in pairs})
+    expected = Scorer(model).score(pairs)
+    np.testing.assert_allclose([one.log_prob for some in found for one in some], expected, atol=1e-4)
+    assert all(list(some) == sorted(some, key=lambda one: -one.score) for some in found)
+
+
+@pytest.mark.parametrize("reset_after", [False, True])
+def test_greedy_search_takes_the_equations_most_probable_word(reset_after):
+    model, weights = toy(target_words=20, seed=2, reset_after=reset_after)
+    for source, [found] in zip(SOURCES, Generator(model).generate(SOURCES), strict=True):
+        words, limit = [], 11
+        while words[-1:] != [END]:
+            row = oracle.token_log_probs(weights, source, [*words, 0], reset_after)[-1]
+            row[0] = -np.inf
+            words.append(int(row.argmax()) if len(words) < limit - 1 else END)
+        assert list(found.ids) == words
+        assert found.log_prob == pytest.approx(oracle.score(weights, source, words, reset_after), abs=1e-4)
+
+
+def test_greedy_search_is_a_beam_of_one():
+    assert GreedySampler() == BeamSampler(1)
+    model, _ = toy(target_words=20, seed=3)
+    assert Generator(model).generate(SOURCES, "greedy") == Generator(model).generate(SOURCES, BeamSampler(1))
+
+
+def test_a_wider_beam_finds_what_a_narrow_one_misses():
+    model, _ = toy(target_words=20, seed=4)
+    narrow, wide = (Generator(model).generate(SOURCES, BeamSampler(width)) for width in (1, 30))
+    gains = [w.log_prob - n.log_prob for [n], [w] in zip(narrow, wide, strict=True)]
+    assert max(gains) > 0.01 and sum(gains) > 0
+
+
+def test_the_unknown_word_can_be_kept_out_and_the_score_stays_the_models():
+    model, weights = toy(target_words=8)
+    weights["readout.b_G"][1] = 3.0
+    model.decoder.readout.output_bias.assign(weights["readout.b_G"])
+    with_it = Generator(model).generate(SOURCES, BeamSampler(4, num_best=4))
+    assert any(1 in one.ids for some in with_it for one in some)
+    without = Generator(model).generate(SOURCES, BeamSampler(4, num_best=4, suppress_unknown=True))
+    assert not any(1 in one.ids for some in without for one in some)
+    pairs = [(source, one.ids) for source, some in zip(SOURCES, without, strict=True) for one in some]
+    np.testing.assert_allclose(
+        [one.log_prob for some in without for one in some], Scorer(model).score(pairs), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"num_beams": 0}, "num_beams=0, expected 1 or more"),
+        ({"num_beams": 2, "num_best": 3}, "num_best=3, expected 1 to num_beams, 2"),
+        ({"num_beams": 2, "length_penalty": -1.0}, "length_penalty=-1.0, expected 0 or more"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        BeamSampler(**arguments)

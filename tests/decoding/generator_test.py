@@ -1,0 +1,114 @@
+"""Generation for many sources, and by several models."""
+
+import numpy as np
+import pytest
+from keras import ops
+from toy_search import SIZES, sequences, toy
+
+from keras_encdec.data import pad
+from keras_encdec.decoding import BeamSampler, Ensemble, Generator, RandomSampler, generator
+from keras_encdec.models import RNNEncoderDecoder
+
+
+def random_sources(number, longest, seed=0):
+    random = np.random.default_rng(seed)
+    return [[*random.integers(3, 9, random.integers(1, longest)).tolist(), 2] for _ in range(number)]
+
+
+def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
+    """More of them than are decoded together, of mixed lengths, so that batches shrink as sources are done."""
+    monkeypatch.setattr(generator, "ROWS", 96)
+    model, _ = toy(target_words=12, seed=1)
+    sources = random_sources(40, 20)
+    sampler = BeamSampler(6, num_best=2)
+    several = Generator(model)
+    together = several.generate(sources, sampler)
+    for source, expected in zip(sources, together, strict=True):
+        [alone] = several.generate([source], sampler)
+        assert [one.ids for one in alone] == [one.ids for one in expected]
+        np.testing.assert_allclose([o.log_prob for o in alone], [o.log_prob for o in expected], atol=1e-5)
+
+
+def test_sources_may_be_a_padded_array_and_the_model_generates_too():
+    model, _ = toy(target_words=12)
+    sources = random_sources(5, 6)
+    assert model.generate(pad(sources, 9)) == model.generate(sources) == Generator(model).generate(sources)
+    assert model.generate([]) == []
+    assert model.generate(sources, BeamSampler(4)) == Generator(model).generate(sources, BeamSampler(4))
+
+
+def test_the_length_limit_follows_the_source():
+    model, weights = toy(target_words=12)
+    weights["readout.b_G"][2] = -30.0  # nothing ends before it must
+    model.decoder.readout.output_bias.assign(weights["readout.b_G"])
+    sources = [[3, 2], [4] * 20 + [2]]
+    found = Generator(model).generate(sources)
+    assert [len(best.ids) - 1 for [best] in found] == [10, 30]
+    found = Generator(model).generate(sources, BeamSampler(3), max_length_factor=2.05)
+    assert [len(best.ids) - 1 for [best] in found] == [10, 41]
+
+
+def test_nothing_is_the_translation_of_nothing():
+    model, _ = toy(target_words=12)
+    for sampler in ("greedy", BeamSampler(3, num_best=3), RandomSampler(4)):
+        [[found, *others], _] = Generator(model).generate([[2], [3, 2]], sampler)
+        assert found.ids == (2,) and {one.ids for one in others} <= {(2,)}
+        assert found.log_prob == pytest.approx(float(ops.convert_to_numpy(model.score([[2]], [[2]]))[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("average", ["arithmetic", "geometric"])
+def test_an_ensemble_averages_the_probabilities_of_each_word(average):
+    models, weights = [toy(seed=seed)[0] for seed in (1, 2)], [1, 3]
+    every, source = sequences(models[0], 3), [4, 5, 2]
+    tables = []
+    for model in models:
+        (states, memory), table = model.start(ops.array([source])), {}
+        for first in (1, 3, 4, 5):
+            logits, after = model.step(ops.array([0]), states, memory)
+            table[()] = ops.convert_to_numpy(ops.softmax(logits))[0].astype(float)
+            logits, _ = model.step(ops.array([first]), after, memory)
+            table[(first,)] = ops.convert_to_numpy(ops.softmax(logits))[0].astype(float)
+        tables.append(table)
+
+    def averaged(prefix):
+        one, two = (table[prefix] for table in tables)
+        if average == "arithmetic":
+            return 0.25 * one + 0.75 * two
+        product = one**0.25 * two**0.75
+        return product / product.sum()
+
+    def log_prob(ids):
+        return sum(np.log(averaged(ids[:i])[ids[i]]) for i in range(len(ids)))
+
+    ensemble = Generator(models, weights, average)
+    [found] = ensemble.generate([source], BeamSampler(90, num_best=90))
+    scores = {one.ids: one.log_prob for one in found}
+    for ids in every[:5]:  # of one word or none
+        assert scores[ids] == pytest.approx(log_prob(ids), abs=1e-4)
+
+
+def test_a_model_twice_is_the_model_once():
+    model, _ = toy(target_words=12, seed=3)
+    sources = random_sources(6, 6)
+    once = Generator(model).generate(sources, BeamSampler(4))
+    for average in ("arithmetic", "geometric"):
+        twice = Generator([model, model], [2, 5], average).generate(sources, BeamSampler(4))
+        for [one], [two] in zip(once, twice, strict=True):
+            assert one.ids == two.ids and one.log_prob == pytest.approx(two.log_prob, abs=1e-5)
+
+
+def test_wrong_arguments_are_refused():
+    model, _ = toy()
+    other = RNNEncoderDecoder(6, 4, **SIZES)
+    with pytest.raises(ValueError, match=r"\[\(6, 3\), \(6, 4\)\], expected the same of all"):
+        Ensemble([model, other])
+    with pytest.raises(ValueError, match="no models"):
+        Ensemble([])
+    with pytest.raises(ValueError, match=r"weights \[1\], expected 2 positive"):
+        Ensemble([model, model], [1])
+    with pytest.raises(ValueError, match="average='mean'"):
+        Ensemble([model], average="mean")
+    with pytest.raises(ValueError, match=r"source \[3\], expected ids closed"):
+        Generator(model).generate([[3]])
+    with pytest.raises(ValueError, match="sampler='beam', expected one of"):
+        Generator(model).generate([[3, 2]], "beam")
