@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import parse_features, parse_nbest_line, replace_total
-from keras_encdec.formats.phrase_table_line import MalformedLine
+from keras_encdec.formats.malformed_line import MalformedLine
 
 Group = namedtuple("Group", "hypotheses missing")
 Group.__doc__ = """The hypotheses of one sentence.

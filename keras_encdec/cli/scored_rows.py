@@ -11,7 +11,7 @@ from keras_encdec.formats import (
     parse_features,
     parse_line,
 )
-from keras_encdec.formats.phrase_table_line import MalformedLine
+from keras_encdec.formats.malformed_line import MalformedLine
 
 # A malformed line is passed through with probability 1, ln p 0: it adds nothing to a log-linear model.
 NEUTRAL_PROBABILITY, NEUTRAL_LOG_PROB = "1", "0"

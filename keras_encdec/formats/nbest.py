@@ -2,10 +2,10 @@
 
 from collections import namedtuple
 
-from keras_encdec.errors import InputError
-from keras_encdec.formats.encodings import FileEncoding, undecodable
 from keras_encdec.formats.files import InputLines
-from keras_encdec.formats.nbest_line import MalformedLine, parse_nbest_line
+from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.nbest_line import parse_nbest_line
+from keras_encdec.formats.record_reader import RecordReader
 
 NBestRecord = namedtuple("NBestRecord", "raw id hypothesis features total problem")
 NBestRecord.__doc__ = """One line of an n-best list.
@@ -20,7 +20,7 @@ NBestRecord.__doc__ = """One line of an n-best list.
     """
 
 
-class NBestReader:
+class NBestReader(RecordReader):
     """Reads an n-best list: every line of the file gives exactly one record, in order.
 
     A line is `id ||| hypothesis ||| Name= v [v ...] ... ||| total [||| segmentation] [||| alignment]`.
@@ -58,26 +58,9 @@ class NBestReader:
     """
 
     def __init__(self, path, encoding=None, on_error="stop"):
-        if on_error not in ("stop", "keep"):
-            raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
-        self._encoding, self._keep = FileEncoding(encoding), on_error == "keep"
-        self.malformed = 0
+        super().__init__(encoding, on_error, "leave such lines unscored")
         self.lines = InputLines(path)
         self._records = self._read()
-
-    def __iter__(self):
-        return self._records
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-
-    def close(self):
-        """Closes the file."""
-        self._records.close()
-        self.lines.close()
 
     def _read(self):
         for raw in self.lines:
@@ -86,19 +69,5 @@ class NBestReader:
                 hypothesis = self._encoding.decode(parsed.hypothesis)
                 record = NBestRecord(raw, parsed.id, hypothesis, parsed.features, parsed.total, None)
             except (MalformedLine, UnicodeDecodeError) as error:
-                record = self._malformed(raw, error)
+                record = NBestRecord(raw, None, "", b"", None, self._problem(error))
             yield record
-
-    def _malformed(self, raw, error):
-        path, line = self.lines.path, self.lines.line_number
-        remedy = "--on_error=keep to leave such lines unscored"
-        if isinstance(error, UnicodeDecodeError):
-            problem = undecodable(error, path, line, f", or give {remedy}")
-        else:
-            problem = InputError(
-                error.found, error.expected, f"repair or remove the line, or give {remedy}", path=path, line=line
-            )
-        if not self._keep:
-            raise problem from None
-        self.malformed += 1
-        return NBestRecord(raw, None, "", b"", None, str(problem))

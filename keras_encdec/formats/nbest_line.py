@@ -4,7 +4,7 @@ import math
 import re
 from collections import namedtuple
 
-from keras_encdec.formats.phrase_table_line import MalformedLine
+from keras_encdec.formats.malformed_line import MalformedLine
 
 _SEPARATOR = b"|||"
 _SPACE = b" \t\r"

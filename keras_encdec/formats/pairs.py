@@ -3,8 +3,10 @@
 from collections import namedtuple
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.record_reader import RecordReader
 
 PairRecord = namedtuple("PairRecord", "raw source target problem")
 PairRecord.__doc__ = """One pair of phrases or sentences.
@@ -36,30 +38,15 @@ def append_columns(raw, columns):
     return raw[:-1] + added + b"\r" if raw.endswith(b"\r") else raw + added
 
 
-class _PairReader:
-    """What the two readers share: iteration, malformed lines, closing."""
+class _PairReader(RecordReader):
+    """What the two readers share."""
 
     def __init__(self, encoding, on_error):
-        if on_error not in ("stop", "keep"):
-            raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
-        self._encoding, self._keep = FileEncoding(encoding), on_error == "keep"
-        self.malformed = 0
+        super().__init__(encoding, on_error, "pass over such lines")
         self._records = self._read()
 
-    def __iter__(self):
-        return self._records
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-
-    def _malformed(self, raw, problem):
-        if not self._keep:
-            raise problem from None
-        self.malformed += 1
-        return PairRecord(raw, "", "", str(problem))
+    def _malformed(self, raw, error, lines=None):
+        return PairRecord(raw, "", "", self._problem(error, lines))
 
     def _decode(self, data, first):
         text = data.decode(self._encoding.codec, self._encoding.errors)
@@ -105,13 +92,8 @@ class TsvReader(_PairReader):
         super().__init__(encoding, on_error)
         self.lines = InputLines(path)
 
-    def close(self):
-        """Closes the file."""
-        self._records.close()
-        self.lines.close()
-
     def _read(self):
-        path, first = self.lines.path, True
+        first = True
         for raw in self.lines:
             columns = raw.removesuffix(b"\r").split(b"\t", 2)
             try:
@@ -119,15 +101,10 @@ class TsvReader(_PairReader):
                     source, target = self._decode(columns[0], first), self._decode(columns[1], False)
                     record = PairRecord(raw, source, target, None)
                 else:
-                    problem = InputError(
-                        "found no tab", "expected source and target separated by one",
-                        "repair or remove the line, or give --on_error=keep to pass over such lines",
-                        path=path, line=self.lines.line_number,
-                    )
-                    record = self._malformed(raw, problem)
+                    missing = MalformedLine("found no tab", "expected source and target separated by one")
+                    record = self._malformed(raw, missing)
             except UnicodeDecodeError as error:
-                remedy = ", or give --on_error=keep to pass over such lines"
-                record = self._malformed(raw, undecodable(error, path, self.lines.line_number, remedy))
+                record = self._malformed(raw, error)
             first = False
             yield record
 
@@ -162,8 +139,7 @@ class ParallelReader(_PairReader):
 
     def close(self):
         """Closes both files."""
-        self._records.close()
-        self.lines.close()
+        super().close()
         self._target_lines.close()
 
     def _read(self):
@@ -188,8 +164,7 @@ class ParallelReader(_PairReader):
             try:
                 texts.append(self._decode(data, first))
             except UnicodeDecodeError as error:
-                remedy = ", or give --on_error=keep to pass over such lines"
-                return self._malformed(raw, undecodable(error, lines.path, lines.line_number, remedy))
+                return self._malformed(raw, error, lines)
         return PairRecord(raw, *texts, None)
 
 

@@ -3,11 +3,12 @@
 from collections import namedtuple
 from itertools import islice
 
-from keras_encdec.errors import InputError
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.files import InputLines
-from keras_encdec.formats.phrase_table_line import MalformedLine, PhraseTableLine, parse_line
+from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.phrase_table_line import PhraseTableLine, parse_line
 from keras_encdec.formats.probabilities import format_exponential, format_probability
+from keras_encdec.formats.record_reader import RecordReader
 
 __all__ = [
     "PhraseTableLine", "PhraseTableReader", "PhraseTableRecord", "format_exponential", "format_probability",
@@ -28,7 +29,7 @@ PhraseTableRecord.__doc__ = """One line of a phrase table file.
 _new_tuple = tuple.__new__
 
 
-class PhraseTableReader:
+class PhraseTableReader(RecordReader):
     """Reads a phrase table: every line of the file gives exactly one record, in order.
 
     Lines with fewer than three fields or without scores, with a score that is not a number, with another
@@ -68,26 +69,10 @@ class PhraseTableReader:
     """
 
     def __init__(self, path, encoding=None, on_error="stop", limit=None):
-        if on_error not in ("stop", "keep"):
-            raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
-        self._encoding, self._keep = FileEncoding(encoding), on_error == "keep"
-        self.malformed, self.num_scores, self._first = 0, None, None
+        super().__init__(encoding, on_error, "leave such lines without new scores")
+        self.num_scores, self._first = None, None
         self.lines = InputLines(path)
         self._records = self._read(limit)
-
-    def __iter__(self):
-        return self._records
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-
-    def close(self):
-        """Closes the file."""
-        self._records.close()
-        self.lines.close()
 
     def _read(self, limit):
         codec, errors = self._encoding.codec, self._encoding.errors
@@ -100,7 +85,7 @@ class PhraseTableReader:
                 source = parsed.source.decode(codec, errors)
                 target = parsed.target.decode(codec, errors)
             except (MalformedLine, UnicodeDecodeError) as error:
-                yield self._malformed(raw, error)
+                yield PhraseTableRecord(raw, "", "", None, self._problem(error))
                 continue
             if mark:
                 source, mark = source.removeprefix(mark).strip(" \t"), None
@@ -111,18 +96,3 @@ class PhraseTableReader:
             expected = f"expected {self.num_scores} as on line {self._first}"
             raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
         self.num_scores, self._first = number, self.lines.line_number
-
-    def _malformed(self, raw, error):
-        path, line = self.lines.path, self.lines.line_number
-        remedy = "--on_error=keep to leave such lines without new scores"
-        if isinstance(error, UnicodeDecodeError):
-            problem = undecodable(error, path, line, f", or give {remedy}")
-        else:
-            problem = InputError(
-                error.found, error.expected, f"repair or remove the line, or give {remedy}",
-                path=path, line=line,
-            )
-        if not self._keep:
-            raise problem from None
-        self.malformed += 1
-        return PhraseTableRecord(raw, "", "", None, str(problem))

@@ -2,22 +2,11 @@
 
 import math
 
+from keras_encdec.formats.malformed_line import MalformedLine
+
 _SPACE = b" \t\r"
 _NUMBER_BYTES = b"0123456789.+-eE"
 _UNDERSCORE = ord("_")
-
-
-class MalformedLine(ValueError):
-    """A line that is not one of a phrase table.
-
-    Args:
-        found: str. What was found.
-        expected: str. What was expected.
-    """
-
-    def __init__(self, found, expected):
-        super().__init__(f"{found}, {expected}")
-        self.found, self.expected = found, expected
 
 
 class PhraseTableLine:

@@ -1,0 +1,63 @@
+"""What the readers of line-by-line files share."""
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.encodings import FileEncoding, undecodable
+
+
+class RecordReader:
+    """Base of readers that give exactly one record for every line, in order, and iterate once.
+
+    A subclass sets `lines` and `_records`, a generator.
+
+    Args:
+        encoding: str, or `None` for UTF-8, checked. See `FileEncoding`.
+        on_error: "stop" or "keep". Whether a malformed line raises, or gives a record that says so.
+        kept: str. What becomes of malformed lines that are kept, for reports: "leave such lines unscored".
+
+    Attributes:
+        lines: InputLines, for progress.
+        malformed: int. Malformed lines so far.
+
+    Raises:
+        ValueError: when `on_error` is something else.
+        InputError: when the encoding cannot be used.
+    """
+
+    def __init__(self, encoding, on_error, kept):
+        if on_error not in ("stop", "keep"):
+            raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
+        self._encoding, self._keep, self._kept = FileEncoding(encoding), on_error == "keep", kept
+        self.malformed = 0
+
+    def __iter__(self):
+        return self._records
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        """Closes the file."""
+        self._records.close()
+        self.lines.close()
+
+    def _problem(self, error, lines=None):
+        """Counts a malformed line and says what is wrong with it, or raises that.
+
+        Args:
+            error: MalformedLine or UnicodeDecodeError.
+            lines: InputLines that it stands in. Defaults to `self.lines`.
+        """
+        lines, remedy = lines or self.lines, f"or give --on_error=keep to {self._kept}"
+        if isinstance(error, UnicodeDecodeError):
+            problem = undecodable(error, lines.path, lines.line_number, f", {remedy}")
+        else:
+            problem = InputError(
+                error.found, error.expected, f"repair or remove the line, {remedy}", lines.path, lines.line_number
+            )
+        if not self._keep:
+            raise problem from None
+        self.malformed += 1
+        return str(problem)
