@@ -25,7 +25,7 @@ flags.DEFINE_string(
     "Where TensorFlow Serving listens: host:port for gRPC; for REST a URL, such as http://localhost:8501.",
 )  # fmt: skip
 flags.DEFINE_string("model_name", "encdec", "Name of the model on the server.")
-flags.DEFINE_integer("version", None, "Version of the model. Default: the server's choice, the latest.")
+flags.DEFINE_integer("version", None, "Version of the model. Default: the server's choice, the latest.", 1, 2**63 - 1)
 flags.DEFINE_string("label", None, "Label of the version, such as stable.")
 flags.DEFINE_bool(
     "health", False,
@@ -83,7 +83,7 @@ def main(arguments):
             if FLAGS.health:
                 _show_health(server, retries)
             elif FLAGS.metadata:
-                print(describe_signatures(retries(server.signatures)))
+                print(describe_signatures(retries(server.metadata)[1]))
             else:
                 with contextlib.closing(_server(_one_version(server, retries))) as server:
                     _score(server, retries)
@@ -103,7 +103,11 @@ def _server(model):
 
 
 def _show_health(server, retries):
-    versions = retries(server.status)
+    if server.model.label is not None:
+        with contextlib.closing(_server(_one_version(server, retries))) as labelled:
+            versions = retries(labelled.status)
+    else:
+        versions = retries(server.status)
     print(describe_status(versions), flush=True)
     if not any(version["state"] == "AVAILABLE" for version in versions):
         found = f"found no version AVAILABLE of the {server.model} on the server at {server.address}"
@@ -111,11 +115,10 @@ def _show_health(server, retries):
 
 
 def _one_version(server, retries):
-    """The version that is served now: all of a file is scored by it, although a new one be published meanwhile."""
-    available = [int(version["version"]) for version in retries(server.status) if version["state"] == "AVAILABLE"]
-    if not available:
-        return server.model
-    return dataclasses.replace(server.model, version=max(available), label=None)
+    """The version that is meant now: all of a file is scored by it, although a label be moved meanwhile."""
+    # A server says which versions there are whatever label it is asked for: only what it serves tells.
+    version, _ = retries(server.metadata)
+    return dataclasses.replace(server.model, version=version, label=None)
 
 
 def _score(server, retries):
@@ -156,8 +159,10 @@ def _check_flags():
         raise app.UsageError(f"found --token_scores with --format={FLAGS.format}, expected it with --format=tsv.")
     if not asked and os.path.realpath(FLAGS.input) == os.path.realpath(FLAGS.output):
         raise app.UsageError("found one file for two purposes, expected another for each input and output.")
-    if not _is_url() and not re.search(r":\d+$|^unix", FLAGS.server):
-        raise app.UsageError(f"found --server={FLAGS.server}, expected host:port, or a URL for REST.")
+    address = re.fullmatch(r"(?:https?://)?[^/]+?(?::(\d+))?/?", FLAGS.server)
+    port = address and address[1]
+    if not FLAGS.server.startswith("unix:") and (not address or (not port and not _is_url()) or int(port or 1) > 65535):
+        raise app.UsageError(f"found --server={FLAGS.server}, expected host:port, or http://host:port for REST.")
 
 
 def _is_url():

@@ -9,17 +9,17 @@ from absl import app, flags
 
 from keras_encdec.cli.command import run_command
 from keras_encdec.errors import InputError
-from keras_encdec.export.versions import versions
+from keras_encdec.export.versions import LARGEST, locked, versions
 from keras_encdec.scoring import ModelDirectory
 
 flags.DEFINE_string("model_dir", None, "Directory of the model, made by encdec-train on any backend.")
 flags.DEFINE_string("export_dir", None, "Folder of the served model's versions, a folder each. A server may be polling it.")
-flags.DEFINE_integer("version", None, "Number of the version. Default: one more than the newest there.", lower_bound=1)
+flags.DEFINE_integer("version", None, "Number of the version. Default: one more than the newest there.", lower_bound=1, upper_bound=LARGEST)
 flags.DEFINE_string("model_name", "encdec", "What the server calls the model.")
 flags.DEFINE_integer("max_tokens", 256, "Longest phrase that is scored, in tokens; longer ones are refused, to protect the server.", lower_bound=1)
 flags.DEFINE_bool("raw_text", False, "Read raw text, tokenized in the graph by operations of tensorflow-text, and not tokens.")
-flags.DEFINE_integer("beam_size", 5, "Of the signature `generate`: targets that the search keeps for each source, and gives back.", lower_bound=1)
-flags.DEFINE_integer("stable_version", None, "Export nothing: move the label `stable` in models.config to this version, to publish or roll back.", lower_bound=1)
+flags.DEFINE_integer("beam_size", 5, "Of the signature `generate`: targets that the search keeps for each source, and gives back.", lower_bound=1, upper_bound=100)
+flags.DEFINE_integer("stable_version", None, "Export nothing: move the label `stable` in models.config to this version, to publish or roll back.", lower_bound=1, upper_bound=LARGEST)
 
 FLAGS = flags.FLAGS
 
@@ -28,6 +28,9 @@ def main(arguments):
     """Exports as the flags say."""
     if bool(FLAGS.model_dir) == bool(FLAGS.stable_version):
         raise app.UsageError("found both or neither of --model_dir and --stable_version, expected one.")
+    for name in ("export_dir", "model_name"):
+        if not FLAGS[name].value:
+            raise app.UsageError(f"found an empty --{name}, expected a name.")
     try:
         from keras_encdec.export.saved_model import export_version
         from keras_encdec.export.server_files import MODELS, ModelsConfig, move_stable, write_batching_parameters
@@ -49,11 +52,16 @@ def main(arguments):
     directory = ModelDirectory.load(FLAGS.model_dir)
     tokenization = _tokenization(directory) if FLAGS.raw_text else None
     version = export_version(
-        directory, folder, FLAGS.version, FLAGS.max_tokens, tokenization, FLAGS.beam_size, FLAGS.model_name
-    )
-    config.write(config.stable or version, versions(folder)[-1])
+        directory, folder, FLAGS.version, FLAGS.max_tokens, tokenization, FLAGS.beam_size, FLAGS.model_name,
+        above=config.largest_labelled,
+    )  # fmt: skip
+    with locked(folder):
+        config = ModelsConfig(folder, FLAGS.model_name)  # labels may have been moved meanwhile
+        config.write(config.stable or version, max(version, config.largest_labelled))
     write_batching_parameters(folder)
     print(f"{os.path.join(folder, str(version))}: version {version}, stable is {config.stable}", file=sys.stderr)
+    if config.stable not in versions(folder):
+        print(f"{os.path.join(folder, MODELS)}: stable is no version that is there; --stable_version moves it.", file=sys.stderr)
 
 
 def _tokenization(directory):

@@ -25,7 +25,7 @@ def beam_search(decoder, summaries, most, num_beams):
 
     Args:
         decoder: Decoder.
-        summaries: float tensor `(n, units)`.
+        summaries: float tensor `(n, units)`, or list of such: what the encoder gave.
         most: int32 tensor `(n,)`, of `limits`.
         num_beams: int.
 
@@ -36,7 +36,7 @@ def beam_search(decoder, summaries, most, num_beams):
     width = tf.reduce_max(tf.concat([[1], most], 0))
 
     def part(places):
-        return _beams(decoder, tf.gather(summaries, places), tf.gather(most, places), num_beams, width)
+        return _beams(decoder, _at(summaries, places), tf.gather(most, places), num_beams, width)
 
     shape = tf.stack([tf.size(most), num_beams])
     empty = tf.zeros(tf.concat([shape, [width]], 0), tf.int32), tf.zeros(shape)
@@ -54,10 +54,10 @@ def sample(decoder, summaries, most, seeds, temperatures):
     Returns:
         tuple: int32 ids `(n, t)` and log p in nats, float32 `(n,)`.
     """
-    width = tf.reduce_max(tf.concat([[1], most], 0))
+    width, others = tf.reduce_max(tf.concat([[1], most], 0)), (most, seeds, temperatures)
 
     def part(places):
-        return _sampled(decoder, *(tf.gather(of, places) for of in (summaries, most, seeds, temperatures)), width)
+        return _sampled(decoder, _at(summaries, places), *(tf.gather(of, places) for of in others), width)
 
     empty = tf.zeros(tf.stack([tf.size(most), width]), tf.int32), tf.zeros(tf.shape(most))
     return _in_parts(part, tf.size(most), ROWS, empty)
@@ -127,6 +127,10 @@ def _sampled(decoder, summaries, most, seeds, temperatures, width):
     values += (tf.zeros(tf.stack([rows[0], width]), tf.int32), tf.zeros(rows), states)
     results = tf.while_loop(lambda t, _, going, *__: tf.reduce_any(going), step, values, parallel_iterations=1)
     return results[3], results[4]
+
+
+def _at(summaries, places):
+    return tf.nest.map_structure(lambda one: tf.gather(one, places), summaries)
 
 
 def _in_parts(part, number, size, results):

@@ -63,14 +63,15 @@ class GrpcServer:
         response = self._call(self._predictions.Predict, request)
         return {name: _array(response.outputs[name]) for name in outputs if name in response.outputs}
 
-    def signatures(self):
-        """The model's signatures: dict of name to SignatureDef, as a dict in protocol buffers' JSON form."""
+    def metadata(self):
+        """Which version answers, int, and its signatures: dict of name to SignatureDef, as in JSON, a dict."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         self._name_model(request.model_spec)
         response = self._call(self._predictions.GetModelMetadata, request)
         signatures = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(signatures)
-        return MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
+        found = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
+        return response.model_spec.version.value, found
 
     def status(self):
         """The model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""

@@ -1,5 +1,6 @@
 """Phrases to ids inside an exported graph, with core operations only."""
 
+import pathlib
 import re
 
 import tensorflow as tf
@@ -23,20 +24,34 @@ def checked(text, name, max_tokens):
         string tensor `(n,)`.
     """
     limit = max_tokens * BYTES_A_TOKEN
-    # A server does not hold what it is sent against the signature's rank; hidden here, it is not known beforehand.
-    shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=text, shape=None))
-    batch = tf.debugging.Assert(
-        tf.equal(tf.size(shape), 1), [f"found {name} of shape", shape, "expected a batch of strings, of rank 1"]
-    )
-    with tf.control_dependencies([batch]):
-        longest = _largest(tf.strings.length(text))
+    text = vector(text, name)
+    longest = _largest(tf.strings.length(text))
     short = tf.debugging.Assert(
         longest <= limit, [f"found a {name} of", longest, f"bytes, expected at most {limit}"]
     )
     with tf.control_dependencies([short]):
         utf8 = tf.reduce_all(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace") == text)
     with tf.control_dependencies([tf.debugging.Assert(utf8, [f"found a {name} that is not UTF-8, expected UTF-8"])]):
-        return tf.ensure_shape(tf.identity(text), (None,))
+        return tf.identity(text)
+
+
+def vector(tensor, name):
+    """What a client sent, which is sure to be of rank 1; other ranks are INVALID_ARGUMENT.
+
+    Args:
+        tensor: tensor, of whatever shape.
+        name: str. What the input is called.
+
+    Returns:
+        tensor `(n,)`.
+    """
+    # A server does not hold what it is sent against the signature's rank; hidden here, it is not known beforehand.
+    shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=None))
+    batch = tf.debugging.Assert(
+        tf.equal(tf.size(shape), 1), [f"found {name} of shape", shape, "expected a batch of values, of rank 1"]
+    )
+    with tf.control_dependencies([batch]):
+        return tf.ensure_shape(tf.identity(tensor), (None,))
 
 
 class PhraseIds:
@@ -59,13 +74,10 @@ class PhraseIds:
         # TensorFlow drops the carriage returns of the file: a tab stands for them, which no word has.
         self._has_returns = any("\r" in word for word in vocabulary.words)
         Vocabulary(word.replace("\r", "\t") for word in vocabulary.words).save(path)
-        words = tf.lookup.TextFileInitializer(
-            str(path), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
-        )
+        line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+        words = _Initializer(path, tf.string, line, tf.int64, number)
         self.table = tf.lookup.StaticHashTable(words, default_value=UNKNOWN - FIRST_WORD)
-        places = tf.lookup.TextFileInitializer(
-            str(path), tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE
-        )
+        places = _Initializer(path, tf.int64, number, tf.string, line)
         self.words = tf.lookup.StaticHashTable(places, default_value="<unk>")
 
     def __call__(self, text, name):
@@ -111,6 +123,18 @@ class PhraseIds:
         if self._has_returns:
             text = tf.strings.regex_replace(text, "\r", "\t")
         return text
+
+
+class _Initializer(tf.lookup.TextFileInitializer):
+    """An initializer whose table is called after its file's name alone, not after a folder of this machine."""
+
+    def __init__(self, path, key_dtype, *arguments):
+        self._table = f"{pathlib.Path(path).name}_by_{key_dtype.name}"
+        super().__init__(str(path), key_dtype, *arguments)
+
+    @property
+    def _shared_name(self):
+        return self._table
 
 
 def _largest(numbers):

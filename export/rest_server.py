@@ -43,9 +43,10 @@ class RestServer:
         found = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
         return {name: found[name] for name in outputs if name in found}
 
-    def signatures(self):
-        """See `GrpcServer.signatures`."""
-        return self._call("GET", "/metadata", ["metadata", "signature_def", "signature_def"])
+    def metadata(self):
+        """See `GrpcServer.metadata`."""
+        found = self._call("GET", "/metadata", [])
+        return int(found["model_spec"]["version"]), found["metadata"]["signature_def"]["signature_def"]
 
     def status(self):
         """See `GrpcServer.status`."""

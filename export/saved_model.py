@@ -1,5 +1,6 @@
 """A SavedModel of a trained model, as a new version of a folder that TensorFlow Serving polls."""
 
+import contextlib
 import json
 import pathlib
 import tempfile
@@ -9,17 +10,18 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_encdec import __version__
+from keras_encdec.errors import InputError
 from keras_encdec.export.graph_check import unserved
 from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
 from keras_encdec.export.served_model import ServedModel
-from keras_encdec.export.versions import new_version
+from keras_encdec.export.versions import DESCRIPTION, new_version
 from keras_encdec.export.warmup import write_warmup
 
-WARMUP, DESCRIPTION = "tf_serving_warmup_requests", "keras_encdec.json"
+WARMUP = "tf_serving_warmup_requests"
 
 
 def export_version(
-    directory, export_dir, version=None, max_tokens=256, tokenization=None, num_beams=5, model_name="encdec"
+    directory, export_dir, version=None, max_tokens=256, tokenization=None, num_beams=5, model_name="encdec", above=0
 ):
     """Writes a version of a served model; it appears when it is complete.
 
@@ -32,12 +34,13 @@ def export_version(
             `None`: it reads tokens.
         num_beams: int. Of the beam search of `generate`. Defaults to `5`.
         model_name: str. What the server calls the model. Defaults to `"encdec"`.
+        above: int. The new version has a larger number. Defaults to `0`.
 
     Returns:
         int. The version.
 
     Raises:
-        InputError: when the version exists.
+        InputError: when the version exists, or cannot be written.
         RuntimeError: under another backend of Keras than TensorFlow, or when the graph could not be
             served, which is an error in this package.
     """
@@ -46,7 +49,12 @@ def export_version(
             f"found Keras on {keras.backend.backend()}, expected KERAS_BACKEND=tensorflow, which a SavedModel needs; "
             "a model trained on another backend loads there too"
         )
-    with new_version(export_dir, version) as (path, number), tempfile.TemporaryDirectory() as assets:
+    with (
+        _explained(export_dir),
+        new_version(export_dir, version, above) as made,
+        tempfile.TemporaryDirectory() as assets,
+    ):
+        path = made.path
         served = ServedModel(directory, assets, max_tokens, tokenization, num_beams)
         tf.saved_model.save(served.resources, str(path), served.signatures)
         _name_regression(path)
@@ -59,7 +67,19 @@ def export_version(
         sides = zip(("source", "target"), reversed(vocabularies) if directory.reverse else vocabularies, strict=True)
         write_warmup(extra / WARMUP, served.signatures, dict(sides), max_tokens, model_name)
         _describe(extra / DESCRIPTION, directory, max_tokens, tokenization)
-    return number
+    return made.number
+
+
+@contextlib.contextmanager
+def _explained(export_dir):
+    """TensorFlow's own errors of writing, a full disk above all, as ours."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"could not be written ({error.message.splitlines()[0]})", "",
+            "free space, or check the path and its permissions", export_dir,
+        ) from error  # fmt: skip
 
 
 def _name_regression(path):

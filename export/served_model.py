@@ -4,8 +4,9 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_encdec.export import generating, packed
-from keras_encdec.export.phrase_ids import PhraseIds, checked
+from keras_encdec.export import generating, packed, stepped
+from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
+from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.scoring.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.scoring.scorer import in_dtype
@@ -36,7 +37,9 @@ class ServedModel:
 
     def __init__(self, directory, folder, max_tokens=256, tokenization=None, num_beams=5):
         model = in_dtype(directory.model, "float32")
-        self._encoder, self._decoder = model.encoder, model.decoder
+        self._model, self._decoder = model, model.decoder
+        self._generated_side = "source" if directory.reverse else "target"
+        self._is_packed = isinstance(model, RNNEncoderDecoder)
         self._reverse, self._max_tokens, self._num_beams = directory.reverse, max_tokens, num_beams
         self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
         escaped = self._tokenizer is None
@@ -48,8 +51,10 @@ class ServedModel:
             )
         )
         self._read, self._predicted = read, predicted
-        # Cut out of the weights here, not in every call.
-        self._matrices = [tf.Variable(matrix, trainable=False) for matrix in self._encoder.gru.cell.parameters()]
+        if self._is_packed:
+            # Cut out of the weights here, not in every call.
+            matrices = model.encoder.gru.cell.parameters()
+            self._matrices = [tf.Variable(matrix, trainable=False) for matrix in matrices]
         self.signatures = self._signatures()
         self.resources = tf.Module()
         self.resources.tables = [read.table, predicted.table, predicted.words]
@@ -78,9 +83,12 @@ class ServedModel:
         names = ("target", "source") if self._reverse else ("source", "target")
         read_ids, read_lengths = self._read(read, names[0])
         predicted_ids, predicted_lengths = self._predicted(predicted, names[1])
-        summaries = packed.encode(self._encoder, self._matrices, read_ids, read_lengths)
+        summaries = self._encode(read_ids, read_lengths)
         ids, lengths = (tf.gather(of, pairs % number) for of in (predicted_ids, predicted_lengths))
-        log_probs = packed.score(self._decoder, ids, lengths, summaries, pairs // number)
+        if self._is_packed:
+            log_probs = packed.score(self._decoder, ids, lengths, summaries, pairs // number)
+        else:
+            log_probs = stepped.score(self._model, ids, lengths, summaries, pairs // number)
         totals = tf.cast(sequence_log_probs(tf.cast(log_probs, tf.float64)), tf.float32)
         target_ids, target_of = (read_ids, read_of) if self._reverse else (predicted_ids, predicted_of)
         unknown = tf.reduce_sum(tf.cast(tf.equal(target_ids, UNKNOWN), tf.int32), axis=1)
@@ -92,9 +100,9 @@ class ServedModel:
         }
 
     def encode(self, text):
-        """The summary c of each phrase that the model reads."""
+        """The summary c of each phrase that the model reads; of other models all that the decoder gets."""
         summaries, _, text_of = self._encoded(text)
-        return {"summary": tf.gather(summaries, text_of)}
+        return {"summary": tf.gather(tf.concat(tf.nest.flatten(summaries), axis=-1), text_of)}
 
     def generate(self, text):
         """The best targets of a beam search, strings of tokens `(n, num_beams)`, and their ln p."""
@@ -106,6 +114,7 @@ class ServedModel:
 
     def sample(self, text, seed, temperature):
         """A target drawn from the model's probabilities, a string of tokens `(n,)`, and its ln p."""
+        seed, temperature = vector(seed, "seed"), vector(temperature, "temperature")
         same = tf.reduce_all(tf.stack([tf.size(seed), tf.size(temperature)]) == tf.size(text))
         sizes = ["found sources, seeds and temperatures:", *map(tf.size, (text, seed, temperature))]
         positive = ["found the temperatures", temperature, "expected positive numbers"]
@@ -116,8 +125,9 @@ class ServedModel:
         with tf.control_dependencies(checks):
             summaries, lengths, text_of = self._encoded(tf.identity(text))
         most = tf.gather(generating.limits(lengths), text_of)
-        ids, log_probs = generating.sample(self._decoder, tf.gather(summaries, text_of), most, seed, temperature)
-        return {"target": self._predicted.decode(ids), "log_prob": log_probs}
+        summaries = tf.nest.map_structure(lambda one: tf.gather(one, text_of), summaries)
+        ids, log_probs = generating.sample(self._decoder, summaries, most, seed, temperature)
+        return {self._generated_side: self._predicted.decode(ids), "log_prob": log_probs}
 
     def regress(self, inputs):
         """ln p of each serialized tf.Example of a source and a target."""
@@ -134,13 +144,19 @@ class ServedModel:
         name = "target" if self._reverse else "source"
         text, text_of = tf.unique(self._text(text, name))
         ids, lengths = self._read(text, name)
-        return packed.encode(self._encoder, self._matrices, ids, lengths), lengths, text_of
+        return self._encode(ids, lengths), lengths, text_of
+
+    def _encode(self, ids, lengths):
+        if self._is_packed:
+            return packed.encode(self._model.encoder, self._matrices, ids, lengths)
+        return stepped.encode(self._model, ids, lengths)
 
     def _generated(self, text, num_beams):
         summaries, lengths, text_of = self._encoded(text)
         most = generating.limits(lengths)
         ids, log_probs = generating.beam_search(self._decoder, summaries, most, num_beams)
-        found = {"target": self._predicted.decode(ids), "log_prob": log_probs}
+        # JSON has no infinity.
+        found = {self._generated_side: self._predicted.decode(ids), "log_prob": tf.maximum(log_probs, tf.float32.min)}
         return {name: tf.gather(values, text_of) for name, values in found.items()}
 
     def _text(self, text, name):

@@ -1,5 +1,7 @@
 """Scores of pairs, from a server."""
 
+import re
+
 import numpy as np
 
 from keras_encdec.errors import InputError
@@ -24,7 +26,7 @@ class ServedScorer:
 
     def __init__(self, server, retries):
         self._server, self._retries = server, retries
-        signatures = retries(server.signatures)
+        _, signatures = retries(server.metadata)
         for name in ("score", "score_tokens"):
             if {"source", "target"} - signatures.get(name, {}).get("inputs", {}).keys():
                 raise InputError(
@@ -57,17 +59,50 @@ class ServedScorer:
         inputs = {"source": self._strings(sources), "target": self._strings(targets)}
         tokens = "token_log_probs" in names
         signature, outputs = ("score_tokens", [*names, "token_count"]) if tokens else ("score", names)
-        found = self._retries(self._server.predict, signature, inputs, outputs)
+        found = self._retries(self._predict, signature, inputs, outputs)
         for name in outputs:
             if len(found.get(name, ())) != len(pairs):
                 raise ServerError("INTERNAL", f"{len(found.get(name, ()))} values of {name} for {len(pairs)} pairs")
         return [_column(name, found) for name in names]
+
+    def _predict(self, signature, inputs, outputs):
+        """One call; the refusal of a request of somebody else's, merged with this one, is UNAVAILABLE."""
+        try:
+            return self._server.predict(signature, inputs, outputs)
+        except ServerError as error:
+            if self._is_of_others(error, inputs):
+                raise ServerError("UNAVAILABLE", f"merged with a request that it refused: {error.message}") from error
+            raise
+
+    def _is_of_others(self, error, inputs):
+        if re.search("have different shapes|have different data types", error.message):
+            return True  # this one's are strings in a row
+        if error.code != "INVALID_ARGUMENT":
+            return False
+        # What a server says of a pair is about one of these only if one of these is so.
+        if size := re.search(r"found a (source|target) of (\d+) (tokens|bytes)", error.message):
+            side, number, unit = size.groups()
+            if unit == "tokens" and self._raw:
+                return False  # the tokens are the server's
+            sizes = {len(string if unit == "bytes" else re.findall(rb"[^ \t]+", string)) for string in inputs[side]}
+            return int(number) not in sizes
+        if "not UTF-8" in error.message:
+            return all(map(_is_utf8, (string for strings in inputs.values() for string in strings)))
+        return bool(re.search("of shape|sources and targets", error.message))
 
     def _strings(self, phrases):
         if self._raw:
             # A byte that the file's encoding does not have is "?" to the tokenizer.
             return [" ".join(words).encode("utf-8", "replace") for words in phrases]
         return [escape(" ".join(words)).encode("utf-8", "surrogateescape") for words in phrases]
+
+
+def _is_utf8(string):
+    try:
+        string.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _column(name, outputs):

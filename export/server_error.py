@@ -48,6 +48,9 @@ class ServerError(Exception):
         elif self.code == "NOT_FOUND":
             found = f"found no {server.model} on the server at {address} ({self.message})"
             remedy = "check --model_name, --version and --label; --health shows the versions"
+        elif "version label" in self.message:
+            found = f"found no {server.model} on the server at {address} ({self.message})"
+            remedy = "check --label"
         elif self.code == "INVALID_ARGUMENT" and line is not None:
             found = f"found a pair that the server refuses ({self.message})"
             remedy = "repair or remove the line, or give --on_error=keep to pass over such lines"

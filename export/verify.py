@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -17,7 +18,8 @@ from keras_encdec.cli.command import run_command
 from keras_encdec.data import pad
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
-from keras_encdec.export.versions import versions
+from keras_encdec.export.server_error import ServerError
+from keras_encdec.export.versions import DESCRIPTION, versions
 from keras_encdec.formats import PhraseTableReader, TsvReader, model_words
 from keras_encdec.formats.escaping import surface
 from keras_encdec.scoring import ModelDirectory
@@ -49,7 +51,7 @@ def main(arguments):
     if unknown:
         raise app.UsageError(f"found the backend {unknown[0]!r}, expected some of {', '.join(BACKENDS)}.")
     version = _version()
-    description = json.loads((version / "assets.extra" / "keras_encdec.json").read_text(encoding="utf-8"))
+    description = _description(version)
     directory = ModelDirectory.load(FLAGS.model_dir)
     texts = _given_texts() if FLAGS.input else _own_texts(directory)
     raw = description["reads"] == "raw text"
@@ -62,15 +64,15 @@ def main(arguments):
     request = {"path": os.fspath(version), "pairs": texts, "text": raw}
     # By its path, so that this package is not imported.
     script = [sys.executable, "-P", os.fspath(pathlib.Path(__file__).with_name("saved_model_scores.py"))]
-    exported = _run(script, {**request, "batch_size": 64})
+    exported = _run(script, {**request, "batch_size": 64}, version)
     tolerance = np.maximum(TOLERANCE, PART * np.abs(expected))
     _compare("exported", exported, expected, texts, tolerance)
     alone = texts[: len(texts) // 10 + 1]
-    scores = _run(script, {**request, "pairs": alone, "batch_size": 1})
+    scores = _run(script, {**request, "pairs": alone, "batch_size": 1}, version)
     _compare("exported, one at a time", scores, expected[: len(alone)], alone, tolerance[: len(alone)])
     for backend in FLAGS.backends:
         script = [sys.executable, "-m", "keras_encdec.export.backend_scores"]
-        scores = _run(script, {"path": FLAGS.model_dir, "pairs": words}, KERAS_BACKEND=backend)
+        scores = _run(script, {"path": FLAGS.model_dir, "pairs": words}, FLAGS.model_dir, KERAS_BACKEND=backend)
         tolerance = np.maximum(BACKENDS_TOLERANCE, 10 * PART * np.abs(expected))
         _compare(f"encdec-score on {backend}", scores, expected, texts, tolerance)
 
@@ -88,11 +90,28 @@ def _version():
     return folder / str(number)
 
 
+def _description(version):
+    path = version / "assets.extra" / DESCRIPTION
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        return {name: description[name] for name in ("reads", "tokenization")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"found no description of the version that reads ({error})", "expected what encdec-export writes",
+            "export the model again", path,
+        ) from None  # fmt: skip
+
+
 def _given_texts():
     """Pairs of str as a client would send them."""
     table = FLAGS.format == "phrase_table"
-    with (PhraseTableReader if table else TsvReader)(FLAGS.input, FLAGS.encoding) as reader:
-        some = [(record.source, record.target) for record in itertools.islice(reader, FLAGS.pairs)]
+    with (PhraseTableReader if table else TsvReader)(FLAGS.input, FLAGS.encoding, "keep") as reader:
+        good = (record for record in reader if not record.problem)
+        some = [(record.source, record.target) for record in itertools.islice(good, FLAGS.pairs)]
+    if reader.malformed:
+        print(f"{reader.malformed:,} malformed lines were left out.", file=sys.stderr)
+    if not some:
+        raise InputError("found no pair", "expected one at least", "check --format", FLAGS.input)
     return [tuple(map(surface, pair)) for pair in some] if table else some
 
 
@@ -130,14 +149,18 @@ def _scores(directory, words):
     return np.array(scores)
 
 
-def _run(command, request, **environment):
-    """What a process of its own answers to a request."""
+def _run(command, request, path, **environment):
+    """What a process of its own answers to a request that is about a path."""
     done = subprocess.run(
         command, input=json.dumps(request), capture_output=True, text=True, env={**os.environ, **environment}
     )
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        raise InputError(f"found that scoring failed ({last})", "expected scores", "", command[-1])
+        told = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
+        reason = (told or done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        raise InputError(
+            f"found that scoring failed ({ServerError('', reason).message})", "expected scores",
+            "give pairs within the limits, or export the model again", path,
+        )  # fmt: skip
     return np.array(json.loads(done.stdout))
 
 

@@ -10,7 +10,6 @@ import keras
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.scoring.model_directory import WEIGHTS, load_model
 
 LAST, HISTORY = "last.keras", "history.json"
@@ -78,7 +77,7 @@ class Checkpoints(keras.callbacks.Callback):
     def _without_optimizer(self):
         """The same weights in a model that was never compiled: a third of the size, and any backend's."""
         if self._plain is None:
-            self._plain = RNNEncoderDecoder.from_config(self.model.get_config())
+            self._plain = type(self.model).from_config(self.model.get_config())
         self._plain.set_weights(self.model.get_weights())
         return self._plain
 
@@ -103,7 +102,7 @@ def load_checkpoint(folder):
     """The last model of a training, compiled as it was, and the history up to it.
 
     Returns:
-        tuple: RNNEncoderDecoder and list of rounds.
+        tuple: TranslationModel and list of rounds.
 
     Raises:
         InputError: when there is no checkpoint, or it does not load.

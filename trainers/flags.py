@@ -25,6 +25,7 @@ flags.DEFINE_integer("held_out_pairs", 2000, "At most so many pairs are held out
 flags.DEFINE_string("model_dir", None, "Directory of the model.")
 flags.DEFINE_bool("resume", False, "Go on with the training in --model_dir from its last checkpoint.")
 flags.DEFINE_enum("preset", None, preset_names(), "Published or recommended settings; flags given beside it override it.")
+flags.DEFINE_enum("architecture", "encdec", ["encdec", "lstm", "gru", "rnn"], "encdec is the paper's RNN Encoder-Decoder; the others are stacked layers of such cells, for sentences.")
 flags.DEFINE_integer("embedding_dim", 100, "Dimension of the word embeddings.", lower_bound=1)
 flags.DEFINE_integer("units", 1000, "Hidden units of encoder and decoder.", lower_bound=1)
 flags.DEFINE_integer("maxout_units", 500, "Maxout units of the readout.", lower_bound=1)
@@ -32,6 +33,13 @@ flags.DEFINE_integer("output_rank", 100, "Rank of the output matrix.", lower_bou
 flags.DEFINE_bool("reset_after", False, "The encoder's reset gate after the matrix, as in the paper's supplement.")
 
 flags.DEFINE_float("initial_stddev", 0.01, "Standard deviation of the initial weights that are not recurrent; 0.01 is the paper's, 0.1 learns sooner.", lower_bound=0)
+
+flags.DEFINE_integer("layers", 2, "Of lstm, gru and rnn: layers of the encoder, and of the decoder.", lower_bound=1)
+flags.DEFINE_enum("bidirectional", "none", ["none", "concat", "sum"], "Of lstm, gru and rnn: whether the encoder's layers read in both directions, and what is made of the two.")
+flags.DEFINE_enum("condition", "states", ["states", "context"], "Of lstm, gru and rnn: the decoder starts from the encoder's last states, or reads a summary at every step.")
+flags.DEFINE_bool("reverse_source", False, "Of lstm, gru and rnn: the encoder reads the words in reverse order.")
+flags.DEFINE_float("dropout", 0.0, "Of lstm, gru and rnn: share of the connections between layers that are left out in training.", lower_bound=0, upper_bound=0.99)
+flags.DEFINE_float("initial_scale", 0.1, "Of lstm, gru and rnn: initial weights are uniform between minus and plus this.", lower_bound=0)
 
 flags.DEFINE_integer("updates", None, "Stop after so many updates.", lower_bound=1)
 flags.DEFINE_float("epochs", None, "Stop after so many passes over the pairs.", lower_bound=0)
@@ -52,10 +60,22 @@ flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to logs/ in the m
 FLAGS = flags.FLAGS
 # What a training that goes on must have the same, besides the sizes.
 FIXED = (
-    "batch_size", "clip_norm", "dtype_policy", "held_out_fraction", "held_out_pairs", "max_length", "optimizer", "seed",
+    "architecture", "batch_size", "clip_norm", "dtype_policy", "held_out_fraction", "held_out_pairs", "max_length", "optimizer", "seed",
     "shortlist",
 )  # fmt: skip
-SIZES = ("embedding_dim", "units", "maxout_units", "output_rank", "reset_after", "initial_stddev")
+SHARED_SIZES = ("embedding_dim", "units")
+ENCDEC_SIZES = ("maxout_units", "output_rank", "reset_after", "initial_stddev")
+RECURRENT_SIZES = ("layers", "bidirectional", "condition", "reverse_source", "dropout", "initial_scale")
+
+
+def sizes():
+    """The arguments of the model that the flags ask for: dict."""
+    names = ENCDEC_SIZES if FLAGS.architecture == "encdec" else RECURRENT_SIZES
+    found = {name: FLAGS[name].value for name in (*SHARED_SIZES, *names)}
+    if FLAGS.architecture != "encdec":
+        found["bidirectional"] = None if FLAGS.bidirectional == "none" else FLAGS.bidirectional
+        found["cell"] = FLAGS.architecture  # which no flag is called
+    return found
 
 
 def with_preset(arguments):
@@ -90,6 +110,14 @@ def check_flags():
         raise app.UsageError("found --tokenize with --phrase_table, which holds tokens already; drop --tokenize.")
     if FLAGS.lowercase and not FLAGS.tokenize:
         raise app.UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
+    encdec = FLAGS.architecture == "encdec"
+    # A preset of the one may stand beside another architecture, for the rest of what it says.
+    for name in RECURRENT_SIZES if encdec else () if FLAGS.preset else ENCDEC_SIZES:
+        if FLAGS[name].present:
+            expected = "--architecture=lstm, gru or rnn" if encdec else "--architecture=encdec"
+            raise app.UsageError(
+                f"found --{name} with --architecture={FLAGS.architecture}, expected it with {expected}."
+            )
     if not all(width.isdecimal() for width in FLAGS.pad_to):
         raise app.UsageError(f"found --pad_to={','.join(FLAGS.pad_to)}, expected whole numbers of tokens.")
     for name in ("epochs", "minutes"):

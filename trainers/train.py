@@ -18,14 +18,14 @@ from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.formats.os_errors import explained
-from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.scoring import ModelDirectory
 from keras_encdec.scoring.compiled import xla_on_cpu
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.by_shape import train_by_shape
 from keras_encdec.trainers.checkpoints import LAST, Checkpoints, load_checkpoint
-from keras_encdec.trainers.flags import FIXED, FLAGS, SIZES, check_flags, with_preset
+from keras_encdec.trainers.flags import FIXED, FLAGS, check_flags, sizes, with_preset
 from keras_encdec.trainers.progress import RoundProgress
 
 LONGEST_VALIDATED = 1000
@@ -64,7 +64,7 @@ def fit(model, batches, validation, folder, rounds=()):
     """Runs `model.fit` by rounds until the budget of the flags is spent.
 
     Args:
-        model: RNNEncoderDecoder, compiled.
+        model: TranslationModel, compiled.
         batches: Batches.
         validation: Batches, or `None` to go by the training perplexity.
         folder: path of the model directory.
@@ -185,21 +185,23 @@ def _validation(directory, pairs):
 
 def _model(directory):
     """The model to train, compiled, and the history before."""
-    sizes = {name: FLAGS[name].value for name in SIZES}
+    wanted = sizes()
     if FLAGS.resume:
         model, rounds = load_checkpoint(directory.path)
         config = {**directory.training, **model.get_config()}
-        other = [name for name in (*SIZES, *FIXED) if FLAGS[name].value != config.get(name, FLAGS[name].value)]
+        asked = {**wanted, **{name: FLAGS[name].value for name in FIXED}}
+        other = [name for name, value in asked.items() if value != config.get(name, value) and name != "cell"]
         if other:
-            found = ", ".join(f"--{name}={FLAGS[name].value}" for name in other)
+            found = ", ".join(f"--{name}={asked[name]}" for name in other)
             expected = ", ".join(f"--{name}={config[name]}" for name in other)
             raise app.UsageError(f"found {found}, expected {expected} as in the model to go on with.")
         return model, rounds
     keras.config.set_dtype_policy(FLAGS.dtype_policy)
-    model = RNNEncoderDecoder(len(directory.source_vocabulary), len(directory.target_vocabulary), **sizes)
+    kind = RNNEncoderDecoder if FLAGS.architecture == "encdec" else RecurrentEncoderDecoder
+    model = kind(len(directory.source_vocabulary), len(directory.target_vocabulary), **wanted)
     model.compile(_optimizer(), jit_compile=_compiled() and not _by_shape())
     directory.save_config(
-        {"source_words": model.source_words, "target_words": model.target_words, **sizes, "dtype": FLAGS.dtype_policy},
+        {"source_words": model.source_words, "target_words": model.target_words, **wanted, "dtype": FLAGS.dtype_policy},
         {name: FLAGS[name].value for name in FIXED},
     )
     print(f"{model.count_params():,} weights.")

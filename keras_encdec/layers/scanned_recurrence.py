@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.layers.recurrence import UNROLLED_STEPS, run_recurrence
 
 
 def run_through_time(step, parameters, inputs, initial_state, mask=None):
@@ -11,7 +11,7 @@ def run_through_time(step, parameters, inputs, initial_state, mask=None):
 
     Stacked layers over sentences, written out step by step, take long to compile; and XLA cannot differentiate
     the loop of `ops.scan` under TensorFlow. Here the way back is a loop of its own, and the gradient of the
-    recurrent matrix one product after it. PyTorch runs step by step anyway.
+    recurrent matrix one product after it.
 
     Args:
         step: `LSTMStep`, `RNNStep` or `GRUStep`.
@@ -24,7 +24,8 @@ def run_through_time(step, parameters, inputs, initial_state, mask=None):
     Returns:
         tensor `(batch, time, width)`: the state after every step.
     """
-    if keras.backend.backend() == "torch":
+    initial_state = ops.cast(initial_state, inputs.dtype)
+    if _step_by_step(inputs.shape[1]):
         return run_recurrence(step, parameters, inputs, initial_state, mask)
     keep = [] if mask is None else [ops.cast(ops.expand_dims(mask, -1), inputs.dtype)]
 
@@ -38,7 +39,7 @@ def run_through_time(step, parameters, inputs, initial_state, mask=None):
             new, saved = step.forward(inputs_by_time[t], carry[0], parameters)
             if keep:
                 new = ops.where(keep[0][t] > 0, new, carry[0])
-            return ((new, saved),) * 2
+            return (_in_dtype((new, saved), inputs.dtype),) * 2
 
         _, (states, saved) = ops.scan(forward, _like(forward((initial_state, None), 0)[0], initial_state), times)
 
@@ -53,7 +54,7 @@ def run_through_time(step, parameters, inputs, initial_state, mask=None):
                 d_input, d_state, factors = step.backward(kept, before[t], saved_now, parameters)
                 if keep:
                     d_state = d_state + d_new - kept
-                return ((d_state, d_input, factors),) * 2
+                return (_in_dtype((d_state, d_input, factors), inputs.dtype),) * 2
 
             d_last = ops.zeros_like(initial_state)
             first = _like(backward((d_last,), 0)[0], d_last)
@@ -72,6 +73,19 @@ def run_through_time(step, parameters, inputs, initial_state, mask=None):
 
     # TensorFlow wants tensors here, not variables; a reshape to the same shape is the tensor itself.
     return states_of(inputs, initial_state, *keep, *(ops.reshape(p, (-1, p.shape[1])) for p in parameters))
+
+
+def _step_by_step(steps):
+    """Whether so many steps, or `None` for an unknown number, are written out one by one."""
+    if keras.backend.backend() == "torch":
+        return True  # it runs them so in any case
+    # Outside of a compiled function JAX compiles a loop anew at each call, but not the steps.
+    return keras.backend.backend() == "jax" and steps is not None and steps <= UNROLLED_STEPS
+
+
+def _in_dtype(tensors, dtype):
+    """Tensors in the dtype of the loop, which some of Keras's functions have narrowed from float64."""
+    return keras.tree.map_structure(lambda one: ops.cast(one, dtype), tensors)
 
 
 def _by_time(tensor):

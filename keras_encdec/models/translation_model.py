@@ -45,10 +45,11 @@ class TranslationModel(keras.Model):
             self.decoder.build()
             self.built = True
 
-    # Keras tells the layers inside that they are trained only where the model takes the argument itself.
+    # Handed on, as under JAX a training step calls this function itself, and no layer knows of it otherwise.
     def call(self, inputs, training=None):
         source, target = self.sides(inputs)
-        return token_log_probs(self.decoder(Decoder.previous_words(target), self.encoder(source)), target)
+        encoded = self.encoder(source, training=training)
+        return token_log_probs(self.decoder(Decoder.previous_words(target), encoded, training=training), target)
 
     @staticmethod
     def sides(inputs):

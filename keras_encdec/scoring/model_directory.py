@@ -10,7 +10,7 @@ from keras import ops
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Tokenizer, Vocabulary
 
 FORMAT = 1
@@ -31,7 +31,7 @@ class ModelDirectory:
         source_vocabulary, target_vocabulary: Vocabulary, of the model's source and target.
         reverse: bool. Whether the model was trained with the sides swapped.
         tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
-        model: RNNEncoderDecoder, or `None` while there are no weights yet.
+        model: TranslationModel, or `None` while there are no weights yet.
         training: dict, settings that a training which goes on must have the same.
     """
 
@@ -40,7 +40,7 @@ class ModelDirectory:
     target_vocabulary: Vocabulary
     reverse: bool = False
     tokenization: dict | None = None
-    model: RNNEncoderDecoder | None = None
+    model: TranslationModel | None = None
     training: dict = dataclasses.field(default_factory=dict)
 
     def tokenizer(self):
@@ -107,7 +107,7 @@ class ModelDirectory:
 
 
 def load_model(path, compiled=False):
-    """Loads a `.keras` file of an RNNEncoderDecoder.
+    """Loads a `.keras` file of a translation model.
 
     Args:
         path: of the file.
@@ -130,9 +130,9 @@ def load_model(path, compiled=False):
             f"found a file that does not load ({reason})", f"expected weights saved by keras-encdec {__version__}",
             "train the model again, or copy it again from where it worked", path,
         ) from error  # fmt: skip
-    if not isinstance(model, RNNEncoderDecoder):
+    if not isinstance(model, TranslationModel):
         raise InputError(
-            f"found a model of the class {type(model).__name__}", "expected an RNNEncoderDecoder",
+            f"found a model of the class {type(model).__name__}", "expected a translation model of this package",
             "put back the file that encdec-train made", path,
         )  # fmt: skip
     if not all(bool(ops.all(ops.isfinite(weight))) for weight in model.weights):
@@ -143,12 +143,20 @@ def load_model(path, compiled=False):
     return model
 
 
+def _is_direction(value):
+    return value in ("forward", "reverse")
+
+
+def _is_tokenization(value):
+    return value is None or isinstance(value, dict) and set(value) <= {"lowercase"}
+
+
 def _read_config(path):
     try:
         config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
         found = config["format"]
-        if found == FORMAT:
-            config["direction"], config["tokenization"]
+        if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
+            raise ValueError("its direction or its tokenization is none of ours")
     except FileNotFoundError:
         what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
         raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None

@@ -3,6 +3,8 @@
 import numpy as np
 
 from keras_encdec.formats import model_words
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.scoring.batch_scorer import BatchScorer
 from keras_encdec.scoring.model_directory import ModelDirectory
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
@@ -25,7 +27,9 @@ class TextScorer:
 
     def __init__(self, directory, dtype=None):
         self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
-        self._scorer = Scorer(self.directory.model, dtype)
+        # The one shares states between pairs, and knows the one model.
+        scorer = Scorer if isinstance(self.directory.model, RNNEncoderDecoder) else BatchScorer
+        self._scorer = scorer(self.directory.model, dtype)
         self._tokenizer = self.directory.tokenizer()
 
     def close(self):

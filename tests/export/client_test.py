@@ -250,7 +250,7 @@ def test_a_call_has_a_deadline(client, model, many, out):
 def test_a_refused_pair_is_found(client, model, many, out):
     model.refused = b"s77"
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=30", "--unknown_count"]
-    refusal = "found a pair that the server refuses (found a source of 300 tokens, expected at most 256);"
+    refusal = "found a pair that the server refuses (found a source of 1 tokens, expected at most 0);"
     fail(client(*flags), 1, f"{many}, line 77: {refusal}", "or give --on_error=keep")
     assert os.listdir(out) == []
     done = succeed(client(*flags, "--on_error=keep"))
@@ -266,6 +266,25 @@ def test_pairs_that_were_refused_for_others_are_healed(client, model, many, out)
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=1"))
     assert (out / "table").read_bytes() == expected(many)
     assert [len(sources) for _, sources, _, _ in model.requests][:7] == [10, 5, 2, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Failure("INVALID_ARGUMENT", "assertion failed: [found a source of] [300] [tokens, expected at most 256]"),
+        Failure("INVALID_ARGUMENT", "assertion failed: [found a target of] [99] [bytes, expected at most 64]"),
+        Failure("INVALID_ARGUMENT", "assertion failed: [found a source that is not UTF-8, expected UTF-8]"),
+        Failure("INVALID_ARGUMENT", "assertion failed: [found sources and targets:] [2] [1]"),
+        Failure("FAILED_PRECONDITION", "Tensors with name 'source:0' from different tasks have different shapes"),
+        Failure("INTERNAL", "Tensor concat operation failed: tensors have different data types"),
+    ],
+)
+def test_a_refusal_that_is_about_no_pair_of_the_request_is_not_believed(client, model, many, out, refusal):
+    """However often it comes: the server has merged the request with another, which is at fault."""
+    model.failures = [refusal] * 9
+    succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=50", "--in_flight=2"))
+    assert (out / "table").read_bytes() == expected(many)
+    assert {len(sources) for _, sources, _, _ in model.requests} <= {50, len(many.read_bytes().splitlines()) % 50}
 
 
 def test_other_errors_are_told(client, model, many, out):
@@ -285,6 +304,7 @@ def test_health_tells_the_states_of_versions(client, model):
     assert done.stdout == "version 2: LOADING\n"
     fail(done, 1, "found no version AVAILABLE of the model 'encdec', version 2 on the server at ")
     assert succeed(client("--health", "--label=stable")).stdout == "version 1: AVAILABLE\n"
+    fail(client("--health", "--label=new"), 1, "found no model 'encdec', label 'new'")
     fail(client("--health", "--version=3"), 1, "found no model 'encdec', version 3")
 
 

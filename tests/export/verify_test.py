@@ -1,5 +1,7 @@
 """encdec-verify: it passes for the model that was exported, and for no other."""
 
+import shutil
+
 import pytest
 import toy_models
 from commands import Command, fail, succeed
@@ -54,3 +56,18 @@ def test_wrong_use_is_explained(verify, folders, tmp_path):
     fail(verify(*flags(folders, "--backends=tensorflow,theano")), 2, "theano", "tensorflow, jax, torch")
     fail(verify(*flags((folders[0], tmp_path))), 1, tmp_path, "encdec-export")
     fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected 3")
+
+
+def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("w1 " * 300 + "\tw1\nmalformed\n")
+    done = verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}"))
+    assert done.stderr.splitlines()[0] == "1 malformed lines were left out."
+    assert "300 tokens, expected at most 256" in done.stderr and "Traceback" not in done.stderr
+    shutil.copytree(folders[1], tmp_path / "models")
+    description = tmp_path / "models" / "1" / "assets.extra" / "keras_encdec.json"
+    for content in ("{", "{}"):
+        description.write_text(content)
+        fail(verify(*flags((folders[0], tmp_path / "models"))), 1, description, "export the model again")
+    shutil.copy(folders[1] / "1" / "assets.extra" / "keras_encdec.json", description)
+    (tmp_path / "models" / "1" / "saved_model.pb").unlink()
+    fail(verify(*flags((folders[0], tmp_path / "models"), "--pairs=5")), 1, tmp_path / "models" / "1", "scoring failed")

@@ -89,6 +89,10 @@ class FakeModel:
             raise Failure("NOT_FOUND", f"Servable not found for request: {name} {version} {label}")
         return self.versions if wanted is None else {wanted: self.versions[wanted]}
 
+    def served(self, versions):
+        """Which of some versions answers."""
+        return max(version for version, state in versions.items() if state == "AVAILABLE")
+
     def predict(self, signature, sources, targets, asked):
         """The outputs, all of them: dict of name to list of numbers or of arrays."""
         with self._changed:
@@ -114,9 +118,11 @@ class FakeModel:
     def _scores(self, sources, targets):
         if self.unavailable and any(self.unavailable in source for source in sources):
             raise Failure("UNAVAILABLE", "The batch scheduling queue is full")
-        if self.refused and any(self.refused in source for source in sources):
+        refused = [source for source in sources if self.refused and self.refused in source]
+        if refused:
             # As TensorFlow words a failed assertion.
-            message = "assertion failed: [found a source of] [300] [tokens, expected at most 256]"
+            tokens = len(refused[0].split())
+            message = f"assertion failed: [found a source of] [{tokens}] [tokens, expected at most {tokens - 1}]"
             raise Failure("INVALID_ARGUMENT", f"{message}\n\t [[{{{{node Assert/Assert}}}}]]")
         try:
             pairs = [(self.read(source), self.read(target)) for source, target in zip(sources, targets, strict=True)]
@@ -196,7 +202,7 @@ class _Predictions(PredictionServiceServicer):
 
     @_aborting
     def GetModelMetadata(self, request):
-        self._model.find(request.model_spec.name, *_asked(request.model_spec))
+        versions = self._model.find(request.model_spec.name, *_asked(request.model_spec))
         signatures = get_model_metadata_pb2.SignatureDefMap()
         for name, sides in self._model.signatures.items():
             definition = signatures.signature_def[name]
@@ -206,6 +212,7 @@ class _Predictions(PredictionServiceServicer):
                     for size in shape:
                         tensors[tensor].tensor_shape.dim.add(size=size)
         response = get_model_metadata_pb2.GetModelMetadataResponse()
+        response.model_spec.version.value = self._model.served(versions)
         response.metadata["signature_def"].Pack(signatures)
         return response
 
@@ -231,7 +238,8 @@ class _Models(ModelServiceServicer):
     @_aborting
     def GetModelStatus(self, request):
         response = get_model_status_pb2.GetModelStatusResponse()
-        for version, state in self._model.find(request.model_spec.name, *_asked(request.model_spec)).items():
+        # As TensorFlow Serving does: of all versions, whatever the label.
+        for version, state in self._model.find(request.model_spec.name, _asked(request.model_spec)[0], None).items():
             response.model_version_status.add(
                 version=version, state=get_model_status_pb2.ModelVersionStatus.State.Value(state)
             )
@@ -264,11 +272,12 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             name, version, label, verb = self.PATH.fullmatch(self.path).groups()
             asked = int(version) if version else None, label
-            versions = self.server.model.find(name, *asked)
+            versions = self.server.model.find(name, asked[0], label if verb else None)
             if verb == ":predict":
                 content, status = {"outputs": self._predict(json.loads(body), asked)}, 200
             elif verb:
-                content, status = {"metadata": {"signature_def": {"signature_def": self._signatures()}}}, 200
+                content = {"metadata": {"signature_def": {"signature_def": self._signatures()}}}
+                content["model_spec"], status = {"version": str(self.server.model.served(versions))}, 200
             else:
                 states = [{"version": str(version), "state": state} for version, state in versions.items()]
                 content, status = {"model_version_status": states}, 200

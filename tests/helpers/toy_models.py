@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.scoring import ModelDirectory
 from keras_encdec.text import Vocabulary
 
@@ -19,15 +19,19 @@ def save_model(path, source_words, target_words, reverse=False, tokenization=Non
         reverse: bool. Whether it is to be taken for a model of p(source | target).
         tokenization: dict of arguments of the tokenizer. Defaults to `None`: text in tokens.
         seed: int. Of the weights.
-        **arguments: further ones of the model.
+        **arguments: further ones of the model; one with a `cell` is a RecurrentEncoderDecoder.
 
     Returns:
         the path.
     """
+    if "cell" in arguments:
+        kind, arguments = RecurrentEncoderDecoder, {"embedding_dim": 4, "units": 8, **arguments}
+    else:
+        kind, arguments = RNNEncoderDecoder, {**SIZES, **arguments}
     directory = ModelDirectory(path, Vocabulary(source_words), Vocabulary(target_words), reverse, tokenization)
-    directory.save_config(SIZES)
+    directory.save_config(arguments)
     keras.utils.set_random_seed(seed)
-    model = RNNEncoderDecoder(len(source_words), len(target_words), **SIZES, **arguments)
+    model = kind(len(source_words), len(target_words), **arguments)
     random = np.random.default_rng(seed)
     model.set_weights([random.normal(0, 0.5, weight.shape) for weight in model.weights])
     model.save(path / "best.keras")

@@ -166,7 +166,7 @@ def test_weights_of_another_model(model):
     other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     other.save(model / "best.keras")
     assert refused(model) == (
-        "/best.keras: found a model of the class Sequential, expected an RNNEncoderDecoder; "
+        "/best.keras: found a model of the class Sequential, expected a translation model of this package; "
         "put back the file that encdec-train made."
     )
 
