@@ -24,8 +24,8 @@ class LSTMCell(keras.layers.Layer):
     The thesis writes no biases. b_f starts at one, as in `keras.layers.LSTMCell`, so that the memory is
     kept until the gate has learned otherwise (Jozefowicz et al., 2015); the others start at zero.
 
-    Runs in `keras.layers.RNN`; over a whole sequence, `project_inputs` once and `step` at each time does
-    the same with far fewer products.
+    Runs in `keras.layers.RNN`, but under JAX not with a mask, where Keras takes the first state for the output;
+    over a whole sequence, `project_inputs` once and `run_through_time` does the same with far fewer products.
 
     Args:
         units: int. Number of hidden units, and of memory cells.
