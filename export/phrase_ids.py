@@ -1,5 +1,6 @@
 """Phrases to ids inside an exported graph, with core operations only."""
 
+import hashlib
 import pathlib
 import re
 
@@ -126,10 +127,14 @@ class PhraseIds:
 
 
 class _Initializer(tf.lookup.TextFileInitializer):
-    """An initializer whose table is called after its file's name alone, not after a folder of this machine."""
+    """An initializer whose table is called after its content, not after a folder of this machine.
+
+    In one process tables of one name are one table, whichever model they belong to.
+    """
 
     def __init__(self, path, key_dtype, *arguments):
-        self._table = f"{pathlib.Path(path).name}_by_{key_dtype.name}"
+        digest = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+        self._table = f"{digest[:32]}_by_{key_dtype.name}"
         super().__init__(str(path), key_dtype, *arguments)
 
     @property

@@ -113,7 +113,7 @@ def check_flags():
     encdec = FLAGS.architecture == "encdec"
     # A preset of the one may stand beside another architecture, for the rest of what it says.
     for name in RECURRENT_SIZES if encdec else () if FLAGS.preset else ENCDEC_SIZES:
-        if FLAGS[name].present:
+        if FLAGS[name].value != FLAGS[name].default:
             expected = "--architecture=lstm, gru or rnn" if encdec else "--architecture=encdec"
             raise app.UsageError(
                 f"found --{name} with --architecture={FLAGS.architecture}, expected it with {expected}."
