@@ -2,15 +2,13 @@
 
 import tensorflow as tf
 
-from keras_encdec.decoding.generator import SHORTEST_LIMIT
+from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.random_sampler import drawn
 from keras_encdec.models.log_probs import next_log_probs
 from keras_encdec.text import END, PADDING
 
 # Target sequences that are decoded together.
 ROWS = 256
-# A target has at most so many words for each of its source, or SHORTEST_LIMIT.
-LENGTH_FACTOR = 1.5
 
 
 def limits(lengths):

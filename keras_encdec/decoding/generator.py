@@ -12,8 +12,8 @@ from keras_encdec.text.vocabulary import END
 
 # Target sequences that are decoded together, at most, unless one source needs more.
 ROWS = 768
-# A phrase of a word or two may need more than a factor of its length.
-SHORTEST_LIMIT = 10
+# A target has at most so many words for each of its source, or as many as a phrase of a word or two may need.
+LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
 
 
 class Generator:
@@ -40,7 +40,7 @@ class Generator:
         self._ensemble = Ensemble(models if isinstance(models, list) else [models], weights, average)
         self._functions = {}
 
-    def generate(self, sources, sampler="greedy", max_length_factor=1.5, first=0):
+    def generate(self, sources, sampler="greedy", max_length_factor=LENGTH_FACTOR, first=0):
         """Generates.
 
         Args:

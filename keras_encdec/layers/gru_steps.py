@@ -52,7 +52,7 @@ class GRUStep:
         return ops.concatenate([d_gates, d_candidate], axis=-1), d_state, ((state, d_gates), (left, right))
 
     def parameter_gradients(self, factors):
-        return [_summed_product(pairs) for pairs in zip(*factors, strict=True)]
+        return [summed_product(pairs) for pairs in zip(*factors, strict=True)]
 
 
 class ContextGRUStep:
@@ -77,10 +77,10 @@ class ContextGRUStep:
         return ops.concatenate([d_r, d_z, d_candidate], axis=-1), d_state, (state, d_recurrent)
 
     def parameter_gradients(self, factors):
-        return [_summed_product(factors), sum(d_recurrent for _, d_recurrent in factors)]
+        return [summed_product(factors), sum(d_recurrent for _, d_recurrent in factors)]
 
 
-def _summed_product(pairs):
+def summed_product(pairs):
     """Sum over steps of left^T right, as one product."""
     lefts, rights = zip(*pairs, strict=True)
     return ops.matmul(ops.transpose(ops.concatenate(lefts, axis=0)), ops.concatenate(rights, axis=0))

@@ -6,6 +6,8 @@ See `keras_encdec.layers.gru_steps` for what a step takes and gives. The state o
 
 from keras import ops
 
+from keras_encdec.layers.gru_steps import summed_product
+
 
 class LSTMStep:
     """Step of `LSTMCell`: parameter [U_i U_f U_o U_g]."""
@@ -39,7 +41,7 @@ class LSTMStep:
         return d_sums, d_state, (h, d_sums)
 
     def parameter_gradients(self, factors):
-        return [_summed_product(factors)]
+        return [summed_product(factors)]
 
 
 class RNNStep:
@@ -55,10 +57,4 @@ class RNNStep:
         return d_sum, ops.matmul(d_sum, ops.transpose(parameters[0])), (state, d_sum)
 
     def parameter_gradients(self, factors):
-        return [_summed_product(factors)]
-
-
-def _summed_product(factors):
-    """Sum over steps of left^T right, as one product."""
-    lefts, rights = zip(*factors, strict=True)
-    return ops.matmul(ops.transpose(ops.concatenate(lefts, axis=0)), ops.concatenate(rights, axis=0))
+        return [summed_product(factors)]
