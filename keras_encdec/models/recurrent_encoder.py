@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.scanned_recurrence import run_through_time
 from keras_encdec.models.recurrent_cells import dense, recurrent_cell, uniform
@@ -79,7 +80,7 @@ class RecurrentEncoder(keras.layers.Layer):
         self.embedding = FactorizedEmbedding(
             vocabulary_size, embedding_dim, embeddings_initializer=uniform(initial_scale), dtype=policy
         )
-        self.input_dropout = keras.layers.Dropout(dropout, dtype=policy)
+        self.input_dropout = Dropout(dropout, dtype=policy)
         directions = 2 if bidirectional else 1
         self.cells = [
             [recurrent_cell(cell, units, initial_scale, policy) for _ in range(directions)] for _ in range(layers)
