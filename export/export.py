@@ -10,6 +10,7 @@ from absl import app, flags
 from keras_encdec.cli.command import run_command
 from keras_encdec.errors import InputError
 from keras_encdec.export.versions import LARGEST, locked, versions
+from keras_encdec.models import RecurrentLanguageModel
 from keras_encdec.scoring import ModelDirectory
 
 flags.DEFINE_string("model_dir", None, "Directory of the model, made by encdec-train on any backend.")
@@ -50,6 +51,10 @@ def main(arguments):
         raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", folder)
     config = ModelsConfig(folder, FLAGS.model_name)  # what is wrong with it is found before the work
     directory = ModelDirectory.load(FLAGS.model_dir)
+    if isinstance(directory.model, RecurrentLanguageModel):
+        raise InputError(
+            "found a language model", "expected one that has a source", "score with encdec-score", FLAGS.model_dir
+        )
     tokenization = _tokenization(directory) if FLAGS.raw_text else None
     version = export_version(
         directory, folder, FLAGS.version, FLAGS.max_tokens, tokenization, FLAGS.beam_size, FLAGS.model_name,

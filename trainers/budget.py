@@ -1,17 +1,12 @@
 """When training ends, and the step size on the way there."""
 
-import math
 import signal
 import time
 
 import keras
 
-SCHEDULES = {
-    "constant": lambda done: 1.0,
-    "linear": lambda done: 1.0 - done,
-    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
-}
-ADJUSTED_EVERY = 20
+# Less is not worth the setting of it.
+LEAST_CHANGE = 0.01
 
 
 class Budget(keras.callbacks.Callback):
@@ -21,22 +16,25 @@ class Budget(keras.callbacks.Callback):
     training so; a second one ends the process.
 
     Args:
+        learning_rate: float. Step size at the start.
+        schedule: callable of the share of the training and of the epochs that are done, to what the step size
+            is multiplied by.
+        updates_per_epoch: int.
         updates: int. Updates in all, those before a resumption included. Defaults to `None`: no limit.
         seconds: float. Seconds in all, likewise. Defaults to `None`: no limit.
         first_update: int. Updates made before. Defaults to `0`.
         first_seconds: float. Seconds spent before. Defaults to `0`.
-        schedule: "constant", "linear" or "cosine". Defaults to `"constant"`.
-        learning_rate: float. Step size at the start. Required.
     """
 
     def __init__(
-        self, learning_rate, updates=None, seconds=None, first_update=0, first_seconds=0.0, schedule="constant"
+        self, learning_rate, schedule, updates_per_epoch, updates=None, seconds=None, first_update=0, first_seconds=0.0
     ):
         super().__init__()
         self.updates_done, self.signal = first_update, None
         self._limits = updates, seconds
-        self._learning_rate, self._schedule = learning_rate, SCHEDULES[schedule]
+        self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._before, self._start, self._handlers = first_seconds, None, {}
+        self._share = None  # of the step size at the start, as the optimizer has it
         # JAX keeps the optimizer's variables out of reach within a round.
         self._by_round = keras.backend.backend() == "jax"
 
@@ -55,6 +53,7 @@ class Budget(keras.callbacks.Callback):
         self._start = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM):
             self._handlers[number] = signal.signal(number, self._stop)
+        self._share = None
         self._adjust()  # a training that goes on may have been given another step size
 
     def on_train_end(self, logs=None):
@@ -66,7 +65,7 @@ class Budget(keras.callbacks.Callback):
             self._adjust()
 
     def on_train_batch_begin(self, batch, logs=None):
-        if not self._by_round and self.updates_done % ADJUSTED_EVERY == 0:
+        if not self._by_round:
             self._adjust()
 
     def on_train_batch_end(self, batch, logs=None):
@@ -81,7 +80,10 @@ class Budget(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _adjust(self):
-        self.model.optimizer.learning_rate = self._learning_rate * self._schedule(self.done)
+        share = self._schedule(self.done, self.updates_done / self._epoch)
+        if self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share:
+            self.model.optimizer.learning_rate = self._learning_rate * share
+            self._share = share
 
     def _stop(self, number, frame):
         self.signal = number

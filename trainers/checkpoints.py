@@ -46,39 +46,59 @@ class Checkpoints(keras.callbacks.Callback):
         return min(self.rounds, key=lambda one: one[self._monitor], default=None)
 
     def on_epoch_end(self, epoch, logs=None):
-        done = self._budget.updates_done
-        measured = {name: value for name, value in logs.items() if name.startswith("val_") or name != "loss"}
-        measured.pop("val_loss", None)
-        rate = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
-        now = {
-            "updates": done,
-            "pairs": done * self._batch_size,
-            "seconds": round(self._budget.seconds, 1),
-            "learning_rate": rate,
-        }
-        self.rounds.append({**now, **{name: float(value) for name, value in measured.items()}})
-        if not math.isfinite(self.rounds[-1][self._monitor]):
+        now = self._record(logs)
+        if not math.isfinite(now[self._monitor]):
             again = "go on from the round before with --resume and" if len(self.rounds) > 1 else "train again with"
             raise InputError(
-                f"found the {self._monitor} {self.rounds[-1][self._monitor]} after {done:,} updates",
+                f"found the {self._monitor} {now[self._monitor]} after {now['updates']:,} updates",
                 "expected a finite number",
                 f"the training diverged: {again} a lower --learning_rate",
                 self.folder,
             )
+        self._keep()
+        if self._patience and len(self.rounds) - 1 - self.rounds.index(self.best) >= self._patience:
+            self.model.stop_training = True
+
+    def add_average(self, model, weights, number, measured):
+        """Puts an average of rounds on record as one more, which may be the best.
+
+        Args:
+            model: the model that was trained.
+            weights: list of arrays, its weights averaged.
+            number: int. Rounds they are the average of.
+            measured: dict, what `model.evaluate` gives with these weights.
+        """
+        self.set_model(model)
+        self._record({f"val_{name}": value for name, value in measured.items()}, averaged_rounds=number)
+        self._keep(weights)
+
+    def _record(self, logs, **more):
+        measured = {name: value for name, value in logs.items() if name.startswith("val_") or name != "loss"}
+        measured.pop("val_loss", None)
+        done = self._budget.updates_done
+        now = {
+            "updates": done,
+            "pairs": done * self._batch_size,
+            "seconds": round(self._budget.seconds, 1),
+            "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
+            **more,
+        }
+        self.rounds.append({**now, **{name: float(value) for name, value in measured.items()}})
+        return self.rounds[-1]
+
+    def _keep(self, weights=None):
         if self.best is self.rounds[-1]:
-            self._save(self._without_optimizer(), WEIGHTS)
+            self._save(self._without_optimizer(weights), WEIGHTS)
         history = json.dumps({"rounds": self.rounds}, indent=1) + "\n"
         self._save(self.model, LAST, history)
         with open_output(self.folder / HISTORY) as file:
             file.write(history.encode())
-        if self._patience and len(self.rounds) - 1 - self.rounds.index(self.best) >= self._patience:
-            self.model.stop_training = True
 
-    def _without_optimizer(self):
+    def _without_optimizer(self, weights=None):
         """The same weights in a model that was never compiled: a third of the size, and any backend's."""
         if self._plain is None:
             self._plain = type(self.model).from_config(self.model.get_config())
-        self._plain.set_weights(self.model.get_weights())
+        self._plain.set_weights(weights or self.model.get_weights())
         return self._plain
 
     def _save(self, model, name, history=None):

@@ -9,6 +9,7 @@ flags.DEFINE_string("phrase_table", None, "Moses phrase table to train on, plain
 flags.DEFINE_string("tsv", None, "Pairs to train on: source, tab, target; further columns are ignored.")
 flags.DEFINE_string("source", None, "Source sentences to train on, one a line; with --target.")
 flags.DEFINE_string("target", None, "Target sentences, line by line those of --source.")
+flags.DEFINE_bool("language_model", False, "Learn p(target) without a source, of lstm, gru and rnn; sentences may be given as --target alone.")
 flags.DEFINE_string("encoding", None, "Encoding of the input. Default: UTF-8, and other bytes are an error.")
 flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or is left out and counted.")
 flags.DEFINE_bool("tokenize", False, "The text of --tsv or --source and --target is raw: normalize and tokenize it.")
@@ -48,8 +49,13 @@ flags.DEFINE_integer("patience", None, "Stop when validation perplexity has not 
 flags.DEFINE_integer("round_updates", 500, "Updates in a round: then the model is validated and kept.", lower_bound=1)
 flags.DEFINE_enum("optimizer", "adadelta", ["adadelta", "adam", "adamw", "rmsprop", "sgd"], "Optimizer; adadelta is the paper's.")
 flags.DEFINE_float("learning_rate", 1.0, "Step size.", lower_bound=0)
-flags.DEFINE_enum("schedule", "constant", ["constant", "linear", "cosine"], "Step size over the training, round by round, down to 0.")
+flags.DEFINE_enum("schedule", "constant", ["constant", "linear", "cosine", "halving"], "Step size over the training: down to 0 at its end, or halved again and again.")
+flags.DEFINE_float("halving_start", 5.0, "Of --schedule=halving: epochs before the first halving.", lower_bound=0)
+flags.DEFINE_float("halving_every", 1.0, "Of --schedule=halving: epochs from one halving to the next.", lower_bound=0)
+flags.DEFINE_enum("reduction", "sum", ["sum", "mean"], "Of the pairs' losses in a batch, and so the scale of the gradient that is clipped.")
 flags.DEFINE_float("clip_norm", 1.0, "Clip the global norm of the gradient; 0 does not.", lower_bound=0)
+flags.DEFINE_float("clip_elements", 0.0, "Clip each element of the gradient to this bound, before its norm; 0 does not.", lower_bound=0)
+flags.DEFINE_integer("average_rounds", 0, "In the end average the weights after so many last rounds, and keep the average if it is the best.", lower_bound=0)
 flags.DEFINE_integer("batch_size", 64, "Pairs an update.", lower_bound=1)
 flags.DEFINE_enum("dtype_policy", "float32", ["float32", "mixed_bfloat16", "mixed_float16", "bfloat16"], "Keras dtype policy.")
 flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Compile with XLA. Default: what is faster on the backend.")
@@ -60,12 +66,13 @@ flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to logs/ in the m
 FLAGS = flags.FLAGS
 # What a training that goes on must have the same, besides the sizes.
 FIXED = (
-    "architecture", "batch_size", "clip_norm", "dtype_policy", "held_out_fraction", "held_out_pairs", "max_length", "optimizer", "seed",
-    "shortlist",
+    "architecture", "batch_size", "clip_elements", "clip_norm", "dtype_policy", "held_out_fraction", "held_out_pairs", "max_length",
+    "language_model", "optimizer", "reduction", "seed", "shortlist",
 )  # fmt: skip
 SHARED_SIZES = ("embedding_dim", "units")
 ENCDEC_SIZES = ("maxout_units", "output_rank", "reset_after", "initial_stddev")
-RECURRENT_SIZES = ("layers", "bidirectional", "condition", "reverse_source", "dropout", "initial_scale")
+ENCODER_SIZES = ("bidirectional", "condition", "reverse_source")
+RECURRENT_SIZES = ("layers", *ENCODER_SIZES, "dropout", "initial_scale")
 
 
 def sizes():
@@ -75,6 +82,9 @@ def sizes():
     if FLAGS.architecture != "encdec":
         found["bidirectional"] = None if FLAGS.bidirectional == "none" else FLAGS.bidirectional
         found["cell"] = FLAGS.architecture  # which no flag is called
+    if FLAGS.language_model:
+        for name in ENCODER_SIZES:
+            del found[name]
     return found
 
 
@@ -100,11 +110,15 @@ def with_preset(arguments):
 
 def check_flags():
     """Raises `app.UsageError` for flags that contradict one another."""
-    inputs = [name for name in ("phrase_table", "tsv", "source") if FLAGS[name].value]
+    sentences = "target" if FLAGS.language_model else "source"
+    inputs = [name for name in ("phrase_table", "tsv", sentences) if FLAGS[name].value]
     if len(inputs) != 1:
         found = " and ".join(f"--{name}" for name in inputs) or "none"
-        raise app.UsageError(f"found {found}, expected one of --phrase_table, --tsv, or --source with --target.")
-    if bool(FLAGS.source) != bool(FLAGS.target):
+        alone = "--target" if FLAGS.language_model else "--source with --target"
+        raise app.UsageError(f"found {found}, expected one of --phrase_table, --tsv, or {alone}.")
+    if FLAGS.language_model:
+        _check_language_model()
+    elif bool(FLAGS.source) != bool(FLAGS.target):
         raise app.UsageError("found one of --source and --target, expected both.")
     if FLAGS.tokenize and FLAGS.phrase_table:
         raise app.UsageError("found --tokenize with --phrase_table, which holds tokens already; drop --tokenize.")
@@ -120,15 +134,30 @@ def check_flags():
             )
     if not all(width.isdecimal() for width in FLAGS.pad_to):
         raise app.UsageError(f"found --pad_to={','.join(FLAGS.pad_to)}, expected whole numbers of tokens.")
-    for name in ("epochs", "minutes"):
+    for name in ("epochs", "minutes", "halving_every"):
         if FLAGS[name].value == 0:
             raise app.UsageError(f"found --{name}=0, expected more than 0.")
     if FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None and FLAGS.patience is None:
         raise app.UsageError("found no end to the training, expected --updates, --epochs, --minutes or --patience.")
-    if FLAGS.schedule != "constant" and FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None:
+    for name in ("halving_start", "halving_every"):
+        # A preset of that schedule may stand beside another.
+        if FLAGS[name].present and FLAGS.schedule != "halving" and not FLAGS.preset:
+            raise app.UsageError(f"found --{name} with --schedule={FLAGS.schedule}, expected it with --schedule=halving.")
+    if FLAGS.schedule in ("linear", "cosine") and FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None:
         raise app.UsageError(f"found --schedule={FLAGS.schedule}, expected --updates, --epochs or --minutes with it.")
-    files = 2 if FLAGS.source else 1
+    files = 2 if FLAGS.source else 1  # of parallel text; a language model has the target alone
     if FLAGS.validation and len(FLAGS.validation) != files:
         raise app.UsageError(f"found {len(FLAGS.validation)} files in --validation, expected {files} as for training.")
-    if not FLAGS.validation and not FLAGS.held_out_fraction and FLAGS.patience:
-        raise app.UsageError("found --patience without pairs to validate on; give --validation or --held_out_fraction.")
+    for name in ("patience", "average_rounds"):
+        if FLAGS[name].value and not FLAGS.validation and not FLAGS.held_out_fraction:
+            raise app.UsageError(
+                f"found --{name} without pairs to validate on; give --validation or --held_out_fraction."
+            )
+
+
+def _check_language_model():
+    if FLAGS.architecture == "encdec":
+        raise app.UsageError("found --language_model with --architecture=encdec, expected lstm, gru or rnn.")
+    for name in ("source", "source_vocabulary", "reverse", *(() if FLAGS.preset else ENCODER_SIZES)):
+        if FLAGS[name].value != FLAGS[name].default:
+            raise app.UsageError(f"found --{name} with --language_model, which has no source; drop one of the two.")

@@ -2,7 +2,6 @@
 
 import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 
-import contextlib
 import importlib.util
 import math
 import pathlib
@@ -14,21 +13,18 @@ from absl import app
 from keras_encdec.cli.command import run_command
 from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.cli.quiet_keras import quietly
-from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
+from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
-from keras_encdec.formats import open_output
-from keras_encdec.formats.os_errors import explained
-from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
-from keras_encdec.scoring import ModelDirectory
+from keras_encdec.models import RecurrentEncoderDecoder, RecurrentLanguageModel, RNNEncoderDecoder
 from keras_encdec.scoring.compiled import xla_on_cpu
-from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.by_shape import train_by_shape
 from keras_encdec.trainers.checkpoints import LAST, Checkpoints, load_checkpoint
 from keras_encdec.trainers.flags import FIXED, FLAGS, check_flags, sizes, with_preset
+from keras_encdec.trainers.inputs import prepared_pairs, validation_batches
 from keras_encdec.trainers.progress import RoundProgress
-
-LONGEST_VALIDATED = 1000
+from keras_encdec.trainers.round_average import RoundAverage
+from keras_encdec.trainers.schedules import schedule
 
 
 def main(arguments):
@@ -44,8 +40,8 @@ def main(arguments):
         _tensorflow_beside()
         keep_freed_memory()  # a quarter of a step under JAX and PyTorch; TensorFlow is faster without
     keras.utils.set_random_seed(FLAGS.seed)
-    directory, pairs = _prepared(folder)
-    validation, places = _validation(directory, pairs)
+    directory, pairs = prepared_pairs(folder)
+    validation, places = validation_batches(directory, pairs)
     widths = sorted(map(int, FLAGS.pad_to)) if _compiled() else None
     batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, widths)
     model, rounds = _model(directory)
@@ -77,11 +73,12 @@ def fit(model, batches, validation, folder, rounds=()):
     updates = _updates(batches.updates_per_epoch)
     budget = Budget(
         FLAGS.learning_rate,
+        schedule(FLAGS.schedule, FLAGS.halving_start, FLAGS.halving_every),
+        batches.updates_per_epoch,
         updates,
         FLAGS.minutes and 60 * FLAGS.minutes,
         first_update,
         rounds[-1]["seconds"] if rounds else 0.0,
-        FLAGS.schedule,
     )
     if budget.done >= 1.0:
         raise InputError(
@@ -90,7 +87,8 @@ def fit(model, batches, validation, folder, rounds=()):
         )  # fmt: skip
     monitor = "val_perplexity" if validation else "perplexity"
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, FLAGS.patience)
-    callbacks = [budget, RoundProgress(budget, batches.updates_per_epoch), *_tensorboard(folder), checkpoints]
+    average = [RoundAverage(folder, budget, FLAGS.average_rounds)] if FLAGS.average_rounds else []
+    callbacks = [budget, RoundProgress(budget, batches.updates_per_epoch), *_tensorboard(folder), *average, checkpoints]
     round_updates = min(FLAGS.round_updates, updates - first_update) if updates else FLAGS.round_updates
     model.fit(
         _stream(batches, first_update),
@@ -101,86 +99,18 @@ def fit(model, batches, validation, folder, rounds=()):
         verbose=0,
         callbacks=callbacks,
     )
+    if average and not budget.signal:
+        _add_average(model, average[0], validation, checkpoints)
     return checkpoints, budget
 
 
-def _prepared(folder):
-    """The model directory, without a model yet, and the prepared pairs; made now or found."""
-    if FLAGS.resume:
-        directory = ModelDirectory.load(folder, weights=False)
-        if directory.reverse != FLAGS.reverse:
-            raise app.UsageError(f"{folder} was trained {'with' if directory.reverse else 'without'} --reverse.")
-        vocabularies = directory.source_vocabulary, directory.target_vocabulary
-        if (folder / "prepared").exists():
-            return directory, PreparedPairs(folder / "prepared")
-    else:
-        directory = None
-        vocabularies = tuple(
-            Vocabulary.load(path) if path else None for path in (FLAGS.source_vocabulary, FLAGS.target_vocabulary)
-        )
-    with explained(folder, "to make a directory"):
-        folder.mkdir(parents=True, exist_ok=True)
-    tokenization = {"lowercase": FLAGS.lowercase} if FLAGS.tokenize else None
-    files = {"phrase_table": FLAGS.phrase_table, "tsv": FLAGS.tsv, "parallel": (FLAGS.source, FLAGS.target)}
-    with _removed_if_empty(folder), _open(files, tokenization) as (records, reader):
-        pairs, *vocabularies = prepare(
-            records, folder / "prepared", FLAGS.shortlist, FLAGS.max_length, FLAGS.seed, vocabularies
-        )
-        _print_prepared(pairs.summary, reader.malformed, vocabularies)
-    if directory is None:
-        directory = ModelDirectory(folder, *vocabularies, FLAGS.reverse, tokenization)
-        with open_output(folder / "flags.txt") as file:
-            file.write(FLAGS.flags_into_string().encode())
-    return directory, pairs
-
-
-@contextlib.contextmanager
-def _removed_if_empty(folder):
-    """After an exception removes the folder unless it holds something."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        raise
-
-
-def _open(files, tokenization):
-    tokenizer = tokenization and Tokenizer(**tokenization)
-    return open_pairs(
-        **files, encoding=FLAGS.encoding, on_error=FLAGS.on_error, tokenizer=tokenizer, reverse=FLAGS.reverse
-    )
-
-
-def _print_prepared(summary, malformed, vocabularies):
-    print(
-        f"{summary['unique']:,} unique pairs of {summary['read']:,}; left out: {summary['too_long']:,} longer than "
-        f"{FLAGS.max_length} words, {summary['empty']:,} with an empty side, {malformed:,} malformed."
-    )
-    for side, vocabulary in zip(("source", "target"), vocabularies, strict=True):
-        share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
-        print(f"{side}: {len(vocabulary):,} words in the shortlist; {share:.2f} % of the tokens are other words.")
-
-
-def _validation(directory, pairs):
-    """What to validate on, Batches or `None`, and the places of the pairs to train on."""
-    if FLAGS.validation:
-        paths = tuple(FLAGS.validation)
-        files = {
-            "phrase_table": FLAGS.phrase_table and paths[0], "tsv": FLAGS.tsv and paths[0],
-            "parallel": FLAGS.source and paths,
-        }  # fmt: skip
-        with _open(files, directory.tokenization) as (records, _):
-            held_out, *_ = prepare(
-                records, directory.path / "validation", max_length=LONGEST_VALIDATED,
-                vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
-            )  # fmt: skip
-        return Batches(held_out, FLAGS.batch_size), range(len(pairs))
-    share = min(FLAGS.held_out_pairs, math.ceil(FLAGS.held_out_fraction * len(pairs)), len(pairs) - 1)
-    if share <= 0:
-        return None, range(len(pairs))
-    # The pairs are in random order on disk: the first of them are a random sample.
-    return Batches(pairs, FLAGS.batch_size, range(share)), range(share, len(pairs))
+def _add_average(model, average, validation, checkpoints):
+    """Validates the average of the last rounds, and keeps it if it is the best."""
+    last, (weights, number) = model.get_weights(), average.mean()
+    model.set_weights(weights)
+    measured = model.evaluate(_once(validation), verbose=0, return_dict=True)
+    model.set_weights(last)
+    checkpoints.add_average(model, weights, number, measured)
 
 
 def _model(directory):
@@ -197,9 +127,14 @@ def _model(directory):
             raise app.UsageError(f"found {found}, expected {expected} as in the model to go on with.")
         return model, rounds
     keras.config.set_dtype_policy(FLAGS.dtype_policy)
-    kind = RNNEncoderDecoder if FLAGS.architecture == "encdec" else RecurrentEncoderDecoder
-    model = kind(len(directory.source_vocabulary), len(directory.target_vocabulary), **wanted)
-    model.compile(_optimizer(), jit_compile=_compiled() and not _by_shape())
+    words = len(directory.source_vocabulary), len(directory.target_vocabulary)
+    if FLAGS.language_model:
+        model = RecurrentLanguageModel(words[1], **wanted)
+    else:
+        model = (RNNEncoderDecoder if FLAGS.architecture == "encdec" else RecurrentEncoderDecoder)(*words, **wanted)
+    model.compile(
+        _optimizer(), FLAGS.reduction, FLAGS.clip_elements or None, jit_compile=_compiled() and not _by_shape()
+    )
     directory.save_config(
         {"source_words": model.source_words, "target_words": model.target_words, **wanted, "dtype": FLAGS.dtype_policy},
         {name: FLAGS[name].value for name in FIXED},
@@ -281,10 +216,13 @@ def _report(checkpoints, budget, folder):
     kind = "held-out " if "val_perplexity" in best else ""
     prefix = "val_" if kind else ""
     last = checkpoints.rounds[-1]
+    after = f"after {best['updates']:,} updates"
+    if "averaged_rounds" in best:
+        after = f"of the average of the last {best['averaged_rounds']} rounds"
     print(
         f"{last['updates']:,} updates, {last['pairs']:,} pairs in {budget.seconds:,.0f} s. Best {kind}perplexity "
         f"{best[prefix + 'perplexity']:.3f} per token, log-likelihood {best[prefix + 'log_likelihood']:.3f} per pair, "
-        f"after {best['updates']:,} updates: {folder}"
+        f"{after}: {folder}"
     )
     if budget.signal:
         print("Stopped by a signal; the same command with --resume goes on from here.", file=sys.stderr)

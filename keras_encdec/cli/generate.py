@@ -2,6 +2,7 @@
 
 import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 
+import contextlib
 import itertools
 import os
 import sys
@@ -20,10 +21,10 @@ from keras_encdec.formats.files import STANDARD_OUTPUT
 flags.DEFINE_multi_string("model_dir", None, "Directory of a model; given several times, an ensemble of models with the same vocabularies.")
 flags.DEFINE_multi_float("model_weight", None, "Weight of each model of an ensemble, as often as --model_dir. Default: equal ones.")
 flags.DEFINE_enum("average", "arithmetic", ["arithmetic", "geometric"], "How an ensemble's probabilities of a word are averaged.")
-flags.DEFINE_string("input", None, "Source text, a phrase or sentence a line, plain or gzipped, read as the training text was.")
+flags.DEFINE_string("input", None, "Source text, a phrase or sentence a line, plain or gzipped, read as the training text was. None for a language model.")
 flags.DEFINE_string("output", STANDARD_OUTPUT, "File to write; gzipped if its name ends in .gz. It appears when it is complete.")
 flags.DEFINE_enum("mode", "beam", ["sample", "greedy", "beam"], "Draw samples, take the most probable word each time, or search with a beam.")
-flags.DEFINE_enum("format", "text", ["text", "tsv", "moses_nbest"], "The best target a line; or lines of source, target, ln p and (samples) count; or a Moses n-best list.")
+flags.DEFINE_enum("format", "text", ["text", "tsv", "moses_nbest"], "The best target a line; or lines of source (if any), target, ln p and (samples) count; or a Moses n-best list.")
 flags.DEFINE_integer("num_samples", 50, "Samples to draw for each source.", lower_bound=1)
 flags.DEFINE_integer("top", 5, "Of the distinct samples so many are written, the most probable first.", lower_bound=1)
 flags.DEFINE_float("temperature", 1.0, "Of samples: below 1, probable words become more so.")
@@ -34,32 +35,53 @@ flags.DEFINE_integer("beam_size", 12, "Partial sequences that a beam search keep
 flags.DEFINE_integer("nbest", 1, "Hypotheses of a beam search that are written, at most --beam_size.", lower_bound=1)
 flags.DEFINE_float("length_penalty", 0.0, "Beam: rank by ln p / ((5 + tokens) / 6)^x. Default: by ln p.", lower_bound=0.0)
 flags.DEFINE_float("max_length_factor", 1.5, "A target has at most so many words for each of its source, or 10 if that is more.", lower_bound=0.0)
+flags.DEFINE_integer("max_length", None, "A target has at most so many words, whatever its source. Default: --max_length_factor; 50 for a language model.", lower_bound=0)
 flags.DEFINE_bool("suppress_unknown", False, "Generate no unknown word; otherwise it is written <unk>.")
+flags.DEFINE_bool("escape", False, "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.")
 flags.DEFINE_string("feature_name", "RNN0", "Name of ln p in a Moses n-best list.")
 flags.DEFINE_string("encoding", None, "Encoding of input and output. Default: UTF-8, and other bytes are an error.")
 
 FLAGS = flags.FLAGS
 # Lines decoded together: sources of like length among them share a batch.
 WINDOW = 2048
+# Words of a sentence that a language model generates, at most.
+LONGEST = 50
 
 
 def main(arguments):
     """Generates as the flags say."""
     sampler = _sampler()
-    write = {"text": _text, "tsv": _tsv, "moses_nbest": _moses_nbest}[FLAGS.format]
     encoding = FileEncoding(FLAGS.encoding)
-    with InputLines(FLAGS.input) as lines, open_output(FLAGS.output) as output:
+    with InputLines(FLAGS.input) if FLAGS.input else contextlib.nullcontext() as lines, open_output(FLAGS.output) as output:
         generator = TextGenerator(FLAGS.model_dir, FLAGS.model_weight, FLAGS.average)
+        _check_source(generator)
+        limits = {"max_length_factor": FLAGS.max_length_factor, "max_length": FLAGS.max_length}
+        if lines is None:
+            limits["max_length"] = LONGEST if FLAGS.max_length is None else FLAGS.max_length
+            _write(output, encoding, 0, [""], generator.generate([""], sampler, **limits))
+            return
         texts, first = _texts(lines, encoding), 0
         with ReadingProgress(lines) as progress:
             while window := list(itertools.islice(texts, WINDOW)):
-                found = generator.generate(window, sampler, max_length_factor=FLAGS.max_length_factor, first=first)
-                for number, (source, hypotheses) in enumerate(zip(window, found, strict=True), start=first):
-                    output.write(_encoded(write(number, source, hypotheses), encoding, number + 1))
+                _write(output, encoding, first, window, generator.generate(window, sampler, first=first, **limits))
                 output.flush()
                 first += len(window)
                 progress.add(len(window))
     print(summary(progress, FLAGS.output), file=sys.stderr)
+
+
+def _check_source(generator):
+    if FLAGS.input and not generator.has_source:
+        raise app.UsageError("found --input with a language model, expected none: it has no source.")
+    if not FLAGS.input and generator.has_source:
+        raise app.UsageError("found no --input, expected the source text to translate.")
+
+
+def _write(output, encoding, first, sources, found):
+    """Writes what was found for some sources, of which the first has this number."""
+    write = {"text": _text, "tsv": _tsv, "moses_nbest": _moses_nbest}[FLAGS.format]
+    for number, (source, hypotheses) in enumerate(zip(sources, found, strict=True), start=first):
+        output.write(_encoded(write(number, source, hypotheses), encoding, number + 1))
 
 
 def _sampler():
@@ -71,7 +93,7 @@ def _sampler():
         raise app.UsageError(f"found --model_weight={min(FLAGS.model_weight)}, expected positive ones.")
     if FLAGS.format == "text" and FLAGS.nbest > 1:
         raise app.UsageError("found --nbest with --format=text, which writes one a line; give --format=tsv.")
-    if FLAGS.output != STANDARD_OUTPUT and os.path.realpath(FLAGS.input) == os.path.realpath(FLAGS.output):
+    if FLAGS.input and FLAGS.output != STANDARD_OUTPUT and os.path.realpath(FLAGS.input) == os.path.realpath(FLAGS.output):
         raise app.UsageError("found one file for two purposes, expected another for each input and output.")
     for mode, names in {
         "sample": ("num_samples", "top", "temperature", "top_k", "top_p", "seed"),
@@ -114,14 +136,20 @@ def _encoded(text, encoding, line):
 
 
 def _text(number, source, hypotheses):
-    return " ".join(hypotheses[0].words) + "\n"
+    return _words(hypotheses[0]) + "\n"
 
 
 def _tsv(number, source, hypotheses):
-    rows = [[source.replace("\t", " "), " ".join(one.words), f"{one.log_prob:.6f}"] for one in hypotheses]
+    given = [source.replace("\t", " ")] if FLAGS.input else []
+    rows = [[*given, _words(one), f"{one.log_prob:.6f}"] for one in hypotheses]
     if FLAGS.mode == "sample":
         rows = [[*row, str(one.count)] for row, one in zip(rows, hypotheses, strict=True)]
     return "".join("\t".join(row) + "\n" for row in rows[: _written()])
+
+
+def _words(hypothesis):
+    text = " ".join(hypothesis.words)
+    return escape(text) if FLAGS.escape else text
 
 
 def _moses_nbest(number, source, hypotheses):
@@ -137,7 +165,7 @@ def _written():
 
 def run():
     """Entry point of `encdec-generate`."""
-    run_command(main, ("model_dir", "input"))
+    run_command(main, ("model_dir",))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ PARTS = "parts"
 PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a time
 
 
-def prepare(pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies=(None, None)):
+def prepare(
+    pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies=(None, None), empty_sources=False
+):
     """Writes the unique pairs of an input in random order, and makes the vocabularies.
 
     Frequencies are ignored: a pair that occurs often is kept once. Pairs with an empty side and pairs
@@ -34,6 +36,8 @@ def prepare(pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies
         max_length: int. Longest phrase kept, in words, the end of sequence not counted. Defaults to `30`.
         seed: int. Of the order. Defaults to `0`.
         vocabularies: tuple of two Vocabulary, used instead of new ones; `None` makes one.
+        empty_sources: bool. Whether pairs with an empty source are kept, for a language model.
+            Defaults to `False`.
 
     Returns:
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
@@ -47,7 +51,7 @@ def prepare(pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies
         _make_empty(folder)
         try:
             spill = _Spill(folder / PARTS, seed)
-            counts = spill.fill(pairs, max_length)
+            counts = spill.fill(pairs, max_length, empty_sources)
             vocabularies = tuple(
                 given if given is not None else most_frequent(side.counts(), size)
                 for given, side, size in zip(vocabularies, spill.sides, shortlists, strict=True)
@@ -118,14 +122,14 @@ class _Spill:
         self.sides = _Side(), _Side()
         self._parts = [folder / str(i) for i in range(PARTITIONS)]
 
-    def fill(self, pairs, max_length):
+    def fill(self, pairs, max_length, empty_sources):
         counts = {"read": 0, "too_long": 0, "empty": 0}
         source_side, target_side = self.sides
         with contextlib.ExitStack() as stack:
             files = [stack.enter_context(open(part, "wb")) for part in self._parts]
             for source, target in pairs:
                 counts["read"] += 1
-                if not source or not target:
+                if not target or not source and not empty_sources:
                     counts["empty"] += 1
                 elif len(source) > max_length or len(target) > max_length:
                     counts["too_long"] += 1

@@ -40,7 +40,7 @@ class Generator:
         self._ensemble = Ensemble(models if isinstance(models, list) else [models], weights, average)
         self._functions = {}
 
-    def generate(self, sources, sampler="greedy", max_length_factor=LENGTH_FACTOR, first=0):
+    def generate(self, sources, sampler="greedy", max_length_factor=LENGTH_FACTOR, max_length=None, first=0):
         """Generates.
 
         Args:
@@ -49,6 +49,7 @@ class Generator:
             sampler: `BeamSampler`, `RandomSampler`, or "greedy". Defaults to "greedy".
             max_length_factor: float. A target sequence has at most so many words for each of its source,
                 or 10 if that is more; that of an empty source has none. Defaults to `1.5`.
+            max_length: int. So many words at most instead, whatever the source. Defaults to `None`.
             first: int. The number of the first source among all, for sampling. Defaults to `0`.
 
         Returns:
@@ -64,7 +65,7 @@ class Generator:
         sources = [_unpadded(source) for source in sources]
         if sampler not in self._functions:
             self._functions[sampler] = SearchFunctions(self._ensemble, sampler.choose)
-        limits = [_limit(len(source) - 1, max_length_factor) for source in sources]
+        limits = [_limit(len(source) - 1, max_length_factor, max_length) for source in sources]
         results = [None] * len(sources)
         for places in _batches([len(source) for source in sources], max(1, ROWS // sampler.rows)):
             source, size = _batch([sources[place] for place in places], max(1, ROWS // sampler.rows))
@@ -77,8 +78,10 @@ class Generator:
         return results
 
 
-def _limit(words, factor):
+def _limit(words, factor, max_length):
     """Tokens of the target sequence at most, its end counted."""
+    if max_length is not None:
+        return max_length + 1
     return max(SHORTEST_LIMIT, math.ceil(factor * words)) + 1 if words else 1
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words
+from keras_encdec.models import RecurrentLanguageModel
 from keras_encdec.scoring import ModelDirectory
 
 
@@ -54,6 +55,11 @@ class TextGenerator:
             _check_alike(self._first, other)
         self._generator = Generator([directory.model for directory in self._directories], weights, average)
         self._tokenizer = self._first.tokenizer()
+
+    @property
+    def has_source(self):
+        """bool. Whether targets depend on a source; those of a language model do not."""
+        return not isinstance(self._first.model, RecurrentLanguageModel)
 
     def generate(self, lines, sampler="greedy", **arguments):
         """Generates.

@@ -2,13 +2,24 @@
 
 import importlib.resources
 
-ARGUMENTS = {
+ENCDEC_ARGUMENTS = {
     "embedding_dim": int,
     "units": int,
     "maxout_units": int,
     "output_rank": int,
     "reset_after": "true".__eq__,
     "initial_stddev": float,
+}
+RECURRENT_ARGUMENTS = {
+    "architecture": str,
+    "layers": int,
+    "units": int,
+    "embedding_dim": int,
+    "bidirectional": str,
+    "condition": str,
+    "reverse_source": "true".__eq__,
+    "dropout": float,
+    "initial_scale": float,
 }
 
 
@@ -33,18 +44,30 @@ def preset_names():
     return sorted(file.name.removesuffix(".flags") for file in folder.iterdir() if file.name.endswith(".flags"))
 
 
-def preset_sizes(name):
-    """The model's arguments in a preset: embedding_dim, units, maxout_units, output_rank, reset_after, initial_stddev.
+def encdec_preset(name):
+    """The arguments of `RNNEncoderDecoder` in a preset: dict.
 
     Args:
         name: str, one of `preset_names()`.
 
-    Returns:
-        dict of arguments of `RNNEncoderDecoder`.
+    Raises:
+        ValueError: for a name there is no preset of, or of another model.
     """
-    sizes = {}
-    for line in preset_path(name).read_text(encoding="utf-8").splitlines():
-        flag, _, value = line.strip().removeprefix("--").partition("=")
-        if flag in ARGUMENTS:
-            sizes[flag] = ARGUMENTS[flag](value)
-    return sizes
+    flags = _flags(name)
+    if "architecture" in flags:
+        raise ValueError(f"The preset {name!r} is of RecurrentEncoderDecoder.")
+    return {flag: convert(flags[flag]) for flag, convert in ENCDEC_ARGUMENTS.items() if flag in flags}
+
+
+def recurrent_preset(name):
+    """The arguments of `RecurrentEncoderDecoder` in a preset: dict. See `encdec_preset`."""
+    flags = _flags(name)
+    if "architecture" not in flags:
+        raise ValueError(f"The preset {name!r} is of RNNEncoderDecoder.")
+    sizes = {flag: convert(flags[flag]) for flag, convert in RECURRENT_ARGUMENTS.items() if flag in flags}
+    return {"cell": sizes.pop("architecture"), **sizes}
+
+
+def _flags(name):
+    lines = preset_path(name).read_text(encoding="utf-8").splitlines()
+    return dict(line.strip().removeprefix("--").split("=", 1) for line in lines if line.startswith("--"))

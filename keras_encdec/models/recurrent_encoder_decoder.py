@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_encdec.models.presets import recurrent_preset
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_encoder import RecurrentEncoder
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
@@ -20,9 +21,9 @@ class RecurrentEncoderDecoder(TranslationModel):
     reads the end of sequence, too, as all encoders of this package. See `RecurrentEncoder` and `RecurrentDecoder`.
 
     Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both closed by 2 and
-    then padded with 0. The loss is the model's own, minus the sum of the token log-probabilities over the batch:
+    then padded with 0. The loss is the model's own, minus the sum of the token log-probabilities of a pair, on average:
 
-        model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0))
+        model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0), reduction="mean")
         model.fit({"source": source, "target": target}, batch_size=128)
 
     `fit` and `evaluate` report `perplexity`, per target token with the end of sequence, and `log_likelihood`,
@@ -121,6 +122,20 @@ class RecurrentEncoderDecoder(TranslationModel):
         self.decoder = RecurrentDecoder(target_words + SPECIAL_IDS, name="decoder", **shared)
         # Every size is known: the weights exist at once, to be counted, set or loaded.
         self.build()
+
+    @classmethod
+    def from_preset(cls, preset, source_words, target_words, **kwargs):
+        """A new model of published or recommended sizes.
+
+        Args:
+            preset: `"luong2015"` (arXiv 1508.04025, without attention) or `"small_sentences"` (for CPUs).
+            source_words, target_words: int. Words in each shortlist.
+            **kwargs: further arguments of the constructor; they override the preset's.
+
+        Raises:
+            ValueError: for a preset there is none of, or of another model.
+        """
+        return cls(source_words, target_words, **{**recurrent_preset(preset), **kwargs})
 
     def get_config(self):
         return {

@@ -7,6 +7,7 @@ from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.text.vocabulary import END
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -19,7 +20,7 @@ class RecurrentLanguageModel(TranslationModel):
     y_0 is the end of sequence, which marks where sentences meet. The ids are those of
     `RecurrentEncoderDecoder`, of which this is the decoder, and so are the loss and the metrics:
 
-        model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0))
+        model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0), reduction="mean")
         model.fit({"target": target}, batch_size=128)
 
     Args:
@@ -127,6 +128,21 @@ class RecurrentLanguageModel(TranslationModel):
             float tensor `(batch,)`, nats.
         """
         return sequence_log_probs(self.token_log_probs(target))
+
+    def generate(self, count=1, sampler="greedy", max_length=50, **arguments):
+        """Generates sequences.
+
+        Args:
+            count: int. How many sources there were if there were any: so many lists of hypotheses are
+                returned. Defaults to `1`: a sampler draws several itself.
+            sampler: see `TranslationModel.generate`. Defaults to "greedy".
+            max_length: int. Words of a sequence at most. Defaults to `50`.
+            **arguments: of `keras_encdec.decoding.Generator.generate`.
+
+        Returns:
+            list of lists of `keras_encdec.decoding.Hypothesis`, the best first.
+        """
+        return super().generate([[END]] * count, sampler, max_length=max_length, **arguments)
 
     def get_config(self):
         return {

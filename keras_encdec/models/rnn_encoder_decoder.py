@@ -4,7 +4,7 @@ import keras
 
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.encoder import Encoder
-from keras_encdec.models.presets import preset_sizes
+from keras_encdec.models.presets import encdec_preset
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
 
 
@@ -103,9 +103,9 @@ class RNNEncoderDecoder(TranslationModel):
             **kwargs: further arguments of the constructor; they override the preset's.
 
         Raises:
-            ValueError: for a preset there is none of.
+            ValueError: for a preset there is none of, or of another model.
         """
-        return cls(source_words, target_words, **{**preset_sizes(preset), **kwargs})
+        return cls(source_words, target_words, **{**encdec_preset(preset), **kwargs})
 
     def encode(self, source):
         """The summary c of each source.

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_encdec.models.decoder import Decoder
+from keras_encdec.models.gradient_clipping import exact_clipping
 from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
 from keras_encdec.models.metrics import LogLikelihood, Perplexity
 
@@ -19,7 +20,8 @@ class TranslationModel(keras.Model):
     `self.decoder`, which is called with the previous words `(batch, time)` and that, and gives logits
     `(batch, time, vocabulary)`. The decoder has `start` and `step` as well, which do the same word by word.
 
-    The loss is minus the sum of the token log-probabilities over the batch, `compile` takes no other.
+    The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs;
+    `compile` takes no other.
 
     Args:
         source_words, target_words: int. Words in each shortlist, the three special ids not counted.
@@ -36,6 +38,7 @@ class TranslationModel(keras.Model):
         super().__init__(**kwargs)
         self.source_words = source_words
         self.target_words = target_words
+        self.reduction, self.clip_elements = "sum", None
         self.perplexity = Perplexity()
         self.log_likelihood = LogLikelihood()
 
@@ -131,6 +134,38 @@ class TranslationModel(keras.Model):
 
         return Generator(self).generate(sources, sampler, **arguments)
 
+    def compile(self, optimizer="rmsprop", reduction="sum", clip_elements=None, **arguments):
+        """Configures training.
+
+        Args:
+            optimizer: as of any Keras model.
+            reduction: "sum" or "mean" of the pairs' losses over the batch. It is the scale of the gradient,
+                to be thought of in clipping it and in the step size of SGD: the thesis has the mean.
+                Defaults to "sum".
+            clip_elements: float. Bound that each element of the gradient is clipped to, before the optimizer
+                clips the norm. Defaults to `None`: no such clipping.
+            **arguments: of `keras.Model.compile`; the loss and the metrics are the model's own.
+
+        Raises:
+            ValueError: for another reduction, or a bound that is not positive.
+        """
+        if reduction not in ("sum", "mean"):
+            raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
+        self.reduction, self.clip_elements = reduction, clip_elements
+        super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        return config and {**config, "reduction": self.reduction, "clip_elements": self.clip_elements}
+
+    def compile_from_config(self, config):
+        # A model compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
+        optimizer = config.get("optimizer")
+        if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
+            config = {**config, "optimizer": {**optimizer, "module": "keras.optimizers"}}
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if self._compile_loss is not None or self._compile_metrics is not None:
             raise ValueError(
@@ -140,19 +175,12 @@ class TranslationModel(keras.Model):
         pairs = sequence_log_probs(y_pred)
         if sample_weight is not None:
             pairs = pairs * ops.cast(sample_weight, pairs.dtype)
-        return -ops.sum(pairs)
+        return -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         self.perplexity.update_state(y_pred, self.sides(x)[1])
         self.log_likelihood.update_state(y_pred)
         return self.get_metrics_result()
-
-    def compile_from_config(self, config):
-        # A model compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
-        optimizer = config.get("optimizer")
-        if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
-            config = {**config, "optimizer": {**optimizer, "module": "keras.optimizers"}}
-        super().compile_from_config(config)
 
 
 def _ids(ids):

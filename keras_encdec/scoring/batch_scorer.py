@@ -65,7 +65,7 @@ class _TokenLogProbs(keras.layers.Layer):
         self.built = True
 
     def call(self, source, target):
-        return self.model.token_log_probs(source, target)
+        return self.model({"source": source, "target": target})
 
 
 def _width(length):

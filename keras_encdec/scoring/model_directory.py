@@ -28,7 +28,8 @@ class ModelDirectory:
 
     Attributes:
         path: pathlib.Path.
-        source_vocabulary, target_vocabulary: Vocabulary, of the model's source and target.
+        source_vocabulary, target_vocabulary: Vocabulary, of the model's source and target; a language model's
+            source has no words.
         reverse: bool. Whether the model was trained with the sides swapped.
         tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
         model: TranslationModel, or `None` while there are no weights yet.
@@ -51,11 +52,12 @@ class ModelDirectory:
         """Writes everything but the weights.
 
         Args:
-            sizes: dict, kept for people to read: the arguments of the model.
+            sizes: dict, the arguments of the model, for people to read; "source_words" is 0 of a language model.
             training: dict, what a training that goes on must have the same. Optional.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        self.source_vocabulary.save(self.path / SOURCE_VOCABULARY)
+        if len(self.source_vocabulary):  # a language model has none
+            self.source_vocabulary.save(self.path / SOURCE_VOCABULARY)
         self.target_vocabulary.save(self.path / TARGET_VOCABULARY)
         config = {
             "format": FORMAT,
@@ -83,7 +85,7 @@ class ModelDirectory:
         config = _read_config(path)
         directory = cls(
             path,
-            Vocabulary.load(path / SOURCE_VOCABULARY),
+            Vocabulary([]) if config["model"].get("source_words") == 0 else Vocabulary.load(path / SOURCE_VOCABULARY),
             Vocabulary.load(path / TARGET_VOCABULARY),
             config["direction"] == "reverse",
             config["tokenization"],
@@ -157,6 +159,8 @@ def _read_config(path):
         found = config["format"]
         if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
             raise ValueError("its direction or its tokenization is none of ours")
+        if found == FORMAT and not isinstance(config["model"], dict):
+            raise ValueError("its model is no list of settings")
     except FileNotFoundError:
         what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
         raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None

@@ -10,6 +10,7 @@ import toy_models
 from commands import Command, fail, succeed
 
 from keras_encdec.decoding import BeamSampler, RandomSampler, TextGenerator
+from keras_encdec.formats import escape
 from keras_encdec.scoring import TextScorer
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
@@ -89,6 +90,10 @@ def test_a_moses_list_has_a_feature_a_total_and_escapes(generate, models, source
     samples = "--mode=sample", "--temperature=5", "--top=50"
     done = succeed(generate(*flags[:2], "--format=moses_nbest", *samples))
     assert "&quot;" in done.stdout and '"' not in done.stdout and " RNN0= -" in done.stdout
+    plain, escaped = (
+        succeed(generate(*flags[:2], *samples[:2], "--num_samples=1", *more)).stdout for more in ([], ["--escape"])
+    )
+    assert '"' in plain and escaped == escape(plain)
 
 
 def test_an_ensemble_is_neither_of_its_models(generate, models, source):

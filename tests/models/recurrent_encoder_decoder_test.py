@@ -16,7 +16,7 @@ from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy, toy_langu
 from keras_encdec.decoding import BeamSampler
 from keras_encdec.layers import scanned_recurrence
 from keras_encdec.layers.recurrence import run_recurrence
-from keras_encdec.models import RecurrentEncoderDecoder, recurrent_decoder, recurrent_encoder
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder, recurrent_decoder, recurrent_encoder
 from keras_encdec.models.recurrent_encoder import words_reversed
 
 # Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
@@ -274,3 +274,14 @@ def test_saved_models_score_the_same_in_a_new_process(tmp_path):
     for path, model in models.items():
         expected = model.score(*(SOURCE, TARGET)[-2 if model.source_words else -1 :])
         np.testing.assert_allclose(np.load(f"{path}.npy"), numpy(expected), atol=1e-5)
+
+
+def test_presets_have_their_sizes_and_those_of_the_other_model_are_refused():
+    model = RecurrentEncoderDecoder.from_preset("luong2015", source_words=5, target_words=6, layers=2, units=7)
+    assert (model.cell, model.depth, model.units, model.embedding_dim) == ("lstm", 2, 7, 1000)
+    assert model.reverse_source and model.dropout == 0.2
+    assert RecurrentEncoderDecoder.from_preset("small_sentences", 5, 5).bidirectional == "concat"
+    with pytest.raises(ValueError, match="'small' is of RNNEncoderDecoder"):
+        RecurrentEncoderDecoder.from_preset("small", 5, 5)
+    with pytest.raises(ValueError, match="'luong2015' is of RecurrentEncoderDecoder"):
+        RNNEncoderDecoder.from_preset("luong2015", 5, 5)

@@ -1,0 +1,54 @@
+"""Clipping of the gradient as it is, in its elements, its norm or both."""
+
+import keras
+from keras import ops
+
+
+def exact_clipping(optimizer, elements=None):
+    """Makes an optimizer clip each element of the gradient first, and then in its own way, exactly.
+
+        g_i <- min(max(g_i, -bound), bound)
+
+    Keras's optimizers clip in one way each; with this one before it, `global_clipnorm` clips the norm of what
+    is left, and both are in force together. And under TensorFlow they clip the gradient of an embedding
+    before the rows of a word that occurs more than once are added up; here these are added up first.
+    Neither is part of the optimizer's config.
+
+    Args:
+        optimizer: `keras.optimizers.Optimizer`.
+        elements: float, positive, the bound. Defaults to `None`: no such clipping.
+
+    Returns:
+        the same optimizer.
+
+    Raises:
+        ValueError: for a bound that is not positive.
+
+    Reference:
+        - Luong, 2016, Neural Machine Translation (thesis), section 2.3: gradient clipping
+        - Pascanu et al., 2013 (arXiv 1211.5063): clipping of the norm
+    """
+    if elements is not None and not elements > 0:
+        raise ValueError(f"found clip_elements={elements}, expected a positive number")
+    apply = optimizer.apply
+
+    def clipped(gradient):
+        gradient = _dense(gradient)
+        return gradient if gradient is None or elements is None else ops.clip(gradient, -elements, elements)
+
+    def apply_clipped(gradients, trainable_variables=None):
+        apply([clipped(gradient) for gradient in gradients], trainable_variables)
+
+    own = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
+    if elements is not None or keras.backend.backend() == "tensorflow" and any(own):
+        optimizer.apply = apply_clipped
+    return optimizer
+
+
+def _dense(gradient):
+    """The gradient as one tensor, where TensorFlow has rows apart that are still to be added up."""
+    if not hasattr(gradient, "dense_shape"):
+        return gradient
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(gradient)

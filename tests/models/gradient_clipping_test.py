@@ -1,0 +1,75 @@
+"""What a training step does to the gradient: the scale of the loss, and clipping in either way or in both."""
+
+import keras
+import numpy as np
+import pytest
+from layer_checks import numpy
+from recurrent_toys import SOURCE, TARGET, toy
+
+from keras_encdec.models.gradient_clipping import exact_clipping
+
+BOUND, NORM = 0.3, 0.8
+
+
+def step(model, clip_norm=None, optimizer=None, **arguments):
+    """What a step of SGD with step size 1 takes off the weights."""
+    model.compile(optimizer or keras.optimizers.SGD(1.0, global_clipnorm=clip_norm), **arguments)
+    return fitted(model)
+
+
+def fitted(model):
+    before = [numpy(weight) for weight in model.trainable_weights]
+    model.fit({"source": SOURCE, "target": TARGET}, batch_size=len(SOURCE), verbose=0)
+    return [one - numpy(weight) for one, weight in zip(before, model.trainable_weights, strict=True)]
+
+
+def norm(gradients):
+    return np.sqrt(sum((gradient**2).sum() for gradient in gradients))
+
+
+def assert_alike(found, expected, atol=1e-5):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=atol)
+
+
+def test_elements_are_clipped_and_then_the_norm():
+    gradient = step(toy())
+    clipped = [np.clip(one, -BOUND, BOUND) for one in gradient]
+    assert max(abs(one).max() for one in gradient) > 2 * BOUND and norm(clipped) > 1.2 * NORM
+    assert_alike(step(toy(), clip_elements=BOUND), clipped)
+    assert_alike(step(toy(), clip_norm=NORM), [one * NORM / norm(gradient) for one in gradient])
+    both = step(toy(), clip_norm=NORM, clip_elements=BOUND)
+    assert_alike(both, [one * NORM / norm(clipped) for one in clipped])
+
+
+def test_the_loss_is_the_sum_over_the_batch_or_the_mean():
+    gradient = step(toy())
+    assert_alike(step(toy(), reduction="mean"), [one / len(SOURCE) for one in gradient])
+    model = toy()
+    model.compile("sgd", reduction="mean")
+    loss = model.evaluate({"source": SOURCE, "target": TARGET}, verbose=0, return_dict=True)
+    assert loss["log_likelihood"] == pytest.approx(numpy(model.score(SOURCE, TARGET)).mean(), abs=1e-4)
+
+
+@pytest.mark.parametrize("dtype, atol", [("float32", 1e-6), ("mixed_float16", 1e-4)])
+def test_a_loaded_model_trains_as_the_saved_one_would_have(dtype, atol, tmp_path):
+    model = toy(dtype=dtype)
+    model.compile(keras.optimizers.SGD(1.0, global_clipnorm=NORM), reduction="mean", clip_elements=0.02)
+    model.save(tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras")
+    assert (again.reduction, again.clip_elements) == ("mean", 0.02)
+    steps, expected = fitted(again), fitted(model)
+    assert 0 < max(abs(one).max() for one in steps) < 0.0201  # float16's steps are coarser than the bound
+    assert_alike(steps, expected, atol)
+
+
+def test_a_model_never_compiled_is_loaded_so(tmp_path):
+    toy().save(tmp_path / "m.keras")
+    assert keras.saving.load_model(tmp_path / "m.keras").compiled is False
+
+
+def test_other_values_are_refused():
+    with pytest.raises(ValueError, match="found reduction='max', expected \"sum\" or \"mean\""):
+        toy().compile("sgd", reduction="max")
+    with pytest.raises(ValueError, match="found clip_elements=0, expected a positive number"):
+        exact_clipping(keras.optimizers.SGD(), 0)

@@ -1,0 +1,52 @@
+"""The average of the weights after the last rounds of a training."""
+
+import pathlib
+
+import keras
+import numpy as np
+
+from keras_encdec.formats import open_output
+
+ROUNDS = "rounds"
+
+
+class RoundAverage(keras.callbacks.Callback):
+    """Keeps the weights after each of the last rounds, and averages them.
+
+    They are files in the model directory, so that a training that was killed goes on with those before.
+    The callback comes before the one that keeps the last model: a round that is on record has its file.
+
+    Args:
+        folder: path of the model directory.
+        budget: Budget, for the updates so far.
+        number: int. Rounds to average over; fewer while there are fewer.
+    """
+
+    def __init__(self, folder, budget, number):
+        super().__init__()
+        self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
+
+    def on_train_begin(self, logs=None):
+        self._folder.mkdir(exist_ok=True)
+        for updates, path in self._kept().items():
+            if updates > self._budget.updates_done:
+                path.unlink()  # of a round that was not put on record
+
+    def on_epoch_end(self, epoch, logs=None):
+        with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
+            np.savez(file, *self.model.get_weights())
+        kept = self._kept()
+        for updates in sorted(kept)[: -self._number]:
+            kept[updates].unlink()
+
+    def mean(self):
+        """The average: list of arrays as of `model.get_weights`, and the number of rounds it is of."""
+        total, paths = None, list(self._kept().values())
+        for path in paths:
+            with np.load(path) as file:
+                weights = [file[name].astype(np.float64) for name in file.files]
+            total = weights if total is None else [a + b for a, b in zip(total, weights, strict=True)]
+        return [weight / len(paths) for weight in total], len(paths)
+
+    def _kept(self):
+        return {int(path.stem): path for path in self._folder.glob("*.npz") if path.stem.isdecimal()}
