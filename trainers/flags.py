@@ -141,7 +141,7 @@ def check_flags():
         raise app.UsageError("found no end to the training, expected --updates, --epochs, --minutes or --patience.")
     for name in ("halving_start", "halving_every"):
         # A preset of that schedule may stand beside another.
-        if FLAGS[name].present and FLAGS.schedule != "halving" and not FLAGS.preset:
+        if FLAGS[name].value != FLAGS[name].default and FLAGS.schedule != "halving" and not FLAGS.preset:
             raise app.UsageError(f"found --{name} with --schedule={FLAGS.schedule}, expected it with --schedule=halving.")
     if FLAGS.schedule in ("linear", "cosine") and FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None:
         raise app.UsageError(f"found --schedule={FLAGS.schedule}, expected --updates, --epochs or --minutes with it.")

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.errors import InputError
-from keras_encdec.formats import model_words
 from keras_encdec.models import RecurrentLanguageModel
 from keras_encdec.scoring import ModelDirectory
 
@@ -54,7 +53,6 @@ class TextGenerator:
         for other in others:
             _check_alike(self._first, other)
         self._generator = Generator([directory.model for directory in self._directories], weights, average)
-        self._tokenizer = self._first.tokenizer()
 
     @property
     def has_source(self):
@@ -72,11 +70,8 @@ class TextGenerator:
             list, for each line a list of distinct TextHypothesis, the best first.
         """
         read, predicted = self._first.source_vocabulary, self._first.target_vocabulary
-        if self._tokenizer is None:
-            words = [model_words(line, factored=False) for line in lines]
-        else:
-            words = self._tokenizer.words(lines) if lines else []
-        results = self._generator.generate([read.encode(line) for line in words], sampler, **arguments)
+        ids = [read.encode(words) for words in self._first.words(lines)]
+        results = self._generator.generate(ids, sampler, **arguments)
         return [_distinct(found, predicted) for found in results]
 
 

@@ -1,6 +1,7 @@
 """A trained model on disk, with all that is needed to use it."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 
@@ -9,7 +10,7 @@ from keras import ops
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
-from keras_encdec.formats import open_output
+from keras_encdec.formats import model_words, open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Tokenizer, Vocabulary
 
@@ -44,9 +45,26 @@ class ModelDirectory:
     model: TranslationModel | None = None
     training: dict = dataclasses.field(default_factory=dict)
 
-    def tokenizer(self):
-        """The `Tokenizer` of raw text, or `None` where text is in tokens."""
-        return None if self.tokenization is None else Tokenizer(**self.tokenization)
+    def words(self, lines, factored=False):
+        """The words of lines of text, read as the training text was.
+
+        Raw text is tokenized; of text in tokens, Moses's escapes are taken off.
+
+        Args:
+            lines: list of str.
+            factored: bool. Whether a bar in a word of text in tokens separates factors, which are taken off.
+                Defaults to `False`.
+
+        Returns:
+            list of lists of str.
+        """
+        if self.tokenization is None:
+            return [model_words(line, factored) for line in lines]
+        return self._tokenizer.words(lines) if lines else []
+
+    @functools.cached_property
+    def _tokenizer(self):
+        return Tokenizer(**self.tokenization)
 
     def save_config(self, sizes, training=None):
         """Writes everything but the weights.

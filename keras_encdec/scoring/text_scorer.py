@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from keras_encdec.formats import model_words
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.scoring.batch_scorer import BatchScorer
 from keras_encdec.scoring.model_directory import ModelDirectory
@@ -30,17 +29,13 @@ class TextScorer:
         # The one shares states between pairs, and knows the one model.
         scorer = Scorer if isinstance(self.directory.model, RNNEncoderDecoder) else BatchScorer
         self._scorer = scorer(self.directory.model, dtype)
-        self._tokenizer = self.directory.tokenizer()
 
     def close(self):
         """See `Scorer.close`."""
         self._scorer.close()
 
     def words(self, source, target):
-        """A pair of lists of words from a pair of str: read as the model's training text was.
-
-        Raw text is tokenized; of text in tokens, Moses's escapes are taken off.
-        """
+        """A pair of lists of words from a pair of str, see `ModelDirectory.words`."""
         return self.all_words([(source, target)])[0]
 
     def all_words(self, pairs, factored=False):
@@ -48,16 +43,13 @@ class TextScorer:
 
         Args:
             pairs: list of pairs of str.
-            factored: bool. Whether a bar in a word of text in tokens separates factors, which are taken off.
-                Defaults to `False`.
+            factored: bool. See `ModelDirectory.words`. Defaults to `False`.
 
         Returns:
             list of pairs of lists of str.
         """
-        if self._tokenizer is None:
-            return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
-        tokenized = self._tokenizer.words([side for pair in pairs for side in pair])
-        return list(zip(tokenized[::2], tokenized[1::2], strict=True))
+        words = self.directory.words([side for pair in pairs for side in pair], factored)
+        return list(zip(words[::2], words[1::2], strict=True))
 
     def columns(self, pairs, names):
         """Several results of the same pairs.
@@ -116,7 +108,6 @@ class DryTextScorer(TextScorer):
     def __init__(self, directory):
         self.directory = directory
         self._scorer = _DryScorer()
-        self._tokenizer = directory.tokenizer()
 
 
 class _DryScorer:
