@@ -5,7 +5,7 @@ MINUTES ?= 3
 BIN = $(VENV)/bin
 BACKENDS = tensorflow jax torch
 # What a backend computes; everything else is the same under all of them and is tested once.
-COMPUTED = tests/layers tests/models tests/scoring tests/decoding
+COMPUTED = tests/layers tests/models tests/scoring tests/decoding tests/trainers/budget_test.py
 # Commands define flags of the same names: each is run in a process of its own, and none imported with the others.
 NOT_IMPORTED = --ignore=keras_encdec/cli --ignore=keras_encdec/datasets/build.py
 

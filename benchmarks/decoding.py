@@ -2,9 +2,9 @@
 
     python benchmarks/decoding.py --model_dir=model --input=source.txt [--sentences 1000] [--beam 12]
 
-The model is one of `encdec-train --architecture=lstm` in one direction. Each figure is taken in a process
-of its own, one after another, on the backends that are installed. Tokens are those of the best targets, ends
-included. What the peer finds is compared with what this package finds, sentence by sentence.
+The model is one of `encdec-train --architecture=lstm`, in one direction and conditioned on states. Each figure
+is taken in a process of its own, one after another, on the backends that are installed. Tokens are those of the
+best targets, ends included. What the peer finds is compared with what this package finds, sentence by sentence.
 """
 
 import argparse
@@ -14,6 +14,8 @@ import tempfile
 
 import numpy as np
 from run import BACKENDS, measured
+
+from keras_encdec.decoding.generator import ROWS
 
 HERE = pathlib.Path(__file__).parent
 
@@ -35,7 +37,8 @@ def main():
             peer, expected = None, None
             if "torch" in BACKENDS:
                 found = pathlib.Path(folder) / "peer.json"
-                peer = measured("peer_decoder.py", prepared, found, "--beam", beam, backend="torch")
+                rows = "--beam", beam, "--batch", ROWS // beam  # as many together as this package takes
+                peer = measured("peer_decoder.py", prepared, found, *rows, backend="torch")
                 expected = json.loads(found.read_text())
                 print(f"{work:8} torch peer       {peer['tokens_per_second']:8,.0f} tokens/s", flush=True)
             for backend in BACKENDS:

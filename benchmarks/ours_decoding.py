@@ -9,7 +9,6 @@ import keras
 import numpy as np
 from workload import report
 
-from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.decoding.search import Search
 from keras_encdec.scoring import ModelDirectory
@@ -19,7 +18,7 @@ def prepare(options):
     """Leaves the sources as ids and the weights by their paths for those who are measured."""
     directory = ModelDirectory.load(options.model_dir)
     with open(options.input, encoding="utf-8") as file:
-        lines = [line.split() for line in itertools.islice(file, options.sentences)]
+        lines = [line.split() for line in itertools.islice(filter(str.strip, file), options.sentences)]
     ids = [directory.source_vocabulary.encode(line) for line in lines]
     weights = {v.path: keras.ops.convert_to_numpy(v) for v in directory.model.trainable_variables}
     np.savez(
@@ -73,7 +72,6 @@ def main():
     parser.add_argument("--found")
     parser.add_argument("--beam", type=int)
     options = parser.parse_args()
-    keep_freed_memory()
     {"prepare": prepare, "generate": generate}[options.what](options)
 
 

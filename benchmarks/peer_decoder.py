@@ -85,13 +85,14 @@ class TorchTranslator(nn.Module):
 
 
 def _one(weights, side, name):
-    (found,) = (value for path, value in weights.items() if f"{side}/" in path and path.endswith(name))
+    (found,) = (value for path, value in weights.items() if f"/{side}/" in path and path.endswith(f"/{name}"))
     return torch.as_tensor(found)
 
 
 def _lstm(weights, side, layers):
     """nn.LSTM with the weights of a side, whose gates are i, f, o, g; those of PyTorch are i, f, g, o."""
-    cells = [path.removesuffix("/recurrent_kernel") for path in weights if f"{side}/" in path and "recurrent" in path]
+    recurrent = [path for path in weights if f"/{side}/" in path and path.endswith("/recurrent_kernel")]
+    cells = [path.removesuffix("/recurrent_kernel") for path in recurrent]
     kernels = [weights[f"{cell}/kernel"] for cell in cells]
     lstm = nn.LSTM(kernels[0].shape[0], kernels[0].shape[1] // 4, layers, batch_first=True)
     for layer, cell in enumerate(cells):
@@ -108,7 +109,7 @@ def main():
     parser.add_argument("prepared")
     parser.add_argument("found")
     parser.add_argument("--beam", type=int, required=True)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--batch", type=int, required=True)
     options = parser.parse_args()
     with np.load(options.prepared) as prepared:
         weights = {name: prepared[name] for name in prepared.files}

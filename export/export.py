@@ -9,9 +9,8 @@ from absl import app, flags
 
 from keras_encdec.cli.command import run_command
 from keras_encdec.errors import InputError
+from keras_encdec.export.translation_directory import load_translation_model
 from keras_encdec.export.versions import LARGEST, locked, versions
-from keras_encdec.models import RecurrentLanguageModel
-from keras_encdec.scoring import ModelDirectory
 
 flags.DEFINE_string("model_dir", None, "Directory of the model, made by encdec-train on any backend.")
 flags.DEFINE_string("export_dir", None, "Folder of the served model's versions, a folder each. A server may be polling it.")
@@ -50,11 +49,7 @@ def main(arguments):
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", folder)
     config = ModelsConfig(folder, FLAGS.model_name)  # what is wrong with it is found before the work
-    directory = ModelDirectory.load(FLAGS.model_dir)
-    if isinstance(directory.model, RecurrentLanguageModel):
-        raise InputError(
-            "found a language model", "expected one that has a source", "score with encdec-score", FLAGS.model_dir
-        )
+    directory = load_translation_model(FLAGS.model_dir)
     tokenization = _tokenization(directory) if FLAGS.raw_text else None
     version = export_version(
         directory, folder, FLAGS.version, FLAGS.max_tokens, tokenization, FLAGS.beam_size, FLAGS.model_name,

@@ -19,10 +19,10 @@ from keras_encdec.data import pad
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.export.server_error import ServerError
+from keras_encdec.export.translation_directory import load_translation_model
 from keras_encdec.export.versions import DESCRIPTION, versions
 from keras_encdec.formats import PhraseTableReader, TsvReader, model_words
 from keras_encdec.formats.escaping import surface
-from keras_encdec.scoring import ModelDirectory
 from keras_encdec.scoring.scorer import in_dtype
 from keras_encdec.text import Tokenizer
 
@@ -52,7 +52,7 @@ def main(arguments):
         raise app.UsageError(f"found the backend {unknown[0]!r}, expected some of {', '.join(BACKENDS)}.")
     version = _version()
     description = _description(version)
-    directory = ModelDirectory.load(FLAGS.model_dir)
+    directory = load_translation_model(FLAGS.model_dir)
     texts = _given_texts() if FLAGS.input else _own_texts(directory)
     raw = description["reads"] == "raw text"
     sides = [side for pair in texts for side in pair]

@@ -35,8 +35,6 @@ class Budget(keras.callbacks.Callback):
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._before, self._start, self._handlers = first_seconds, None, {}
         self._share = None  # of the step size at the start, as the optimizer has it
-        # JAX keeps the optimizer's variables out of reach within a round.
-        self._by_round = keras.backend.backend() == "jax"
 
     @property
     def seconds(self):
@@ -60,13 +58,8 @@ class Budget(keras.callbacks.Callback):
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
-    def on_epoch_begin(self, epoch, logs=None):
-        if self._by_round:
-            self._adjust()
-
     def on_train_batch_begin(self, batch, logs=None):
-        if not self._by_round:
-            self._adjust()
+        self._adjust()
 
     def on_train_batch_end(self, batch, logs=None):
         self.updates_done += 1
@@ -82,6 +75,8 @@ class Budget(keras.callbacks.Callback):
     def _adjust(self):
         share = self._schedule(self.done, self.updates_done / self._epoch)
         if self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share:
+            if keras.backend.backend() == "jax":
+                self.model.jax_state_sync()  # within a round the optimizer's variables are out of reach without
             self.model.optimizer.learning_rate = self._learning_rate * share
             self._share = share
 

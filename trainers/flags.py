@@ -3,7 +3,7 @@
 from absl import app, flags
 
 from keras_encdec.models import preset_names
-from keras_encdec.models.presets import preset_path
+from keras_encdec.models.presets import preset_flags, preset_path
 
 flags.DEFINE_string("phrase_table", None, "Moses phrase table to train on, plain or gzipped.")
 flags.DEFINE_string("tsv", None, "Pairs to train on: source, tab, target; further columns are ignored.")
@@ -125,13 +125,9 @@ def check_flags():
     if FLAGS.lowercase and not FLAGS.tokenize:
         raise app.UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
     encdec = FLAGS.architecture == "encdec"
-    # A preset of the one may stand beside another architecture, for the rest of what it says.
-    for name in RECURRENT_SIZES if encdec else () if FLAGS.preset else ENCDEC_SIZES:
-        if FLAGS[name].value != FLAGS[name].default:
-            expected = "--architecture=lstm, gru or rnn" if encdec else "--architecture=encdec"
-            raise app.UsageError(
-                f"found --{name} with --architecture={FLAGS.architecture}, expected it with {expected}."
-            )
+    expected = "--architecture=lstm, gru or rnn" if encdec else "--architecture=encdec"
+    for name in _given(RECURRENT_SIZES if encdec else ENCDEC_SIZES):
+        raise app.UsageError(f"found --{name} with --architecture={FLAGS.architecture}, expected it with {expected}.")
     if not all(width.isdecimal() for width in FLAGS.pad_to):
         raise app.UsageError(f"found --pad_to={','.join(FLAGS.pad_to)}, expected whole numbers of tokens.")
     for name in ("epochs", "minutes", "halving_every"):
@@ -139,10 +135,8 @@ def check_flags():
             raise app.UsageError(f"found --{name}=0, expected more than 0.")
     if FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None and FLAGS.patience is None:
         raise app.UsageError("found no end to the training, expected --updates, --epochs, --minutes or --patience.")
-    for name in ("halving_start", "halving_every"):
-        # A preset of that schedule may stand beside another.
-        if FLAGS[name].value != FLAGS[name].default and FLAGS.schedule != "halving" and not FLAGS.preset:
-            raise app.UsageError(f"found --{name} with --schedule={FLAGS.schedule}, expected it with --schedule=halving.")
+    for name in _given(("halving_start", "halving_every")) if FLAGS.schedule != "halving" else ():
+        raise app.UsageError(f"found --{name} with --schedule={FLAGS.schedule}, expected it with --schedule=halving.")
     if FLAGS.schedule in ("linear", "cosine") and FLAGS.updates is None and FLAGS.epochs is None and FLAGS.minutes is None:
         raise app.UsageError(f"found --schedule={FLAGS.schedule}, expected --updates, --epochs or --minutes with it.")
     files = 2 if FLAGS.source else 1  # of parallel text; a language model has the target alone
@@ -158,6 +152,19 @@ def check_flags():
 def _check_language_model():
     if FLAGS.architecture == "encdec":
         raise app.UsageError("found --language_model with --architecture=encdec, expected lstm, gru or rnn.")
-    for name in ("source", "source_vocabulary", "reverse", *(() if FLAGS.preset else ENCODER_SIZES)):
-        if FLAGS[name].value != FLAGS[name].default:
-            raise app.UsageError(f"found --{name} with --language_model, which has no source; drop one of the two.")
+    for name in _given(("source", "source_vocabulary", "reverse", *ENCODER_SIZES)):
+        raise app.UsageError(f"found --{name} with --language_model, which has no source; drop one of the two.")
+
+
+def _given(names):
+    """Those of some flags that the user has set, to another value than the default and than the preset's.
+
+    A preset may stand beside another architecture or schedule, for the rest of what it says.
+    """
+    preset = preset_flags(FLAGS.preset) if FLAGS.preset else {}
+    return [
+        name
+        for name in names
+        if FLAGS[name].value != FLAGS[name].default
+        and (name not in preset or FLAGS[name].value != FLAGS[name].parser.parse(preset[name]))
+    ]

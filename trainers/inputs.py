@@ -34,11 +34,8 @@ def prepared_pairs(folder):
     with explained(folder, "to make a directory"):
         folder.mkdir(parents=True, exist_ok=True)
     tokenization = {"lowercase": FLAGS.lowercase} if FLAGS.tokenize else None
-    files = {
-        "phrase_table": FLAGS.phrase_table, "tsv": FLAGS.tsv,
-        "parallel": FLAGS.target and _parallel(FLAGS.source, FLAGS.target),
-    }  # fmt: skip
-    with _removed_if_empty(folder), _open(files, tokenization) as (records, reader):
+    given = [FLAGS[name].value for name in ("phrase_table", "tsv", "source", "target") if FLAGS[name].value]
+    with _removed_if_empty(folder), _open(given, tokenization) as (records, reader):
         pairs, *vocabularies = prepare(
             records, folder / "prepared", FLAGS.shortlist, FLAGS.max_length, FLAGS.seed, vocabularies,
             empty_sources=FLAGS.language_model,
@@ -63,19 +60,20 @@ def _removed_if_empty(folder):
 
 
 @contextlib.contextmanager
-def _open(files, tokenization):
-    """The pairs, without sources for a language model, and the reader."""
-    tokenizer = tokenization and Tokenizer(**tokenization)
+def _open(paths, tokenization):
+    """The pairs of one file or of two in the form of the training data, and their reader.
+
+    A language model's pairs have no sources.
+    """
+    form = "phrase_table" if FLAGS.phrase_table else "tsv" if FLAGS.tsv else "parallel" if FLAGS.source else "sentences"
     with open_pairs(
-        **files, encoding=FLAGS.encoding, on_error=FLAGS.on_error, tokenizer=tokenizer, reverse=FLAGS.reverse
+        **{form: tuple(paths) if form == "parallel" else paths[0]},
+        encoding=FLAGS.encoding,
+        on_error=FLAGS.on_error,
+        tokenizer=tokenization and Tokenizer(**tokenization),
+        reverse=FLAGS.reverse,
     ) as (records, reader):
         yield (([], target) for _, target in records) if FLAGS.language_model else records, reader
-
-
-def _parallel(*paths):
-    """The two files of parallel text; a language model's only one stands for both."""
-    given = [path for path in paths if path]
-    return given[0], given[-1]
 
 
 def _print_prepared(summary, malformed, vocabularies):
@@ -94,12 +92,7 @@ def _print_prepared(summary, malformed, vocabularies):
 def validation_batches(directory, pairs):
     """What to validate on, Batches or `None`, and the places of the pairs to train on."""
     if FLAGS.validation:
-        paths = tuple(FLAGS.validation)
-        files = {
-            "phrase_table": FLAGS.phrase_table and paths[0], "tsv": FLAGS.tsv and paths[0],
-            "parallel": FLAGS.target and _parallel(*paths),
-        }  # fmt: skip
-        with _open(files, directory.tokenization) as (records, _):
+        with _open(FLAGS.validation, directory.tokenization) as (records, _):
             held_out, *_ = prepare(
                 records, directory.path / "validation", max_length=LONGEST_VALIDATED,
                 vocabularies=(directory.source_vocabulary, directory.target_vocabulary),

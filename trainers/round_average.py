@@ -20,21 +20,24 @@ class RoundAverage(keras.callbacks.Callback):
         folder: path of the model directory.
         budget: Budget, for the updates so far.
         number: int. Rounds to average over; fewer while there are fewer.
+        rounds: list of dict, the history before. Defaults to none.
     """
 
-    def __init__(self, folder, budget, number):
+    def __init__(self, folder, budget, number, rounds=()):
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
+        last = [one["updates"] for one in rounds if "averaged_rounds" not in one][-number:]
+        for updates, path in self._kept().items():
+            if updates not in last:
+                path.unlink()  # of a round long ago, or one that was not put on record
 
     def on_train_begin(self, logs=None):
         self._folder.mkdir(exist_ok=True)
-        for updates, path in self._kept().items():
-            if updates > self._budget.updates_done:
-                path.unlink()  # of a round that was not put on record
 
     def on_epoch_end(self, epoch, logs=None):
         with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
-            np.savez(file, *self.model.get_weights())
+            # NumPy files have no bfloat16.
+            np.savez(file, *(weight.astype(np.float32) for weight in self.model.get_weights()))
         kept = self._kept()
         for updates in sorted(kept)[: -self._number]:
             kept[updates].unlink()

@@ -42,6 +42,11 @@ def main(arguments):
     keras.utils.set_random_seed(FLAGS.seed)
     directory, pairs = prepared_pairs(folder)
     validation, places = validation_batches(directory, pairs)
+    if FLAGS.average_rounds and not validation:
+        raise InputError(
+            "found too few pairs to hold any out", "expected some to validate an average on",
+            "give --validation, or no --average_rounds", folder,
+        )  # fmt: skip
     widths = sorted(map(int, FLAGS.pad_to)) if _compiled() else None
     batches = Batches(pairs, FLAGS.batch_size, places, FLAGS.seed, widths)
     model, rounds = _model(directory)
@@ -80,33 +85,38 @@ def fit(model, batches, validation, folder, rounds=()):
         first_update,
         rounds[-1]["seconds"] if rounds else 0.0,
     )
-    if budget.done >= 1.0:
+    average = RoundAverage(folder, budget, FLAGS.average_rounds, rounds) if FLAGS.average_rounds else None
+    pending = average and rounds and "averaged_rounds" not in rounds[-1]
+    if budget.done >= 1.0 and not pending:
         raise InputError(
             f"found {first_update} updates made", "expected fewer than the training is to have",
             "raise --updates, --epochs or --minutes", path=folder,
         )  # fmt: skip
     monitor = "val_perplexity" if validation else "perplexity"
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, FLAGS.patience)
-    average = [RoundAverage(folder, budget, FLAGS.average_rounds)] if FLAGS.average_rounds else []
-    callbacks = [budget, RoundProgress(budget, batches.updates_per_epoch), *_tensorboard(folder), *average, checkpoints]
-    round_updates = min(FLAGS.round_updates, updates - first_update) if updates else FLAGS.round_updates
-    model.fit(
-        _stream(batches, first_update),
-        validation_data=validation and _once(validation),
-        steps_per_epoch=round_updates,
-        initial_epoch=len(rounds),
-        epochs=sys.maxsize,
-        verbose=0,
-        callbacks=callbacks,
-    )
+    if budget.done < 1.0:
+        progress = RoundProgress(budget, batches.updates_per_epoch)
+        callbacks = [budget, progress, *_tensorboard(folder), average, checkpoints]
+        round_updates = min(FLAGS.round_updates, updates - first_update) if updates else FLAGS.round_updates
+        model.fit(
+            _stream(batches, first_update),
+            validation_data=validation and _once(validation),
+            steps_per_epoch=round_updates,
+            initial_epoch=len(rounds),
+            epochs=sys.maxsize,
+            verbose=0,
+            callbacks=[callback for callback in callbacks if callback],
+        )
     if average and not budget.signal:
-        _add_average(model, average[0], validation, checkpoints)
+        _add_average(model, average, validation, checkpoints)
     return checkpoints, budget
 
 
 def _add_average(model, average, validation, checkpoints):
     """Validates the average of the last rounds, and keeps it if it is the best."""
     last, (weights, number) = model.get_weights(), average.mean()
+    if not weights:
+        return  # all rounds were before --average_rounds was given
     model.set_weights(weights)
     measured = model.evaluate(_once(validation), verbose=0, return_dict=True)
     model.set_weights(last)
@@ -120,11 +130,15 @@ def _model(directory):
         model, rounds = load_checkpoint(directory.path)
         config = {**directory.training, **model.get_config()}
         asked = {**wanted, **{name: FLAGS[name].value for name in FIXED}}
-        other = [name for name, value in asked.items() if value != config.get(name, value) and name != "cell"]
+        # What an older version knew nothing of, it did as these flags have it by default.
+        before = {**{name: FLAGS[name].default for name in FIXED}, **config}
+        other = [name for name, value in asked.items() if value != before.get(name, value) and name != "cell"]
         if other:
             found = ", ".join(f"--{name}={asked[name]}" for name in other)
-            expected = ", ".join(f"--{name}={config[name]}" for name in other)
+            expected = ", ".join(f"--{name}={before[name]}" for name in other)
             raise app.UsageError(f"found {found}, expected {expected} as in the model to go on with.")
+        # PyTorch's generator is not in the checkpoint: at least it does not draw again what it drew before.
+        keras.utils.set_random_seed((FLAGS.seed + rounds[-1]["updates"]) % 2**32)
         return model, rounds
     keras.config.set_dtype_policy(FLAGS.dtype_policy)
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)

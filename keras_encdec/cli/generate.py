@@ -75,6 +75,9 @@ def _check_source(generator):
         raise app.UsageError("found --input with a language model, expected none: it has no source.")
     if not FLAGS.input and generator.has_source:
         raise app.UsageError("found no --input, expected the source text to translate.")
+    if FLAGS["max_length_factor"].present and (FLAGS.max_length is not None or not FLAGS.input):
+        other = "with --max_length" if FLAGS.input else "with a language model, which has no source"
+        raise app.UsageError(f"found --max_length_factor {other}; drop it, and give --max_length.")
 
 
 def _write(output, encoding, first, sources, found):

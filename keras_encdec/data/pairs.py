@@ -3,7 +3,7 @@
 import contextlib
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats import ParallelReader, PhraseTableReader, TsvReader, model_words
+from keras_encdec.formats import ParallelReader, PhraseTableReader, SentenceReader, TsvReader, model_words
 from keras_encdec.text.tokenizer import split_tokens
 
 TOKENIZED_AT_ONCE = 1024
@@ -11,14 +11,22 @@ TOKENIZED_AT_ONCE = 1024
 
 @contextlib.contextmanager
 def open_pairs(
-    phrase_table=None, tsv=None, parallel=None, encoding=None, on_error="stop", tokenizer=None, reverse=False
+    phrase_table=None,
+    tsv=None,
+    parallel=None,
+    sentences=None,
+    encoding=None,
+    on_error="stop",
+    tokenizer=None,
+    reverse=False,
 ):
-    """Opens one input, whichever of the three is given.
+    """Opens one input, whichever of the four is given.
 
     Args:
         phrase_table: path of a Moses phrase table.
         tsv: path of a file of source, tab, target.
         parallel: tuple of the paths of two files of the same number of lines.
+        sentences: path of a file of targets alone; their sources are empty.
         encoding: str. Encoding of the files. Defaults to UTF-8, strictly.
         on_error: str. "stop" raises at a malformed line, "keep" passes it over and counts it.
         tokenizer: `keras_encdec.text.Tokenizer` for raw text. Defaults to `None`: words are separated
@@ -36,6 +44,8 @@ def open_pairs(
         reader = PhraseTableReader(phrase_table, encoding, on_error)
     elif tsv:
         reader = TsvReader(tsv, encoding, on_error)
+    elif sentences:
+        reader = SentenceReader(sentences, encoding, on_error)
     else:
         reader = ParallelReader(*parallel, encoding, on_error)
     with reader:

@@ -12,7 +12,7 @@ from keras_encdec.formats.nbest_line import (
     parse_nbest_line,
     replace_total,
 )
-from keras_encdec.formats.pairs import PairRecord, ParallelReader, TsvReader, append_columns
+from keras_encdec.formats.pairs import PairRecord, ParallelReader, SentenceReader, TsvReader, append_columns
 from keras_encdec.formats.phrase_table import PhraseTableReader, PhraseTableRecord
 from keras_encdec.formats.phrase_table_line import PhraseTableLine, parse_line
 from keras_encdec.formats.probabilities import format_exponential, format_probability
@@ -29,6 +29,7 @@ __all__ = [
     "PhraseTableLine",
     "PhraseTableReader",
     "PhraseTableRecord",
+    "SentenceReader",
     "TsvReader",
     "append_columns",
     "append_features",

@@ -168,6 +168,38 @@ class ParallelReader(_PairReader):
         return PairRecord(raw, *texts, None)
 
 
+class SentenceReader(_PairReader):
+    """Reads sentences from one file, a line each, as the targets of pairs without a source.
+
+    Empty lines are empty sentences. Otherwise as `TsvReader`.
+
+    Args:
+        path: the file, plain or gzipped.
+        encoding: str. The file's encoding, as for `TsvReader`. Optional.
+        on_error: str. What a malformed line does, as for `TsvReader`. Defaults to "stop".
+
+    Attributes:
+        lines: InputLines, for progress.
+        malformed: int. Malformed lines so far.
+
+    Raises:
+        InputError: as for `TsvReader`.
+    """
+
+    def __init__(self, path, encoding=None, on_error="stop"):
+        super().__init__(encoding, on_error)
+        self.lines = InputLines(path)
+
+    def _read(self):
+        for raw in self.lines:
+            try:
+                target = self._decode(raw.removesuffix(b"\r"), self.lines.line_number == 1)
+            except UnicodeDecodeError as error:
+                yield self._malformed(raw, error)
+            else:
+                yield PairRecord(raw, "", target, None)
+
+
 def _count_to_end(lines):
     for _ in lines:
         pass

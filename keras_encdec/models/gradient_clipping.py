@@ -30,11 +30,17 @@ def exact_clipping(optimizer, elements=None):
     """
     if elements is not None and not elements > 0:
         raise ValueError(f"found clip_elements={elements}, expected a positive number")
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        exact_clipping(optimizer.inner_optimizer, elements)  # which gets the gradient at its own scale
+        return optimizer
+    bound = elements and elements * (optimizer.loss_scale_factor or 1)
+    # The class's own, whatever an earlier call has put in its place.
+    vars(optimizer).pop("apply", None)
     apply = optimizer.apply
 
     def clipped(gradient):
         gradient = _dense(gradient)
-        return gradient if gradient is None or elements is None else ops.clip(gradient, -elements, elements)
+        return gradient if gradient is None or bound is None else ops.clip(gradient, -bound, bound)
 
     def apply_clipped(gradients, trainable_variables=None):
         apply([clipped(gradient) for gradient in gradients], trainable_variables)

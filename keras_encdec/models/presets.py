@@ -53,7 +53,7 @@ def encdec_preset(name):
     Raises:
         ValueError: for a name there is no preset of, or of another model.
     """
-    flags = _flags(name)
+    flags = preset_flags(name)
     if "architecture" in flags:
         raise ValueError(f"The preset {name!r} is of RecurrentEncoderDecoder.")
     return {flag: convert(flags[flag]) for flag, convert in ENCDEC_ARGUMENTS.items() if flag in flags}
@@ -61,13 +61,14 @@ def encdec_preset(name):
 
 def recurrent_preset(name):
     """The arguments of `RecurrentEncoderDecoder` in a preset: dict. See `encdec_preset`."""
-    flags = _flags(name)
+    flags = preset_flags(name)
     if "architecture" not in flags:
         raise ValueError(f"The preset {name!r} is of RNNEncoderDecoder.")
     sizes = {flag: convert(flags[flag]) for flag, convert in RECURRENT_ARGUMENTS.items() if flag in flags}
     return {"cell": sizes.pop("architecture"), **sizes}
 
 
-def _flags(name):
+def preset_flags(name):
+    """The flags in a preset: dict of str. See `encdec_preset`."""
     lines = preset_path(name).read_text(encoding="utf-8").splitlines()
     return dict(line.strip().removeprefix("--").split("=", 1) for line in lines if line.startswith("--"))

@@ -14,7 +14,7 @@ class RNNEncoderDecoder(TranslationModel):
 
     Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both
     closed by 2 and then padded with 0. The model maps the two to log p(y_t | y_<t, x) of each target
-    token; its loss is its own, minus the sum of these over the batch, so `compile` takes no loss:
+    token; its loss is its own, minus the sum of these over the batch (see `compile`):
 
         model.compile(published_optimizer())
         model.fit({"source": source, "target": target}, batch_size=64)

@@ -1,4 +1,4 @@
-"""Tests of reading the three kinds of input as the words the model reads."""
+"""Tests of reading the kinds of input as the words the model reads."""
 
 import gzip
 
@@ -32,6 +32,15 @@ def write(folder, kind, encoding="utf-8"):
         text = "".join(f"{source} ||| {target} ||| 0.5 0.5 ||| 0-0\n" for source, target in both)
     (folder / kind).write_text(text, encoding=encoding)
     return {kind: folder / kind}
+
+
+def test_sentences_are_read_as_targets_are(tmp_path):
+    (tmp_path / "target").write_text(TARGET)
+    with open_pairs(sentences=tmp_path / "target") as (pairs, _):
+        assert list(pairs) == [([], target) for _, target in WORDS]
+    (tmp_path / "raw").write_text("The cat's\n\n")
+    with open_pairs(sentences=tmp_path / "raw", tokenizer=Tokenizer(lowercase=True)) as (pairs, _):
+        assert list(pairs) == [([], ["the", "cat", "'", "s"]), ([], [])]
 
 
 KINDS = pytest.mark.parametrize("kind", ["phrase_table", "tsv", "parallel"])

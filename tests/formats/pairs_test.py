@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.pairs import ParallelReader, TsvReader, append_columns
+from keras_encdec.formats.pairs import ParallelReader, SentenceReader, TsvReader, append_columns
 
 KEEP = "give --on_error=keep to pass over such lines"
 
@@ -31,6 +31,18 @@ def test_the_first_two_columns_are_read(tmp_path):
     ]  # fmt: skip
     assert [record.raw for record in records] == path.read_bytes().split(b"\n")
     assert reader.lines.line_number == 5 and reader.malformed == 0
+
+
+def test_sentences_are_targets_without_a_source(tmp_path):
+    path = write(tmp_path, "corpus", b"\xef\xbb\xbfa b\r\n\nc\td\nx\xe9")
+    with SentenceReader(path, on_error="keep") as reader:
+        records = list(reader)
+    assert [(record.source, record.target) for record in records] == [("", "a b"), ("", ""), ("", "c\td"), ("", "")]
+    assert [record.raw for record in records] == path.read_bytes().split(b"\n")
+    assert reader.malformed == 1 and f"{path}, line 4: found bytes that are not UTF-8" in records[3].problem
+    with pytest.raises(InputError, match="line 4: found bytes"):
+        pairs(SentenceReader(path))
+    assert pairs(SentenceReader(path, encoding="latin-1"))[3] == ("", "xé")
 
 
 def test_a_line_without_a_tab_stops_or_is_kept(tmp_path):

@@ -63,6 +63,23 @@ def test_a_loaded_model_trains_as_the_saved_one_would_have(dtype, atol, tmp_path
     assert_alike(steps, expected, atol)
 
 
+def test_an_optimizer_that_is_used_again_clips_as_it_is_told_last():
+    optimizer = keras.optimizers.SGD(1.0)
+    gradient = step(toy(), optimizer=optimizer, clip_elements=0.01)
+    assert max(abs(one).max() for one in gradient) <= 0.0101
+    optimizer = keras.optimizers.SGD(1.0)
+    for bound in (0.01, None):
+        toy().compile(optimizer, clip_elements=bound)
+    assert_alike(step(toy(), optimizer=optimizer), step(toy()))
+
+
+def test_a_scaled_loss_is_clipped_at_its_own_scale():
+    gradient = step(toy(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=8.0), clip_elements=BOUND)
+    assert_alike(gradient, step(toy(), clip_elements=BOUND))
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=8.0)
+    assert_alike(step(toy(), optimizer=scaled, clip_elements=BOUND), gradient)
+
+
 def test_a_model_never_compiled_is_loaded_so(tmp_path):
     toy().save(tmp_path / "m.keras")
     assert keras.saving.load_model(tmp_path / "m.keras").compiled is False

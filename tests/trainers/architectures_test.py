@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,8 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
     model = tmp_path / "model"
     succeed(train(*flags, "--updates=24", f"--model_dir={model}"))
     whole = succeed(train(*flags, f"--model_dir={tmp_path}/whole"))
+    fail(train(*flags, "--resume", "--reduction=sum", "--clip_elements=0", f"--model_dir={model}"), 2,
+         "found --clip_elements=0.0, --reduction=sum, expected --clip_elements=0.3, --reduction=mean as")  # fmt: skip
     other = shutil.copytree(model, tmp_path / "other")
     (other / "rounds" / "999.npz").write_bytes(b"of a round that was not put on record")
     resumed = succeed(train(*flags, "--resume", f"--model_dir={other}"))
@@ -149,12 +152,31 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
     assert [one["val_perplexity"] for one in history[1] if one["updates"] > 24] == pytest.approx(
         [one["val_perplexity"] for one in history[0] if one["updates"] > 24], rel=1e-4
     )
+    trained = load_checkpoint(other)[0]
+    assert (trained.reduction, trained.clip_elements, trained.optimizer.global_clipnorm) == ("mean", 0.3, 5.0)
     # The average is on record as a round more, and is kept where it is the best.
     assert history[0][-1]["averaged_rounds"] == 3 and history[0][-1]["updates"] == updates[-1]
     best = min(history[0], key=lambda one: one["val_perplexity"])
     for path, process in ((tmp_path / "whole", whole), (other, resumed)):
         assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-3:]
         assert ("of the average of the last 3 rounds" in process.stdout) == ("averaged_rounds" in best)
+    fail(train(*flags, "--resume", f"--model_dir={other}"), 1, f"found {updates[-1]} updates made, expected fewer")
+    # Killed before it was averaged, it goes on with that alone.
+    for last in (other / "last.keras", other / "history.json"):
+        last.unlink()
+    shutil.copy(tmp_path / "whole" / "last.keras", tmp_path / "copy")
+    rewrite_history(tmp_path / "copy", other / "last.keras", rounds)
+    succeed(train(*flags, "--resume", f"--model_dir={other}"))
+    assert load_checkpoint(other)[1][:-1] == rounds and load_checkpoint(other)[1][-1]["averaged_rounds"] == 3
+
+
+def rewrite_history(checkpoint, path, rounds):
+    """Writes a checkpoint again with another history."""
+    with zipfile.ZipFile(checkpoint) as archive, zipfile.ZipFile(path, "w") as other:
+        for name in archive.namelist():
+            if name != "history.json":
+                other.writestr(name, archive.read(name))
+        other.writestr("history.json", json.dumps({"rounds": rounds}))
 
 
 def test_an_average_is_kept_as_the_best_model_where_it_is_the_best(tmp_path):
@@ -189,5 +211,8 @@ def test_flags_of_the_thesis_that_contradict_are_told(train, pairs, tmp_path):
     common = f"--tsv={pairs}", f"--model_dir={tmp_path}/model", "--updates=1"
     fail(train(*common, "--halving_start=2"), 2, "found --halving_start with --schedule=constant, expected it with")
     fail(train(*common, "--schedule=halving", "--halving_every=0"), 2, "found --halving_every=0, expected more")
+    fail(train(*common, "--preset=small", "--halving_start=2"), 2, "found --halving_start with --schedule=constant")
+    gru = "--preset=small_sentences", "--language_model", f"--target={pairs}"
+    fail(train(*common[1:], *gru, "--bidirectional=sum"), 2, "found --bidirectional with --language_model")
     fail(train(*common, "--average_rounds=2", "--held_out_fraction=0"), 2, "found --average_rounds without pairs")
     assert not (tmp_path / "model").exists()

@@ -1,0 +1,44 @@
+"""The end of a training and the step size until then, on each backend."""
+
+import keras
+import numpy as np
+import pytest
+from recurrent_toys import SOURCE, TARGET, toy
+
+from keras_encdec.trainers.budget import Budget
+from keras_encdec.trainers.schedules import schedule
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("halving", [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]),
+        ("linear", [1, 6 / 7, 5 / 7, 4 / 7, 3 / 7, 2 / 7, 1 / 7]),
+    ],
+)
+def test_each_update_has_its_step_size_within_a_round_too(name, expected):
+    model = toy(layers=1)
+    model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
+    budget = Budget(0.5, schedule(name, halving_start=1.5, halving_every=0.5), updates_per_epoch=2, updates=7)
+    data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
+    lengths, before = [], model.get_weights()
+    callbacks = [budget, Lengths(lengths, before)]
+    model.fit(data, batch_size=len(SOURCE), epochs=9, shuffle=False, verbose=0, callbacks=callbacks)
+    assert budget.updates_done == 7
+    np.testing.assert_allclose(lengths, 0.5e-3 * np.array(expected), rtol=0.05)
+
+
+class Lengths(keras.callbacks.Callback):
+    """Takes down how far the weights go at each update."""
+
+    def __init__(self, lengths, before):
+        super().__init__()
+        self._lengths, self._before = lengths, before
+
+    def on_train_batch_end(self, batch, logs=None):
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()
+        now = self.model.get_weights()
+        steps = [one - other for one, other in zip(now, self._before, strict=True)]
+        self._lengths.append(np.sqrt(sum((step.astype(np.float64) ** 2).sum() for step in steps)))
+        self._before = now
