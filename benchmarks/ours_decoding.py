@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from workload import report
 
+from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.decoding.search import Search
 from keras_encdec.scoring import ModelDirectory
@@ -72,6 +73,8 @@ def main():
     parser.add_argument("--found")
     parser.add_argument("--beam", type=int)
     options = parser.parse_args()
+    if keras.backend.backend() != "tensorflow":
+        keep_freed_memory()  # as encdec-generate does
     {"prepare": prepare, "generate": generate}[options.what](options)
 
 

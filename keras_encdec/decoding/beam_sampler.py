@@ -3,9 +3,9 @@
 import dataclasses
 
 import numpy as np
-from keras import ops
 
 from keras_encdec.decoding.beams import Beams
+from keras_encdec.decoding.best_words import best_words
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
 
@@ -53,13 +53,9 @@ class BeamSampler:
 
     def choose(self, log_probs):
         """The best words of each row that do not end it, and log p of its end."""
-        ids = ops.arange(log_probs.shape[-1])
-        barred = ops.logical_or(ops.equal(ids, PADDING), ops.equal(ids, END))
-        if self.suppress_unknown:
-            barred = ops.logical_or(barred, ops.equal(ids, UNKNOWN))
-        continued = ops.where(barred, ops.full_like(log_probs, -np.inf), log_probs)
-        # Keras's own returns a named tuple, which not all of the backends' compilers hand on.
-        values, words = ops.top_k(continued, min(self.num_beams, log_probs.shape[-1]))
+        barred = np.zeros((1, log_probs.shape[-1]), "float32")
+        barred[:, [PADDING, END, *[UNKNOWN] * self.suppress_unknown]] = -np.inf
+        values, words = best_words(log_probs + barred, min(self.num_beams, log_probs.shape[-1]))
         return [values, words, log_probs[:, END]]
 
     def run(self, search, limits, numbers):

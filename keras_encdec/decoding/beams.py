@@ -1,9 +1,13 @@
 """What a beam search has found so far, on the host."""
 
+import keras
 import numpy as np
 
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.text.vocabulary import END
+
+# Smaller batches take no less time.
+LEAST_ROWS = 48
 
 
 class Beams:
@@ -84,14 +88,17 @@ class Beams:
                 self._totals[place] = -np.inf
 
     def compacted(self):
-        """Drops places that are not searched at, if that makes the batch a quarter or less.
+        """Drops places that are not searched at, if that makes the batch half as large, again and again.
 
-        Fewer sizes are less to compile. Returns the rows that stay, int array, or `None` for all.
+        Fewer sizes are less to compile; where nothing is compiled, they are dropped as soon as they are an eighth.
+        Returns the rows that stay, int array, or `None` for all.
         """
         places, beams = self._totals.shape
-        size = places
-        while size >= 4 and np.count_nonzero(self.searching) <= size // 4:
-            size //= 4
+        size, needed = places, np.count_nonzero(self.searching)
+        if keras.backend.backend() == "torch":
+            size = needed if needed <= places * 7 // 8 else places
+        while needed <= size // 2 >= LEAST_ROWS // beams:
+            size //= 2
         if size == places:
             return None
         kept = np.sort(np.argsort(~self.searching, kind="stable")[:size])

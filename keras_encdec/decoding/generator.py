@@ -14,6 +14,8 @@ from keras_encdec.text.vocabulary import END
 ROWS = 768
 # A target has at most so many words for each of its source, or as many as a phrase of a word or two may need.
 LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
+# Sources are padded to a multiple of so many tokens.
+WIDTHS = 8
 
 
 class Generator:
@@ -68,7 +70,8 @@ class Generator:
         limits = [_limit(len(source) - 1, max_length_factor, max_length) for source in sources]
         results = [None] * len(sources)
         for places in _batches([len(source) for source in sources], max(1, ROWS // sampler.rows)):
-            source, size = _batch([sources[place] for place in places], max(1, ROWS // sampler.rows))
+            size = _size(len(places), max(1, ROWS // sampler.rows))
+            source = _batch([sources[place] for place in places], size)
             # What fills the batch up is over at once.
             filled = [limits[place] for place in places] + [1] * (size - len(places))
             numbers = [first + place for place in places] + [0] * (size - len(places))
@@ -94,18 +97,22 @@ def _unpadded(source):
     return source
 
 
-def _batches(lengths, size):
-    """Places of sources of like length, in lists of at most so many."""
+def _batches(lengths, largest):
+    """Places of sources of like length, in lists of at most so many, all of nearly the same size."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    size = -(-len(order) // -(-len(order) // largest)) if order else 1
     return [order[i : i + size] for i in range(0, len(order), size)]
 
 
-def _batch(sources, largest):
-    """Sources as one array, of one of few shapes, as each is compiled: the array and its number of rows."""
-    size = largest
-    while size // 4 >= len(sources):
-        size //= 4
-    width = 8
-    while width < max(map(len, sources)):
-        width *= 2
-    return pad(sources + [[END]] * (size - len(sources)), width), size
+def _size(number, largest):
+    """Rows of a batch for so many sources: one of few sizes, as each is compiled, and an eighth too many at most."""
+    step = 1
+    while 16 * step < number:
+        step *= 2
+    return min(-(-number // step) * step, largest)
+
+
+def _batch(sources, size):
+    """Sources as one array of so many rows, and of one of few widths."""
+    width = -(-max(map(len, sources)) // WIDTHS) * WIDTHS
+    return pad(sources + [[END]] * (size - len(sources)), width)

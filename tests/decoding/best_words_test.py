@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_encdec.decoding.best_words import STRIDED, best_words
+from keras_encdec.decoding.generator import _batches, _size
+
+
+@pytest.mark.parametrize("words", [7, STRIDED * 12, STRIDED * 12 + 1, 5003])
+@pytest.mark.parametrize("k", [1, 5, 7])
+def test_they_are_those_of_a_sorted_row(words, k):
+    values = np.random.default_rng(words).normal(size=(9, words)).astype("float32")
+    values[0, 3:5] = values[0].max() + 1  # equal ones, and one column full of the best
+    values[1, :: -(-words // STRIDED)] += 9
+    values[2, : words - k] = -np.inf
+    found, places = (ops.convert_to_numpy(part) for part in best_words(ops.convert_to_tensor(values), k))
+    np.testing.assert_array_equal(found, -np.sort(-values, axis=1)[:, :k])
+    np.testing.assert_array_equal(np.take_along_axis(values, places.astype("int64"), axis=1), found)
+    assert all(len(set(row)) == k for row in places.tolist())
+    values[:] = -np.inf
+    assert ops.convert_to_numpy(best_words(ops.convert_to_tensor(values), k)[1]).max() < words
+
+
+@pytest.mark.parametrize("number", [0, 1, 15, 64, 65, 1000, 2048])
+def test_batches_are_of_nearly_one_size_and_of_like_lengths(number):
+    lengths = np.random.default_rng(number).integers(1, 40, number).tolist()
+    batches = _batches(lengths, 64)
+    assert sorted(place for places in batches for place in places) == list(range(number))
+    assert [lengths[place] for places in batches for place in places] == sorted(lengths)
+    sizes = [len(places) for places in batches]
+    assert all(size <= 64 for size in sizes) and len(sizes) == -(-number // 64)
+    padded = {_size(size, 64) for size in sizes}
+    assert sum(_size(size, 64) for size in sizes) <= 1.125 * number + 1 or max(sizes) < 16
+    assert len(padded) <= 2
