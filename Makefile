@@ -6,6 +6,8 @@ BIN = $(VENV)/bin
 BACKENDS = tensorflow jax torch
 # What a backend computes; everything else is the same under all of them and is tested once.
 COMPUTED = tests/layers tests/models tests/scoring tests/decoding tests/trainers/budget_test.py
+# Most tests wait for a process that starts: two files at a time.
+PYTEST = $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 # Commands define flags of the same names: each is run in a process of its own, and none imported with the others.
 NOT_IMPORTED = --ignore=keras_encdec/cli --ignore=keras_encdec/datasets/build.py
 
@@ -15,9 +17,9 @@ demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
 
 test: $(VENV)/installed-dev lint
-	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest tests --doctest-modules keras_encdec $(NOT_IMPORTED)
-	KERAS_BACKEND=jax $(BIN)/python -m pytest $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
-	KERAS_BACKEND=torch $(BIN)/python -m pytest $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
+	KERAS_BACKEND=tensorflow $(PYTEST) tests --doctest-modules keras_encdec $(NOT_IMPORTED)
+	KERAS_BACKEND=jax $(PYTEST) $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
+	KERAS_BACKEND=torch $(PYTEST) $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
