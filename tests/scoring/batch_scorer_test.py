@@ -1,4 +1,4 @@
-"""The scorer of any translation model against the model."""
+"""The scorer of the recurrent translation models against the model."""
 
 import numpy as np
 import pytest
@@ -19,13 +19,14 @@ def random_pairs(number, longest, seed=0):
     return [(phrase(6), phrase(7)) for _ in range(number)]
 
 
-@pytest.fixture(scope="module")
-def model():
-    return toy(cell="lstm")
+@pytest.fixture(scope="module", params=["states", "context"])
+def model(request):
+    return toy(cell="lstm", condition=request.param)
 
 
 def test_scores_are_the_models_whatever_they_are_scored_with(model, monkeypatch):
     monkeypatch.setattr(batch_scorer, "TOKENS", 64)
+    monkeypatch.setattr(batch_scorer, "SOURCES", 7)
     pairs = random_pairs(40, 11)
     pairs += pairs[:5]
     scorer = BatchScorer(model)
@@ -37,6 +38,16 @@ def test_scores_are_the_models_whatever_they_are_scored_with(model, monkeypatch)
         assert scores[i] == pytest.approx(tokens[i].sum()) and tokens[i].dtype == np.float64
     assert scorer.score(pairs[7:8])[0] == pytest.approx(scores[7], abs=1e-5)
     assert scorer.score([]).tolist() == []
+
+
+def test_equal_sources_are_encoded_once(model, monkeypatch):
+    monkeypatch.setattr(batch_scorer, "TOKENS", 8)  # a row a batch
+    scorer = BatchScorer(model)
+    encode, encoded = scorer._encode, []
+    scorer._encode = lambda ids: encoded.append(ids.tolist()) or encode(ids)
+    pairs = [((3, 4, 2), (5, 2)), ((3, 2), (5, 2)), ((3, 4, 2), (6, 7, 2)), ((3, 4, 2), (5, 2))]
+    scorer.score(pairs)
+    assert sorted(encoded) == [[[3, 2] + [0] * 6], [[3, 4, 2] + [0] * 5]]
 
 
 def test_a_closed_scorer_scores_no_more(model):
