@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from keras_encdec.decoding.barred_words import barred
 from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.random_sampler import drawn
 from keras_encdec.models.log_probs import next_log_probs
@@ -64,7 +65,6 @@ def sample(decoder, summaries, most, seeds, temperatures):
 def _beams(decoder, summaries, most, num_beams, width):
     number, vocabulary = tf.size(most), decoder.vocabulary_size
     best = min(num_beams, vocabulary)
-    barred = tf.reduce_sum(tf.one_hot([PADDING, END], vocabulary, on_value=-float("inf"), off_value=0.0), axis=0)
     states, memory = ([tf.repeat(one, num_beams, axis=0) for one in of] for of in decoder.start(summaries))
     first = tf.range(number * num_beams) // num_beams * num_beams
 
@@ -72,7 +72,7 @@ def _beams(decoder, summaries, most, num_beams, width):
         previous = tf.reshape(tf.gather(tokens, tf.maximum(t - 1, 0), axis=2), [-1])
         logits, states = decoder.step(previous, states, memory)
         log_probs = next_log_probs(logits)
-        values, words = tf.math.top_k(log_probs + barred, best)
+        values, words = tf.math.top_k(barred(log_probs, [PADDING, END]), best)
         continued = totals[:, :, None] + tf.reshape(values, [number, num_beams, best])
         continued = tf.where((t + 1 < most)[:, None, None], continued, -float("inf"))
         ended = totals + tf.reshape(log_probs[:, END], [number, num_beams])
@@ -103,13 +103,12 @@ def _beams(decoder, summaries, most, num_beams, width):
 
 def _sampled(decoder, summaries, most, seeds, temperatures, width):
     states, memory = decoder.start(summaries)
-    barred = tf.one_hot(PADDING, decoder.vocabulary_size, on_value=-float("inf"), off_value=0.0)
     seeds = tf.strings.as_string(seeds)
 
     def step(t, previous, going, tokens, totals, states):
         logits, states = decoder.step(previous, states, memory)
         log_probs = next_log_probs(logits)
-        allowed = (log_probs + barred) / temperatures[:, None]
+        allowed = barred(log_probs, [PADDING]) / temperatures[:, None]
         keys = tf.strings.join([seeds, tf.strings.as_string(t)], separator=" ")
         buckets = 1 << 24  # as many as float32 tells apart
         draws = tf.cast(tf.strings.to_hash_bucket_fast(keys, buckets), tf.float32) / buckets

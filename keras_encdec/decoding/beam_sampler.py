@@ -3,8 +3,8 @@
 import dataclasses
 
 import numpy as np
-from keras import ops
 
+from keras_encdec.decoding.barred_words import barred
 from keras_encdec.decoding.beams import Beams
 from keras_encdec.decoding.best_words import best_words
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
@@ -54,9 +54,8 @@ class BeamSampler:
 
     def choose(self, log_probs):
         """The best words of each row that do not end it, and log p of its end."""
-        barred = np.zeros((1, log_probs.shape[-1]), "float32")
-        barred[:, [PADDING, END, *[UNKNOWN] * self.suppress_unknown]] = -np.inf
-        values, words = best_words(log_probs + ops.convert_to_tensor(barred), min(self.num_beams, log_probs.shape[-1]))
+        continued = barred(log_probs, [PADDING, END] + [UNKNOWN] * self.suppress_unknown)
+        values, words = best_words(continued, min(self.num_beams, log_probs.shape[-1]))
         return [values, words, log_probs[:, END]]
 
     def run(self, search, limits, numbers):

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from keras import ops
 
+from keras_encdec.decoding.barred_words import barred
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
@@ -63,11 +64,7 @@ class RandomSampler:
     def choose(self, log_probs, draws):
         """A word for each row by a draw from [0, 1), its log p, and log p of the end."""
         words = log_probs.shape[-1]
-        ids = ops.arange(words)
-        barred = ops.equal(ids, PADDING)
-        if self.suppress_unknown:
-            barred = ops.logical_or(barred, ops.equal(ids, UNKNOWN))
-        allowed = ops.where(barred, ops.full_like(log_probs, -np.inf), log_probs / self.temperature)
+        allowed = barred(log_probs, [PADDING] + [UNKNOWN] * self.suppress_unknown) / self.temperature
         probabilities = ops.exp(allowed - ops.max(allowed, axis=-1, keepdims=True))
         if self.top_k is not None and self.top_k < words:
             least = ops.top_k(probabilities, self.top_k)[0][:, -1:]

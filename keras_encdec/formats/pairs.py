@@ -39,11 +39,11 @@ def append_columns(raw, columns):
 
 
 class _PairReader(RecordReader):
-    """What the two readers share."""
+    """What the readers share: one file, unless a reader opens another."""
 
-    def __init__(self, encoding, on_error):
+    def __init__(self, path, encoding=None, on_error="stop"):
         super().__init__(encoding, on_error, "pass over such lines")
-        self._records = self._read()
+        self._records, self.lines = self._read(), InputLines(path)
 
     def _malformed(self, raw, error, lines=None):
         return PairRecord(raw, "", "", self._problem(error, lines))
@@ -88,10 +88,6 @@ class TsvReader(_PairReader):
     [('the house', 'la maison')]
     """
 
-    def __init__(self, path, encoding=None, on_error="stop"):
-        super().__init__(encoding, on_error)
-        self.lines = InputLines(path)
-
     def _read(self):
         first = True
         for raw in self.lines:
@@ -129,8 +125,7 @@ class ParallelReader(_PairReader):
     """
 
     def __init__(self, source_path, target_path, encoding=None, on_error="stop"):
-        super().__init__(encoding, on_error)
-        self.lines = InputLines(source_path)
+        super().__init__(source_path, encoding, on_error)
         try:
             self._target_lines = InputLines(target_path)
         except InputError:
@@ -185,10 +180,6 @@ class SentenceReader(_PairReader):
     Raises:
         InputError: as for `TsvReader`.
     """
-
-    def __init__(self, path, encoding=None, on_error="stop"):
-        super().__init__(encoding, on_error)
-        self.lines = InputLines(path)
 
     def _read(self):
         for raw in self.lines:

@@ -4,11 +4,12 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.gru_steps import ContextGRUStep
-from keras_encdec.layers.initializers import LeftSingularVectors, published_normal
+from keras_encdec.layers.initializers import LeftSingularVectors
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class ContextGRUCell(keras.layers.Layer):
+class ContextGRUCell(RecurrentCell):
     """Gated hidden unit that reads a context, the summary of the source, at every step.
 
         r = sigmoid(x W_r + h U_r + c C_r + b_r)
@@ -44,15 +45,13 @@ class ContextGRUCell(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2
     """
 
+    gates = 3
+
     def __init__(self, units, context_units=None, kernel_initializer=None, recurrent_initializer=None, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
+        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.context_units = context_units or units
-        self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or LeftSingularVectors()
         self.step = ContextGRUStep()
         self.state_size = [units, self.context_units]
-        self.output_size = units
 
     def build(self, input_shape):
         width = 3 * self.units
@@ -68,16 +67,12 @@ class ContextGRUCell(keras.layers.Layer):
         self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
         self.built = True
 
-    def project_inputs(self, inputs):
-        """x [W_r W_z W] + [b_r b_z b], `(..., features)` to `(..., 3 * units)`, for any number of steps."""
-        return ops.matmul(inputs, self.kernel) + self.bias
-
     def project_context(self, context):
         """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel)
 
     def parameters(self, projected_context):
-        """The recurrent matrix and the context, for `step`. See `GRUCell.parameters`.
+        """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
 
         Args:
             projected_context: float tensor `(batch, 3 * units)`, of `project_context`.
@@ -95,10 +90,4 @@ class ContextGRUCell(keras.layers.Layer):
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "context_units": self.context_units,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-        }
+        return {**super().get_config(), "context_units": self.context_units}

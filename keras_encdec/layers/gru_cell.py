@@ -4,11 +4,12 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.gru_steps import GRUStep
-from keras_encdec.layers.initializers import LeftSingularVectors, published_normal
+from keras_encdec.layers.initializers import LeftSingularVectors
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class GRUCell(keras.layers.Layer):
+class GRUCell(RecurrentCell):
     """Gated hidden unit of the RNN Encoder-Decoder, one step.
 
         r = sigmoid(x W_r + h U_r + b_r)
@@ -47,15 +48,12 @@ class GRUCell(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8 and appendix A
     """
 
+    gates = 3
+
     def __init__(self, units, reset_after=False, kernel_initializer=None, recurrent_initializer=None, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
+        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.reset_after = reset_after
-        self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or LeftSingularVectors()
         self.step = GRUStep(reset_after)
-        self.state_size = units
-        self.output_size = units
 
     def build(self, input_shape):
         units = self.units
@@ -73,30 +71,9 @@ class GRUCell(keras.layers.Layer):
         self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
         self.built = True
 
-    def project_inputs(self, inputs):
-        """x [W_r W_z W] + [b_r b_z b], `(..., features)` to `(..., 3 * units)`, for any number of steps."""
-        return ops.matmul(inputs, self.kernel) + self.bias
-
     def parameters(self):
-        """The recurrent matrices, for `step`.
-
-        Read once before a loop: one that read them at every step would keep a copy a step for its gradient.
-        """
+        """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
         return [ops.convert_to_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
 
-    def call(self, inputs, states, training=None):
-        state, _ = self.step.forward(self.project_inputs(inputs), states[0], self.parameters())
-        return state, [state]
-
-    def get_initial_state(self, batch_size=None):
-        """h_0 = 0, a list of one tensor `(batch_size, units)`."""
-        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
-
     def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "reset_after": self.reset_after,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-        }
+        return {**super().get_config(), "reset_after": self.reset_after}

@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.layers.recurrent_steps import LSTMStep
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class LSTMCell(keras.layers.Layer):
+class LSTMCell(RecurrentCell):
     """Long short-term memory, one step.
 
         i = sigmoid(x W_i + h U_i + b_i)
@@ -50,14 +50,12 @@ class LSTMCell(keras.layers.Layer):
           (arXiv 1409.2329), section 3.1
     """
 
+    gates = 4
+
     def __init__(self, units, kernel_initializer=None, recurrent_initializer=None, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
-        self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or self.kernel_initializer
+        super().__init__(units, kernel_initializer, recurrent_initializer, **kwargs)
         self.step = LSTMStep()
         self.state_size = 2 * units
-        self.output_size = units
 
     def build(self, input_shape):
         units = self.units
@@ -73,27 +71,3 @@ class LSTMCell(keras.layers.Layer):
         )
         self.bias = self.add_weight(shape=(4 * units,), initializer=open_forget_gate, name="bias")
         self.built = True
-
-    def project_inputs(self, inputs):
-        """x [W_i W_f W_o W_g] + [b_i b_f b_o b_g], `(..., features)` to `(..., 4 * units)`, for any number of steps."""
-        return ops.matmul(inputs, self.kernel) + self.bias
-
-    def parameters(self):
-        """The recurrent matrix, for `step`. See `GRUCell.parameters`."""
-        return [ops.convert_to_tensor(self.recurrent_kernel)]
-
-    def call(self, inputs, states, training=None):
-        state, _ = self.step.forward(self.project_inputs(inputs), states[0], self.parameters())
-        return state[:, : self.units], [state]
-
-    def get_initial_state(self, batch_size=None):
-        """h_0 = c_0 = 0, a list of one tensor `(batch_size, 2 * units)`."""
-        return [ops.zeros((batch_size, 2 * self.units), dtype=self.compute_dtype)]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-        }

@@ -31,9 +31,9 @@ def recurrent_cell(cell, units, initial_scale, dtype):
     )
 
 
-def dense(units, initial_scale, dtype, activation=None):
+def dense(units, initial_scale, dtype, activation=None, use_bias=True):
     """A Dense layer of uniform initial weights."""
-    return keras.layers.Dense(units, activation, kernel_initializer=uniform(initial_scale), dtype=dtype)
+    return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
 
 
 def uniform(initial_scale):

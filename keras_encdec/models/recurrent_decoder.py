@@ -3,15 +3,14 @@
 import keras
 from keras import ops
 
-from keras_encdec.layers.dropout import Dropout
-from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.scanned_recurrence import run_through_time
-from keras_encdec.models.recurrent_cells import dense, recurrent_cell, uniform
+from keras_encdec.models.recurrent_cells import dense, recurrent_cell
+from keras_encdec.models.recurrent_layers import RecurrentLayers
 from keras_encdec.text.vocabulary import END
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RecurrentDecoder(keras.layers.Layer):
+class RecurrentDecoder(RecurrentLayers):
     """Predicts each target word from the words before it, with stacked recurrent layers.
 
         h_t^(0) = e(y_{t-1}),   y_0 the end of sequence, which marks that the source is over
@@ -47,44 +46,16 @@ class RecurrentDecoder(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), section 2.2: the summary at every step
     """
 
-    def __init__(
-        self,
-        vocabulary_size,
-        embedding_dim,
-        units,
-        cell="lstm",
-        layers=1,
-        summary=False,
-        dropout=0.0,
-        initial_scale=0.1,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.cell = cell
-        self.layers = layers
-        self.summary = summary
-        self.dropout = dropout
-        self.initial_scale = initial_scale
-        policy = self.dtype_policy
-        self.embedding = FactorizedEmbedding(
-            vocabulary_size, embedding_dim, embeddings_initializer=uniform(initial_scale), dtype=policy
-        )
-        self.input_dropout = Dropout(dropout, dtype=policy)
+    def __init__(self, vocabulary_size, embedding_dim, units, cell="lstm", layers=1, summary=False, **kwargs):
+        super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
+        policy, initial_scale = self.dtype_policy, self.initial_scale
         self.cells = [recurrent_cell(cell, units, initial_scale, policy) for _ in range(layers)]
         self.output_matrix = dense(vocabulary_size, initial_scale, policy)
         if summary:
             state_size = self.cells[0].state_size
             self.first_states = [dense(state_size, initial_scale, policy, "tanh") for _ in range(layers)]
             # Its rows below those of the words in the first layer's matrix, whose bias is enough for both.
-            self.context = keras.layers.Dense(
-                self._gates() * units, use_bias=False, kernel_initializer=uniform(initial_scale), dtype=policy
-            )
-
-    def _gates(self):
-        return {"lstm": 4, "gru": 3, "rnn": 1}[self.cell]
+            self.context = dense(self.cells[0].gates * units, initial_scale, policy, use_bias=False)
 
     def build(self, previous_shape=None, encoded_shape=None):
         self.embedding.build((None, None))
@@ -134,16 +105,3 @@ class RecurrentDecoder(keras.layers.Layer):
             new.append(run(cell, projected, state))
             inputs = new[-1][..., : self.units]
         return self.output_matrix(self.input_dropout(inputs)), new
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "cell": self.cell,
-            "layers": self.layers,
-            "summary": self.summary,
-            "dropout": self.dropout,
-            "initial_scale": self.initial_scale,
-        }

@@ -3,14 +3,13 @@
 import keras
 from keras import ops
 
-from keras_encdec.layers.dropout import Dropout
-from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.scanned_recurrence import run_through_time
-from keras_encdec.models.recurrent_cells import dense, recurrent_cell, uniform
+from keras_encdec.models.recurrent_cells import dense, recurrent_cell
+from keras_encdec.models.recurrent_layers import RecurrentLayers
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RecurrentEncoder(keras.layers.Layer):
+class RecurrentEncoder(RecurrentLayers):
     """Reads a source with stacked recurrent layers, in one direction or in both.
 
         h_t^(0) = e(x_t)
@@ -61,26 +60,12 @@ class RecurrentEncoder(keras.layers.Layer):
         bidirectional=None,
         reverse_source=False,
         summary=False,
-        dropout=0.0,
-        initial_scale=0.1,
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.cell = cell
-        self.layers = layers
+        super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
         self.bidirectional = bidirectional
         self.reverse_source = reverse_source
-        self.summary = summary
-        self.dropout = dropout
-        self.initial_scale = initial_scale
-        policy = self.dtype_policy
-        self.embedding = FactorizedEmbedding(
-            vocabulary_size, embedding_dim, embeddings_initializer=uniform(initial_scale), dtype=policy
-        )
-        self.input_dropout = Dropout(dropout, dtype=policy)
+        policy, initial_scale = self.dtype_policy, self.initial_scale
         directions = 2 if bidirectional else 1
         self.cells = [
             [recurrent_cell(cell, units, initial_scale, policy) for _ in range(directions)] for _ in range(layers)
@@ -144,16 +129,8 @@ class RecurrentEncoder(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "cell": self.cell,
-            "layers": self.layers,
             "bidirectional": self.bidirectional,
             "reverse_source": self.reverse_source,
-            "summary": self.summary,
-            "dropout": self.dropout,
-            "initial_scale": self.initial_scale,
         }
 
 

@@ -87,8 +87,6 @@ class RecurrentEncoderDecoder(TranslationModel):
         **kwargs,
     ):
         super().__init__(source_words, target_words, **kwargs)
-        if layers < 1:
-            raise ValueError(f"found layers={layers}, expected 1 or more")
         if bidirectional not in (None, "concat", "sum"):
             raise ValueError(f'found bidirectional={bidirectional!r}, expected None, "concat" or "sum"')
         if condition not in ("states", "context"):

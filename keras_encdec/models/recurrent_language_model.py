@@ -58,8 +58,6 @@ class RecurrentLanguageModel(TranslationModel):
         **kwargs,
     ):
         super().__init__(source_words=0, target_words=words, **kwargs)
-        if layers < 1:
-            raise ValueError(f"found layers={layers}, expected 1 or more")
         self.words = words
         self.cell = cell
         self.depth = layers

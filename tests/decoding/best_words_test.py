@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from gradients import double_precision
 from keras import ops
 
+from keras_encdec.decoding.barred_words import barred
 from keras_encdec.decoding.best_words import STRIDED, best_words
 from keras_encdec.decoding.generator import _batches, _size
 
@@ -19,6 +21,17 @@ def test_they_are_those_of_a_sorted_row(words, k):
     assert all(len(set(row)) == k for row in places.tolist())
     values[:] = -np.inf
     assert ops.convert_to_numpy(best_words(ops.convert_to_tensor(values), k)[1]).max() < words
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_barred_words_have_no_probability_and_others_keep_theirs(dtype):
+    with double_precision():
+        log_probs = np.log(np.random.default_rng(0).random((3, 9)))
+        found = barred(ops.convert_to_tensor(log_probs, dtype), [0, 4, 4])
+        found = ops.convert_to_numpy(found)
+    assert found.dtype == dtype and np.isneginf(found[:, [0, 4]]).all()
+    others = [1, 2, 3, 5, 6, 7, 8]
+    np.testing.assert_array_equal(found[:, others], log_probs.astype(dtype)[:, others])
 
 
 @pytest.mark.parametrize("number", [0, 1, 15, 64, 65, 1000, 2048])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Command, fail, succeed
+from commands import fail, succeed
 from recurrent_toys import stirred, toy
 
 from keras_encdec.scoring import load_model
@@ -21,13 +21,6 @@ from keras_encdec.trainers.schedules import schedule
 FLAGS = ["--units=8", "--embedding_dim=8", "--optimizer=adam", "--learning_rate=0.02", "--batch_size=16",
          "--round_updates=30", "--seed=5", "--jit_compile=false", "--notensorboard"]  # fmt: skip
 BIN = Path(sys.executable).parent
-
-
-@pytest.fixture(scope="module")
-def train():
-    command = Command("keras_encdec.trainers.train", "encdec-train")
-    yield command
-    command.close()
 
 
 @pytest.fixture(scope="module")

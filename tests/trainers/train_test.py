@@ -37,13 +37,6 @@ def phrases():
 
 
 @pytest.fixture(scope="module")
-def train():
-    command = Command("keras_encdec.trainers.train", "encdec-train")
-    yield command
-    command.close()
-
-
-@pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """The pairs as each kind of input, and a phrase table with what is to be left out."""
     folder = tmp_path_factory.mktemp("data")

@@ -1,0 +1,66 @@
+"""What the encoder and the decoder of stacked recurrent layers have in common."""
+
+import keras
+
+from keras_encdec.layers.dropout import Dropout
+from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
+from keras_encdec.models.recurrent_cells import uniform
+
+
+class RecurrentLayers(keras.layers.Layer):
+    """Base of `RecurrentEncoder` and `RecurrentDecoder`: the sizes, the embedding and the dropout of inputs.
+
+    Args:
+        vocabulary_size: int. Number of ids, specials included.
+        embedding_dim: int. Dimension of the word embeddings.
+        units: int. Number of hidden units of each layer.
+        cell: "lstm", "gru" or "rnn". Defaults to "lstm".
+        layers: int. Defaults to `1`.
+        summary: bool. Whether the decoder gets a summary of the source instead of states. Defaults to `False`.
+        dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
+        initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
+
+    Raises:
+        ValueError: for less than one layer.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_dim,
+        units,
+        cell="lstm",
+        layers=1,
+        summary=False,
+        dropout=0.0,
+        initial_scale=0.1,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if layers < 1:
+            raise ValueError(f"found layers={layers}, expected 1 or more")
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.units = units
+        self.cell = cell
+        self.layers = layers
+        self.summary = summary
+        self.dropout = dropout
+        self.initial_scale = initial_scale
+        self.embedding = FactorizedEmbedding(
+            vocabulary_size, embedding_dim, embeddings_initializer=uniform(initial_scale), dtype=self.dtype_policy
+        )
+        self.input_dropout = Dropout(dropout, dtype=self.dtype_policy)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "units": self.units,
+            "cell": self.cell,
+            "layers": self.layers,
+            "summary": self.summary,
+            "dropout": self.dropout,
+            "initial_scale": self.initial_scale,
+        }
