@@ -89,11 +89,31 @@ class Decoder(keras.layers.Layer):
 
     def step(self, previous, states, memory):
         """The logits of the next word, see `RNNEncoderDecoder.step`."""
+        features, states = self.advance(previous, states, memory)
+        return self.readout.logits(features), states
+
+    def advance(self, previous, states, memory):
+        """As `step`, but s G_r `(batch, output_rank)` instead of the logits: what the output matrix multiplies."""
         cell_context, readout_context = memory
         embedded = self.embedding(previous)
         inputs = self.cell.project_inputs(embedded)
         state, _ = self.cell.step.forward(inputs, states[0], self.cell.parameters(cell_context))
-        return self.readout.logits(self.readout.reduce(state, embedded, readout_context)), [state]
+        return self.readout.reduce(state, embedded, readout_context), [state]
+
+    @property
+    def output_weights(self):
+        """The output matrix `(output_rank, vocabulary_size)` and its bias."""
+        return self.readout.left_factor, self.readout.output_bias
+
+    @property
+    def state_sizes(self):
+        """Widths of the states of `start`: list of int."""
+        return [self.units]
+
+    @property
+    def memory_sizes(self):
+        """Widths of what `start` remembers of the source: list of int."""
+        return [3 * self.units, 2 * self.maxout_units]
 
     def compute_output_shape(self, previous_shape, context_shape):
         return (*previous_shape, self.vocabulary_size)

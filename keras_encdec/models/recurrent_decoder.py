@@ -75,7 +75,7 @@ class RecurrentDecoder(RecurrentLayers):
             return run_through_time(cell.step, cell.parameters(), inputs, state)
 
         memory = [ops.expand_dims(one, 1) for one in memory]
-        return self._through(self._embedded(previous), states, memory, run)[0]
+        return self.output_matrix(self._through(self._embedded(previous), states, memory, run)[0])
 
     def start(self, encoded):
         """What decoding word by word begins with, see `TranslationModel.start`."""
@@ -86,17 +86,32 @@ class RecurrentDecoder(RecurrentLayers):
 
     def step(self, previous, states, memory):
         """The logits of the next word, see `TranslationModel.step`."""
+        features, states = self.advance(previous, states, memory)
+        return self.output_matrix(features), states
+
+    def advance(self, previous, states, memory):
+        """As `step`, but h of the last layer `(batch, units)` instead of the logits."""
 
         def run(cell, inputs, state):
             return cell.step.forward(inputs, state, cell.parameters())[0]
 
         return self._through(self._embedded(previous), states, memory, run)
 
+    @property
+    def output_weights(self):
+        """The output matrix `(units, vocabulary_size)` and its bias."""
+        return self.output_matrix.kernel, self.output_matrix.bias
+
+    @property
+    def state_sizes(self):
+        """Widths of the states of `start`: list of int."""
+        return [cell.state_size for cell in self.cells]
+
     def _embedded(self, previous):
         return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
 
     def _through(self, inputs, states, memory, run):
-        """Logits and the new states, from the embedded words up through all layers."""
+        """What the output matrix multiplies and the new states, from the embedded words up through all layers."""
         new = []
         for cell, state in zip(self.cells, states, strict=True):
             projected = cell.project_inputs(self.input_dropout(inputs))
@@ -104,4 +119,4 @@ class RecurrentDecoder(RecurrentLayers):
                 projected = projected + memory[0]
             new.append(run(cell, projected, state))
             inputs = new[-1][..., : self.units]
-        return self.output_matrix(self.input_dropout(inputs)), new
+        return self.input_dropout(inputs), new

@@ -1,10 +1,12 @@
 """A layer's call, compiled, without gradients, on whichever backend runs."""
 
+import threading
+
 import keras
 
 
 def compiled_call(layer):
-    """Compiles a built layer for repeated calls on arrays of few shapes.
+    """Compiles a built layer for repeated calls on arrays of few shapes, by any number of threads.
 
     TensorFlow, with XLA, and JAX compile each shape once; PyTorch runs the layer as it is.
 
@@ -12,8 +14,23 @@ def compiled_call(layer):
         layer: built `keras.layers.Layer` whose call takes tensors and no training argument.
 
     Returns:
-        callable: positional arrays to the layer's output, a tensor of the backend.
+        callable: positional arrays to the layer's output, tensors of the backend.
     """
+    compiled, done, compiling = _compiled(layer), set(), threading.Lock()
+
+    def call(*inputs):
+        shapes = tuple(tuple(x.shape) for x in inputs)
+        if shapes in done:
+            return compiled(*inputs)
+        with compiling:  # once, not by two threads
+            outputs = compiled(*inputs)
+            done.add(shapes)
+            return outputs
+
+    return call
+
+
+def _compiled(layer):
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf

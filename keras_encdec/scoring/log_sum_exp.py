@@ -1,4 +1,4 @@
-"""The logarithm of the sum of exp of all logits of a readout, without all of them in memory."""
+"""The logarithm of the sum of exp of all logits, without all of them in memory."""
 
 import math
 
@@ -10,28 +10,29 @@ WORDS = 2048
 LOG2_E = math.log2(math.e)
 
 
-def log_sum_exp(readout, careful):
-    """Reads the output matrix once, and returns a function of s G_r.
+def log_sum_exp(matrix, bias, careful):
+    """Lays out the output matrix once, and returns a function of what it is multiplied with.
 
     Args:
-        readout: `keras_encdec.layers.DeepOutput`.
+        matrix: float tensor `(rank, words)`.
+        bias: float tensor `(words,)`.
         careful: bool. Whether to subtract the maximum first. Without, it is a pass less over the logits,
             and exact while the result stays within some 80 nats.
 
     Returns:
-        callable: from s G_r `(batch, rank)` to nats `(batch,)`, float32.
+        callable: from features `(batch, rank)` to nats `(batch,)`, float32.
     """
-    words = readout.output_dim
+    words = matrix.shape[1]
     chunks = -(-words // WORDS)
     # Rows of the matrix begin at a cache line.
     width = -(-words // chunks // 64) * 64
     padding = chunks * width - words
-    matrix = ops.pad(ops.convert_to_tensor(readout.left_factor), [[0, 0], [0, padding]])
-    bias = ops.pad(ops.convert_to_tensor(readout.output_bias), [[0, padding]], constant_values=float("-inf"))
+    matrix = ops.pad(matrix, [[0, 0], [0, padding]])
+    bias = ops.pad(bias, [[0, padding]], constant_values=float("-inf"))
     parts = [(matrix[:, i : i + width], bias[i : i + width]) for i in range(0, chunks * width, width)]
 
-    def function(reduced):
-        logits = (ops.cast(ops.matmul(reduced, matrix) + bias, "float32") for matrix, bias in parts)
+    def function(features):
+        logits = (ops.cast(ops.matmul(features, matrix) + bias, "float32") for matrix, bias in parts)
         if careful:
             return ops.logsumexp(ops.stack([ops.logsumexp(part, axis=-1) for part in logits]), axis=0)
         return ops.log(sum(ops.sum(ops.exp(part), axis=-1) for part in logits))
@@ -48,8 +49,8 @@ def _torch_function(parts, width):
     rows = -(rank + 1) % 8
     parts = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]
 
-    def function(reduced):
-        row = torch.nn.functional.pad(reduced, (0, 1 + rows), value=1.0)
+    def function(features):
+        row = torch.nn.functional.pad(features, (0, 1 + rows), value=1.0)
         total = 0.0
         for matrix in parts:
             logits = (row @ matrix).float()

@@ -1,32 +1,37 @@
 """Log-probabilities of many pairs."""
 
 import concurrent.futures
-import threading
 
 import numpy as np
 from keras import ops
 
 from keras_encdec.data import pad
 from keras_encdec.in_order import in_order
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.scoring.batch_encoder import BatchEncoder
 from keras_encdec.scoring.compiled import compiled_call, xla_on_cpu
 from keras_encdec.scoring.groups import groups
+from keras_encdec.scoring.prefix_encoder import PrefixEncoder
 from keras_encdec.scoring.walk import Walk
 
 # The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
 SAFE = 60.0
+# Slots of a group for states, fewer if these would take more bytes.
+SLOTS, BYTES = 1 << 15, 1 << 28
 # Ids in memory as one padded array.
 AREA = 1 << 22
 
 
 class Scorer:
-    """Scores pairs as `RNNEncoderDecoder.score` does, every state computed once.
+    """Scores pairs as the model's `score` does, every state of the decoder computed once.
 
-    Among the pairs it is given together, sources share the encoder's states of the prefixes they have
-    in common, and the targets of a source the decoder's; what depends on the source alone is computed
-    once a source. No padding is computed. A score does not depend on what it is scored with.
+    Among the pairs it is given together, the targets of a source share the decoder's states of the
+    prefixes they have in common, and what depends on the source alone is computed once a source; the
+    sources of an `RNNEncoderDecoder` share the encoder's states likewise. No padding of a target is
+    computed. A score does not depend on what it is scored with.
 
     Args:
-        model: RNNEncoderDecoder.
+        model: TranslationModel, such as RNNEncoderDecoder.
         dtype: str. What to compute in, "float32" or "bfloat16"; log-probabilities are summed in float32
             at least. Defaults to `None`: the model's own compute dtype.
     """
@@ -34,13 +39,19 @@ class Scorer:
     def __init__(self, model, dtype=None):
         self.model = model
         computed = in_dtype(model, dtype or model.compute_dtype)
-        self._walk = compiled_call(Walk(computed))
-        self._careful_walk = compiled_call(Walk(computed, careful=True))
+        self._slots = SLOTS
+        while 4 * self._slots * sum(computed.decoder.state_sizes) > BYTES:
+            self._slots //= 2
+        self._sources = self._slots // 8
+        one_way = isinstance(model, RNNEncoderDecoder)
+        most = [self._slots, self._sources]
+        self._encoder = PrefixEncoder(computed, *most) if one_way else BatchEncoder(computed, most[1])
+        self._walk = compiled_call(Walk(computed.decoder))
+        self._careful_walk = compiled_call(Walk(computed.decoder, careful=True))
         self._careful = False
         # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.
         self._workers = 2 if xla_on_cpu() else 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
-        self._compiled, self._compiling = set(), threading.Lock()
 
     def close(self):
         """Drops what is still to be computed: calls in other threads fail, and further ones."""
@@ -87,26 +98,18 @@ class Scorer:
             for i, place in enumerate(places):
                 inside[i] = distinct.setdefault(tuple(pairs[place][0]), len(distinct))
             targets = _padded([pairs[place][1] for place in places])
-            for group in groups(*_padded(list(distinct)), inside, *targets):
+            for group in groups(*_padded(list(distinct)), inside, *targets, self._slots, self._sources):
                 yield places[group.pairs], group
 
     def _walked(self, item):
         places, group = item
+        started = self._encoder.start(group.sources, group.source_lengths)
         if not self._careful:
-            results = self._results(self._walk, group)
+            results = ops.convert_to_numpy(self._walk(*group.inputs, *started))
             if (np.abs(results[2, group.paths]) < SAFE).all():
                 return places, group, results
             self._careful = True
-        return places, group, self._results(self._careful_walk, group)
-
-    def _results(self, walk, group):
-        call = walk, group.inputs[0].shape
-        if call in self._compiled:
-            return ops.convert_to_numpy(walk(*group.inputs))
-        with self._compiling:  # once, not by two threads
-            results = ops.convert_to_numpy(walk(*group.inputs))
-            self._compiled.add(call)
-            return results
+        return places, group, ops.convert_to_numpy(self._careful_walk(*group.inputs, *started))
 
 
 def in_dtype(model, dtype):

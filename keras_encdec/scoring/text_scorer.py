@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from keras_encdec.models import RNNEncoderDecoder
-from keras_encdec.scoring.batch_scorer import BatchScorer
 from keras_encdec.scoring.model_directory import ModelDirectory
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
@@ -26,9 +24,7 @@ class TextScorer:
 
     def __init__(self, directory, dtype=None):
         self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
-        # The one shares states between pairs, and knows the one model.
-        scorer = Scorer if isinstance(self.directory.model, RNNEncoderDecoder) else BatchScorer
-        self._scorer = scorer(self.directory.model, dtype)
+        self._scorer = Scorer(self.directory.model, dtype)
 
     def close(self):
         """See `Scorer.close`."""

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.scoring.groups import SOURCES, cuts_within, groups
+from keras_encdec.scoring.groups import cuts_within, groups
+from keras_encdec.scoring.prefix_encoder import arguments
+
+SLOTS, SOURCES = 1 << 15, 1 << 12
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -16,7 +19,7 @@ def test_a_source_that_is_cut_in_two_counts_in_both_groups(count):
     targets = np.tile([5, 2], (len(places), 1))
     targets[:, 0] += np.arange(len(places)) % (count + 1)
     lengths = np.full(2 * SOURCES, 3), np.full(len(places), 2)
-    found = list(groups(sources, lengths[0], places, targets, lengths[1]))
+    found = list(groups(sources, lengths[0], places, targets, lengths[1], SLOTS, SOURCES))
     assert sorted(np.concatenate([group.pairs for group in found])) == list(range(len(places)))
     assert all(len(np.unique(places[group.pairs])) <= SOURCES for group in found)
 
@@ -36,13 +39,20 @@ def test_groups_follow_one_another_and_hold_what_they_need(costs):
 
 @pytest.mark.parametrize("length", [16, 17, 300, 20_000, 40_000])
 def test_a_sequence_of_any_length_finds_room(length):
-    sources, targets = np.full((1, length), 5), np.array([[6, 2]])
-    (group,) = groups(sources, np.array([length]), np.array([0]), targets, np.array([2]))
-    ids, parents, batches, lasts = group.inputs[:4]
-    place, steps = lasts[0, 0], 0
+    long, short = (np.full((1, length), 5), np.array([length])), (np.array([[6, 2]]), np.array([2]))
+    (group,) = groups(*long, np.array([0]), *short, SLOTS, SOURCES)
+    ids, parents, batches, lasts, groups_of_sources = arguments(group.sources, group.source_lengths, SLOTS, SOURCES)
+    assert steps_to_root(parents, lasts[0, 0]) == length <= ids.size and batches == length and groups_of_sources == 1
+    (group,) = groups(*short, np.array([0]), *long, SLOTS, SOURCES)
+    previous, parents, _, batches = group.inputs
+    assert steps_to_root(parents, group.paths[0, -1]) == length <= previous.size and batches == length
+
+
+def steps_to_root(parents, place):
+    steps = 0
     while place >= 0:
         place, steps = parents.ravel()[place], steps + 1
-    assert steps == length <= ids.size and batches == length
+    return steps
 
 
 def test_groups_are_of_about_one_size():
