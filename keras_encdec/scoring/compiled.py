@@ -38,11 +38,13 @@ def _compiled(layer):
         functions = {}
 
         def call(*inputs):
-            # A function a shape: one function of many shapes warns of each new one, and then gives up on them.
+            inputs = [tf.convert_to_tensor(x) for x in inputs]
             shapes = tuple(x.shape for x in inputs)
+            # A concrete function a shape: any other warns of many shapes, and one for all gives up on them.
             if shapes not in functions:
-                functions[shapes] = tf.function(lambda *tensors: layer(*tensors), autograph=False, jit_compile=True)
-            return functions[shapes](*(tf.convert_to_tensor(x) for x in inputs))
+                function = tf.function(lambda *tensors: layer(*tensors), autograph=False, jit_compile=True)
+                functions[shapes] = function.get_concrete_function(*inputs)
+            return functions[shapes](*inputs)
 
         return call
     if backend == "jax":
