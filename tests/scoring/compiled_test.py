@@ -1,6 +1,7 @@
 import concurrent.futures
 import logging
 import threading
+import time
 
 import keras
 import numpy as np
@@ -12,12 +13,13 @@ from keras_encdec.scoring.compiled import compiled_call
 class Doubled(keras.layers.Layer):
     """Counts how often it is traced, or run where nothing is traced."""
 
-    def __init__(self):
+    def __init__(self, seconds=0.0):
         super().__init__()
-        self.shapes, self.built = [], True
+        self.shapes, self.seconds, self.built = [], seconds, True
 
     def call(self, x):
         self.shapes.append(tuple(x.shape))
+        time.sleep(self.seconds)
         return x * 2
 
 
@@ -30,7 +32,7 @@ def test_many_shapes_give_no_warning(caplog):
 
 
 def test_threads_that_meet_a_shape_first_compile_it_once():
-    layer, together = Doubled(), threading.Barrier(4, timeout=60)
+    layer, together = Doubled(seconds=0.1), threading.Barrier(4, timeout=60)
     call = compiled_call(layer)
 
     def called(_):
