@@ -1,6 +1,7 @@
 """Beam search, and greedy search as the beam of one."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -16,7 +17,7 @@ class BeamSampler:
 
     At each step the best continuations of all partial sequences of a source are ranked together; those
     of them that end are kept apart, and the best that do not end go on. The search for a source is over
-    when no partial sequence can become better than the worst of the `num_beams` best that ended. Every
+    when no partial sequence can become better than the worst of the `num_best` best that ended. Every
     hypothesis ends: at the length limit nothing else may follow.
 
     Args:
@@ -44,13 +45,18 @@ class BeamSampler:
             raise ValueError(f"found num_beams={self.num_beams}, expected 1 or more")
         if not 1 <= self.num_best <= self.num_beams:
             raise ValueError(f"found num_best={self.num_best}, expected 1 to num_beams, {self.num_beams}")
-        if self.length_penalty < 0:
-            raise ValueError(f"found length_penalty={self.length_penalty}, expected 0 or more")
+        if not 0 <= self.length_penalty < math.inf:
+            raise ValueError(f"found length_penalty={self.length_penalty}, expected a number, 0 or more")
 
     @property
     def rows(self):
         """int. Target sequences that are decoded together for a source."""
         return self.num_beams
+
+    @property
+    def key(self):
+        """All that `choose` depends on."""
+        return "beam", self.num_beams, self.suppress_unknown
 
     def choose(self, log_probs):
         """The best words of each row that do not end it, and log p of its end."""

@@ -34,7 +34,7 @@ class Ensemble(keras.layers.Layer):
         if len(set(words)) > 1:
             raise ValueError(f"found models of (source, target) words {words}, expected the same of all")
         weights = [1.0] * len(models) if weights is None else list(weights)
-        if len(weights) != len(models) or not all(weight > 0 for weight in weights):
+        if len(weights) != len(models) or not all(0 < weight < math.inf for weight in weights):
             raise ValueError(f"found the weights {weights}, expected {len(models)} positive ones")
         if average not in ("arithmetic", "geometric"):
             raise ValueError(f'found average={average!r}, expected "arithmetic" or "geometric"')

@@ -1,6 +1,7 @@
 """Ancestral sampling."""
 
 import dataclasses
+import math
 
 import numpy as np
 from keras import ops
@@ -13,6 +14,8 @@ from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 BLOCK = 128
 # Halvings of the interval that the least probability of a nucleus lies in: to float32's last bit.
 HALVINGS = 32
+# A temperature below is as good as this, at which only the most probable word is drawn, and float32 has no such number.
+COLDEST = 1e-30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,23 +52,30 @@ class RandomSampler:
     def __post_init__(self):
         if self.num_samples < 1:
             raise ValueError(f"found num_samples={self.num_samples}, expected 1 or more")
-        if not self.temperature > 0:
-            raise ValueError(f"found temperature={self.temperature}, expected more than 0")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"found temperature={self.temperature}, expected a number above 0")
         if self.top_k is not None and self.top_k < 1:
             raise ValueError(f"found top_k={self.top_k}, expected 1 or more")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"found top_p={self.top_p}, expected more than 0 and at most 1")
+        if self.seed < 0:
+            raise ValueError(f"found seed={self.seed}, expected 0 or more")
 
     @property
     def rows(self):
         """int. Target sequences that are decoded together for a source."""
         return self.num_samples
 
+    @property
+    def key(self):
+        """All that `choose` depends on."""
+        return "random", self.temperature, self.top_k, self.top_p, self.suppress_unknown
+
     def choose(self, log_probs, draws):
         """A word for each row by a draw from [0, 1), its log p, and log p of the end."""
         words = log_probs.shape[-1]
-        allowed = barred(log_probs, [PADDING] + [UNKNOWN] * self.suppress_unknown) / self.temperature
-        probabilities = ops.exp(allowed - ops.max(allowed, axis=-1, keepdims=True))
+        allowed = barred(log_probs, [PADDING] + [UNKNOWN] * self.suppress_unknown)
+        probabilities = tempered(allowed, max(self.temperature, COLDEST))
         if self.top_k is not None and self.top_k < words:
             least = ops.top_k(probabilities, self.top_k)[0][:, -1:]
             probabilities = ops.where(probabilities >= least, probabilities, 0.0)
@@ -117,6 +127,17 @@ def _nucleus(probabilities, top_p):
         enough = ops.sum(ops.where(probabilities >= middle, probabilities, 0.0), axis=-1, keepdims=True) >= wanted
         low, high = ops.where(enough, middle, low), ops.where(enough, high, middle)
     return ops.where(probabilities >= low, probabilities, 0.0)
+
+
+def tempered(log_probs, temperatures):
+    """Probabilities at a temperature, the largest of each row 1.
+
+    Args:
+        log_probs: float tensor `(rows, vocabulary)`.
+        temperatures: float, or float tensor `(rows, 1)`; not below `COLDEST`.
+    """
+    # The maximum is subtracted first: divided first, all might be -inf.
+    return ops.exp((log_probs - ops.max(log_probs, axis=-1, keepdims=True)) / temperatures)
 
 
 def drawn(probabilities, draws):

@@ -12,18 +12,31 @@ class SearchFunctions:
 
     Args:
         ensemble: Ensemble.
-        choose: callable from log p of the next word `(rows, vocabulary)`, and any arrays that `Search.step`
-            is given, to a list of tensors: as little as a search needs, for it leaves the device.
     """
 
-    def __init__(self, ensemble, choose):
+    def __init__(self, ensemble):
+        self._ensemble = ensemble
         self.start = compiled_call(_Start(ensemble))
-        self._step = _Step(ensemble, choose)
-        self._compiled_step = compiled_call(self._step)
+        self._steps = {}
 
-    def step(self, previous, arguments, states, memory):
-        self._step.arguments, self._step.structure = len(arguments), (states, memory)
-        return self._compiled_step(previous, *arguments, *keras.tree.flatten((states, memory)))
+    def step(self, sampler, previous, arguments, states, memory):
+        """Compiled once for all samplers of one `key`.
+
+        Args:
+            sampler: has `choose`, from log p of the next word `(rows, vocabulary)` and the arguments to a list of
+                tensors: as little as a search needs, for it leaves the device.
+            previous, states, memory: see `Ensemble.step`.
+            arguments: arrays `(rows, ...)`.
+
+        Returns:
+            tuple: what `choose` took, and the new states.
+        """
+        if sampler.key not in self._steps:
+            # Numbers where the tensors are: no tensor is kept.
+            structure = keras.tree.map_structure(lambda _: 0, (states, memory))
+            step = _Step(self._ensemble, sampler.choose, len(arguments), structure)
+            self._steps[sampler.key] = compiled_call(step)
+        return self._steps[sampler.key](previous, *arguments, *keras.tree.flatten((states, memory)))
 
 
 class Search:
@@ -31,15 +44,15 @@ class Search:
 
     Args:
         functions: SearchFunctions.
+        sampler: has `choose`, `key` and `rows`, the number of target sequences for each source.
         source: int32 array `(batch, time)`, padded ids.
-        copies: int. Target sequences for each source.
     """
 
-    def __init__(self, functions, source, copies=1):
-        self._functions = functions
+    def __init__(self, functions, sampler, source):
+        self._functions, self._sampler = functions, sampler
         self._states, self._memory = functions.start(source)
-        if copies > 1:
-            self.keep(np.repeat(np.arange(len(source)), copies))
+        if sampler.rows > 1:
+            self.keep(np.repeat(np.arange(len(source)), sampler.rows))
 
     def step(self, previous, *arguments):
         """Adds a word to every row.
@@ -51,7 +64,9 @@ class Search:
         Returns:
             list of arrays, what `choose` took.
         """
-        chosen, self._states = self._functions.step(previous, arguments, self._states, self._memory)
+        chosen, self._states = self._functions.step(
+            self._sampler, previous, arguments, self._states, self._memory
+        )
         return [ops.convert_to_numpy(one) for one in chosen]
 
     def reorder(self, parents):
@@ -74,10 +89,10 @@ class _Start(keras.layers.Layer):
 
 
 class _Step(keras.layers.Layer):
-    def __init__(self, ensemble, choose):
+    def __init__(self, ensemble, choose, arguments, structure):
         super().__init__(name="step", dtype="float32")
         self.ensemble, self.choose = ensemble, choose
-        self.arguments, self.structure = 0, None
+        self.arguments, self.structure = arguments, structure
         self.built = True
 
     def call(self, previous, *arrays):

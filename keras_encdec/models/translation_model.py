@@ -1,5 +1,7 @@
 """What all models of p(target | source) have in common."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -130,9 +132,14 @@ class TranslationModel(keras.Model):
         Returns:
             list, for each source a list of `keras_encdec.decoding.Hypothesis`, the best first.
         """
+        return self._generator.generate(sources, sampler, **arguments)
+
+    @functools.cached_property
+    def _generator(self):
+        """Kept, as it keeps what is compiled."""
         from keras_encdec.decoding import Generator  # it is built on models
 
-        return Generator(self).generate(sources, sampler, **arguments)
+        return Generator(self)
 
     def compile(self, optimizer="rmsprop", reduction="sum", clip_elements=None, **arguments):
         """Configures training.

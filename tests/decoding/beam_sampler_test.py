@@ -17,7 +17,7 @@ SOURCES = [[3, 2], [4, 5, 2], [7, 2], [8, 3, 1, 7, 2], [6, 6, 6, 2]]
 
 def searched(model, sampler, limit, sources=SOURCES):
     """Hypotheses of at most so many tokens."""
-    search = Search(SearchFunctions(Ensemble([model]), sampler.choose), pad(sources), sampler.rows)
+    search = Search(SearchFunctions(Ensemble([model])), sampler, pad(sources))
     return sampler.run(search, np.full(len(sources), limit), range(len(sources)))
 
 
@@ -100,7 +100,8 @@ def test_the_unknown_word_can_be_kept_out_and_the_score_stays_the_models():
     [
         ({"num_beams": 0}, "num_beams=0, expected 1 or more"),
         ({"num_beams": 2, "num_best": 3}, "num_best=3, expected 1 to num_beams, 2"),
-        ({"num_beams": 2, "length_penalty": -1.0}, "length_penalty=-1.0, expected 0 or more"),
+        ({"num_beams": 2, "length_penalty": -1.0}, "length_penalty=-1.0, expected a number, 0 or more"),
+        ({"num_beams": 2, "length_penalty": float("nan")}, "length_penalty=nan, expected a number"),
     ],
 )
 def test_numbers_out_of_range_are_refused(arguments, message):

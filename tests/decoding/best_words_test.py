@@ -5,7 +5,6 @@ from keras import ops
 
 from keras_encdec.decoding.barred_words import barred
 from keras_encdec.decoding.best_words import STRIDED, best_words
-from keras_encdec.decoding.generator import _batches, _size
 
 
 @pytest.mark.parametrize("words", [7, STRIDED * 12, STRIDED * 12 + 1, 5003])
@@ -32,16 +31,3 @@ def test_barred_words_have_no_probability_and_others_keep_theirs(dtype):
     assert found.dtype == dtype and np.isneginf(found[:, [0, 4]]).all()
     others = [1, 2, 3, 5, 6, 7, 8]
     np.testing.assert_array_equal(found[:, others], log_probs.astype(dtype)[:, others])
-
-
-@pytest.mark.parametrize("number", [0, 1, 15, 64, 65, 1000, 2048])
-def test_batches_are_of_nearly_one_size_and_of_like_lengths(number):
-    lengths = np.random.default_rng(number).integers(1, 40, number).tolist()
-    batches = _batches(lengths, 64)
-    assert sorted(place for places in batches for place in places) == list(range(number))
-    assert [lengths[place] for places in batches for place in places] == sorted(lengths)
-    sizes = [len(places) for places in batches]
-    assert all(size <= 64 for size in sizes) and len(sizes) == -(-number // 64)
-    padded = {_size(size, 64) for size in sizes}
-    assert sum(_size(size, 64) for size in sizes) <= 1.125 * number + 1 or max(sizes) < 16
-    assert len(padded) <= 2

@@ -6,7 +6,8 @@ from keras import ops
 from toy_search import SIZES, sequences, toy
 
 from keras_encdec.data import pad
-from keras_encdec.decoding import BeamSampler, Ensemble, Generator, RandomSampler, generator
+from keras_encdec.decoding import BeamSampler, Ensemble, Generator, RandomSampler, generator, search
+from keras_encdec.decoding.generator import AREA
 from keras_encdec.models import RNNEncoderDecoder
 
 
@@ -34,6 +35,7 @@ def test_sources_may_be_a_padded_array_and_the_model_generates_too():
     sources = random_sources(5, 6)
     assert model.generate(pad(sources, 9)) == model.generate(sources) == Generator(model).generate(sources)
     assert model.generate([]) == []
+    assert Generator((model, model)).generate(sources)[0][0].ids == model.generate(sources)[0][0].ids
     assert model.generate(sources, BeamSampler(4)) == Generator(model).generate(sources, BeamSampler(4))
 
 
@@ -112,3 +114,46 @@ def test_wrong_arguments_are_refused():
         Generator(model).generate([[3]])
     with pytest.raises(ValueError, match="sampler='beam', expected one of"):
         Generator(model).generate([[3, 2]], "beam")
+    for weight in (float("nan"), float("inf"), 0.0):
+        with pytest.raises(ValueError, match="expected 2 positive"):
+            Ensemble([model, model], [1, weight])
+    for source, message in (([3, 0, 2], "closed by one end"), ([9, 2], "ids below 9"), ([-1, 2], "ids below 9")):
+        with pytest.raises(ValueError, match=message):
+            Generator(model).generate([source])
+    with pytest.raises(ValueError, match="found the source 3, expected a sequence"):
+        Generator(model).generate(np.array([3, 2]))
+    for limits in ({"max_length": -1}, {"max_length_factor": float("inf")}, {"max_length_factor": -1.0}):
+        with pytest.raises(ValueError, match=f"found {next(iter(limits))}="):
+            Generator(model).generate([[3, 2]], **limits)
+
+
+@pytest.mark.parametrize("sampler", ["greedy", BeamSampler(3), RandomSampler(2)])
+def test_a_model_that_gives_no_numbers_is_told(sampler):
+    model, _ = toy()
+    model.decoder.readout.output_bias.assign(np.full(6, np.nan))
+    with pytest.raises(ValueError, match=r"no probabilities for the source \[3, 2\], expected a model"):
+        model.generate([[3, 2]], sampler)
+
+
+def test_what_is_compiled_serves_the_next_call_and_all_samplers_that_choose_alike(monkeypatch):
+    model, made = toy(target_words=12)[0], []
+    compile_ = search.compiled_call
+    monkeypatch.setattr(search, "compiled_call", lambda layer: made.append(layer.name) or compile_(layer))
+    for length_penalty in (0.0, 1.0):
+        model.generate([[3, 2]], BeamSampler(3, num_best=2, length_penalty=length_penalty))
+    for seed in (1, 2):
+        model.generate([[3, 2]], RandomSampler(3, seed=seed))
+    assert made == ["start", "step", "step"]
+    model.generate([[3, 2]], RandomSampler(3, temperature=0.5))
+    assert made == ["start", "step", "step", "step"]
+
+
+def test_a_long_source_makes_no_batch_of_short_ones_wide():
+    model, _ = toy(target_words=12)
+    wide, sources = [], random_sources(700, 20) + [[3] * 3000 + [2]]
+    generator = Generator(model)
+    start = generator._functions.start
+    generator._functions.start = lambda source: wide.append(source.shape) or start(source)
+    found = [best.ids for [best] in generator.generate(sources, max_length=3)]
+    assert all(rows * width <= AREA for rows, width in wide) and sorted(wide)[0] == (1, 3072)
+    assert found[:3] == [best.ids for [best] in generator.generate(sources[:3], max_length=3)]

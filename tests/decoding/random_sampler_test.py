@@ -14,6 +14,8 @@ from keras_encdec.scoring import Scorer
 
 SOURCE = [4, 5, 2]
 NUMBER = 4000
+# Of each of two sources, drawn once and for all.
+SAMPLES = [[(19, 30, 4, 4, 2), (27, 4, 4, 4, 2)], [(19, 30, 4, 4, 2), (30, 4, 4, 4, 2)]]
 
 
 def first_words(model, sampler):
@@ -95,6 +97,30 @@ def test_samples_depend_on_the_seed_and_the_sources_number_alone():
     assert generator.generate(sources, RandomSampler(8, seed=4)) != together
 
 
+def test_samples_are_the_same_on_every_backend():
+    model, _ = toy(target_words=30, seed=7)
+    sampler = RandomSampler(2, top_k=9, top_p=0.9, seed=3)
+    found = Generator(model).generate([[3, 2], [4, 5, 6, 2]], sampler, max_length=4)
+    assert [[one.ids for one in some] for some in found] == SAMPLES
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-40, 1e-7])
+def test_the_coldest_samples_are_what_greedy_search_finds(temperature):
+    model, _ = toy(target_words=30, seed=7)
+    [[greedy]] = Generator(model).generate([SOURCE])
+    [samples] = Generator(model).generate([SOURCE], RandomSampler(5, temperature=temperature))
+    assert {one.ids for one in samples} == {greedy.ids}
+
+
+def test_the_hottest_samples_are_of_all_words_alike():
+    model, _ = toy(target_words=30, seed=7)
+    [samples] = Generator(model).generate([SOURCE], RandomSampler(NUMBER, temperature=1e30), max_length=1)
+    counts = collections.Counter(one.ids[0] for one in samples)
+    probabilities = np.append([0.0], np.full(32, 1 / 32))
+    statistic, bound = chi_squared(counts, probabilities)
+    assert statistic < bound
+
+
 def test_no_word_of_probability_zero_is_drawn_wherever_the_draw_falls():
     rows = np.zeros((6, 2 * BLOCK + 5), np.float32)
     rows[:, [3, BLOCK - 1, BLOCK, 2 * BLOCK + 1]] = [0.25, 0.25, 0.25, 0.25]
@@ -104,7 +130,11 @@ def test_no_word_of_probability_zero_is_drawn_wherever_the_draw_falls():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"num_samples": 0}, {"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.1}]
+    "arguments",
+    [
+        {"num_samples": 0}, {"temperature": 0.0}, {"temperature": float("inf")}, {"top_k": 0}, {"top_p": 0.0},
+        {"top_p": 1.1}, {"seed": -1},
+    ],  # fmt: skip
 )
 def test_numbers_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match=f"found {next(iter(arguments))}="):

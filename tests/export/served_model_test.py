@@ -186,6 +186,13 @@ def test_samples_follow_the_probabilities_and_the_temperature(toy):
             assert abs(first.count(word) - number * probability) < 4.5 * spread + 1, word
 
 
+def test_the_coldest_samples_are_the_greedy_target(toy):
+    greedy = call(toy[1], "generate_greedy", source=["s1 s2"])["target"].tolist()
+    for temperature in (1e-37, 1e-6):
+        drawn = call(toy[1], "sample", source=["s1 s2"] * 5, seed=range(5), temperature=[temperature] * 5)
+        assert drawn["target"].tolist() == greedy * 5
+
+
 def test_a_temperature_that_is_none_is_refused(toy):
     for temperature in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)temperatures.*expected positive"):
