@@ -8,7 +8,7 @@ SHUFFLED_SINGLY = 1_000_000
 
 def pad(sequences, width=None):
     """Id sequences as one array: list of n lists of int to int32 `(n, width)`, padded with 0."""
-    rows = np.zeros((len(sequences), width or max(map(len, sequences), default=1)), np.int32)
+    rows = np.zeros((len(sequences), width or max([1, *map(len, sequences)])), np.int32)
     for row, sequence in zip(rows, sequences, strict=True):
         row[: len(sequence)] = sequence
     return rows

@@ -8,11 +8,13 @@ from keras import ops
 from keras_encdec.data import pad
 from keras_encdec.in_order import in_order
 from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models.translation_model import SPECIAL_IDS
 from keras_encdec.scoring.batch_encoder import BatchEncoder
 from keras_encdec.scoring.compiled import compiled_call, xla_on_cpu
 from keras_encdec.scoring.groups import groups
 from keras_encdec.scoring.prefix_encoder import PrefixEncoder
 from keras_encdec.scoring.walk import Walk
+from keras_encdec.text.vocabulary import END
 
 # The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
 SAFE = 60.0
@@ -65,6 +67,10 @@ class Scorer:
 
         Returns:
             float64 array `(n,)`, nats.
+
+        Raises:
+            ValueError: for a sequence that is not closed by the end of sequence, or has ids that the model
+                has not.
         """
         scores = np.empty(len(pairs))
         for places, log_probs, _ in self._scored(pairs):
@@ -79,6 +85,9 @@ class Scorer:
 
         Returns:
             list of n float64 arrays, each as long as its target, nats.
+
+        Raises:
+            ValueError: see `score`.
         """
         tokens = [None] * len(pairs)
         for places, log_probs, lengths in self._scored(pairs):
@@ -97,8 +106,10 @@ class Scorer:
             distinct, inside = {}, np.empty(len(places), np.int64)
             for i, place in enumerate(places):
                 inside[i] = distinct.setdefault(tuple(pairs[place][0]), len(distinct))
-            targets = _padded([pairs[place][1] for place in places])
-            for group in groups(*_padded(list(distinct)), inside, *targets, self._slots, self._sources):
+            sources, targets = _padded(list(distinct)), _padded([pairs[place][1] for place in places])
+            _check("source", *sources, self.model.source_words + SPECIAL_IDS)
+            _check("target", *targets, self.model.target_words + SPECIAL_IDS)
+            for group in groups(*sources, inside, *targets, self._slots, self._sources):
                 yield places[group.pairs], group
 
     def _walked(self, item):
@@ -132,6 +143,15 @@ def _cut(pairs):
         stop = start + max(1, int(np.searchsorted(area, AREA, "right")))
         yield np.sort(order[start:stop])
         start = stop
+
+
+def _check(side, rows, lengths, ids):
+    """Raises ValueError unless each row is of ids below so many and closed by the end of sequence."""
+    closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
+    wrong = np.flatnonzero(~closed | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
+    if len(wrong):
+        found = rows[wrong[0], : lengths[wrong[0]]].tolist()
+        raise ValueError(f"found the {side} {found}, expected ids below {ids} closed by the end of sequence, {END}")
 
 
 def _padded(sequences):

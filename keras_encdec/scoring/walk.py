@@ -57,7 +57,7 @@ class Walk(keras.layers.Layer):
             return (
                 batch + 1,
                 stored(features_pool, batch * size, features),
-                stored(totals, batch * size, total(features)),
+                stored(totals, batch * size, total(ops.cast(features, matrix.dtype))),
                 *(stored(pool, roots + batch * size, state) for pool, state in zip(pools, states, strict=True)),
             )
 

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from gradients import double_precision
 from layer_checks import numpy
 
 from keras_encdec.data import pad
@@ -144,6 +145,29 @@ def test_a_sequence_of_thousands_of_words(model, scorer):
     long = [*np.random.default_rng(9).integers(3, 3 + WORDS, 3000).tolist(), 2]
     some = [(long, [4, 2]), ([4, 2], long)]
     np.testing.assert_allclose(scorer.score(some), model_scores(model, some), rtol=2e-6, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "pair, message",
+    [
+        (([5, 2], [6]), r"target \[6\], expected ids below 26 closed by the end of sequence, 2"),
+        (([5, 2], []), r"target \[\], expected"),
+        (([], [6, 2]), r"source \[\], expected"),
+        (([5, 26, 2], [6, 2]), r"source \[5, 26, 2\], expected ids below 26"),
+        (([5, 2], [-1, 2]), r"target \[-1, 2\], expected"),
+    ],
+)
+def test_what_is_no_sequence_of_the_models_words_is_refused(scorer, pair, message):
+    for others in ([], [([5, 2], [6, 2])]):
+        with pytest.raises(ValueError, match=message):
+            scorer.score([*others, pair])
+
+
+def test_a_model_in_double_precision_is_scored():
+    with double_precision():
+        some = random_pairs(20, 6)
+        scores = Scorer(random_model(dtype="float64")).score(some)
+    np.testing.assert_allclose(scores, model_scores(random_model(), some), atol=1e-4)
 
 
 def test_a_closed_scorer_computes_no_more(model):
