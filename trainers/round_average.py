@@ -51,5 +51,10 @@ class RoundAverage(keras.callbacks.Callback):
             total = weights if total is None else [a + b for a, b in zip(total, weights, strict=True)]
         return [weight / len(paths) for weight in total], len(paths)
 
+    @property
+    def rounds(self):
+        """Number of rounds that are kept: int."""
+        return len(self._kept())
+
     def _kept(self):
         return {int(path.stem): path for path in self._folder.glob("*.npz") if path.stem.isdecimal()}

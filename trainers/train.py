@@ -86,7 +86,8 @@ def fit(model, batches, validation, folder, rounds=()):
         rounds[-1]["seconds"] if rounds else 0.0,
     )
     average = RoundAverage(folder, budget, FLAGS.average_rounds, rounds) if FLAGS.average_rounds else None
-    pending = average and rounds and "averaged_rounds" not in rounds[-1]
+    # A training that was killed before it averaged the rounds that it kept.
+    pending = average and average.rounds and "averaged_rounds" not in rounds[-1]
     if budget.done >= 1.0 and not pending:
         raise InputError(
             f"found {first_update} updates made", "expected fewer than the training is to have",
@@ -115,8 +116,6 @@ def fit(model, batches, validation, folder, rounds=()):
 def _add_average(model, average, validation, checkpoints):
     """Validates the average of the last rounds, and keeps it if it is the best."""
     last, (weights, number) = model.get_weights(), average.mean()
-    if not weights:
-        return  # all rounds were before --average_rounds was given
     model.set_weights(weights)
     measured = model.evaluate(_once(validation), verbose=0, return_dict=True)
     model.set_weights(last)

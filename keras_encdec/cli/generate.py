@@ -4,13 +4,14 @@ import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 
 import contextlib
 import itertools
+import math
 import os
 import sys
 
 import keras
 from absl import app, flags
 
-from keras_encdec.cli.command import run_command
+from keras_encdec.cli.command import check_feature_name, run_command
 from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.cli.progress import ReadingProgress
 from keras_encdec.cli.scored_file import summary
@@ -96,10 +97,18 @@ def _sampler():
         raise app.UsageError(
             f"found {len(FLAGS.model_weight)} --model_weight for {len(FLAGS.model_dir)} --model_dir, expected as many."
         )
-    if FLAGS.model_weight and min(FLAGS.model_weight) <= 0:
-        raise app.UsageError(f"found --model_weight={min(FLAGS.model_weight)}, expected positive ones.")
-    if FLAGS.format == "text" and FLAGS.nbest > 1:
-        raise app.UsageError("found --nbest with --format=text, which writes one a line; give --format=tsv.")
+    if wrong := [one for one in FLAGS.model_weight or () if not 0 < one < math.inf]:
+        raise app.UsageError(f"found --model_weight={wrong[0]}, expected positive numbers.")
+    if len(FLAGS.model_dir) == 1 and FLAGS["average"].present:
+        raise app.UsageError("found --average with one --model_dir, expected several to average.")
+    if not math.isfinite(FLAGS.max_length_factor):
+        raise app.UsageError(f"found --max_length_factor={FLAGS.max_length_factor}, expected a number.")
+    for name in ("nbest", "top"):
+        if FLAGS.format == "text" and FLAGS[name].present and FLAGS[name].value > 1:
+            raise app.UsageError(f"found --{name} with --format=text, which writes one a line; give --format=tsv.")
+    if FLAGS.format != "moses_nbest" and FLAGS["feature_name"].present:
+        raise app.UsageError(f"found --feature_name with --format={FLAGS.format}, expected it with --format=moses_nbest.")
+    check_feature_name()
     if FLAGS.input and FLAGS.output != STANDARD_OUTPUT and os.path.realpath(FLAGS.input) == os.path.realpath(FLAGS.output):
         raise app.UsageError("found one file for two purposes, expected another for each input and output.")
     for mode, names in {

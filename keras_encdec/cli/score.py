@@ -11,7 +11,7 @@ import sys
 
 from absl import app, flags
 
-from keras_encdec.cli.command import run_command
+from keras_encdec.cli.command import check_feature_name, run_command
 from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.cli.nbest_input import fitting
 from keras_encdec.cli.scored_file import summary, windows, write_rows
@@ -117,9 +117,7 @@ def _check_flags():
 def _check_nbest_flags():
     if not FLAGS.source:
         raise app.UsageError("found --format=nbest without --source, expected the sentences that were translated.")
-    # The tuner takes a name with an underscore for that of a sparse feature.
-    if not re.fullmatch(r"[^\s_=|]+", FLAGS.feature_name):
-        raise app.UsageError(f"found --feature_name={FLAGS.feature_name!r}, expected a name without white space, _, = and |.")
+    check_feature_name()
     names = _feature_names()
     if len(set(names)) < len(names):
         raise app.UsageError(f"found the names {', '.join(names)} of new features, expected each once.")

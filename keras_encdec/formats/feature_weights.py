@@ -44,8 +44,8 @@ class FeatureWeights:
             float.
 
         Raises:
-            InputError: when a feature has no weights or another number of them, or weights other than 0
-                have no feature.
+            InputError: when a feature has no weights or another number of them, weights other than 0
+                have no feature, or the sum is no finite number.
         """
         total = 0.0
         for name, values in features.items():
@@ -64,6 +64,9 @@ class FeatureWeights:
             names = ", ".join(sorted(missing))
             remedy = "give the weights that belong to the list, or 0 to leave them out"
             raise InputError(f"found no values of {names}", "expected some for its weights", remedy, path, line)
+        if not math.isfinite(total):
+            found = "found features whose weighted sum is too large"
+            raise InputError(found, "expected a finite number", "give smaller weights", path, line)
         return total
 
 

@@ -158,6 +158,14 @@ def test_models_of_other_words_are_no_ensemble(generate, models, source, tmp_pat
         (["--mode=sample", "--temperature=0"], ["temperature=0"]),
         (["--model_weight=1", "--model_weight=2"], ["2 --model_weight for 1 --model_dir"]),
         (["--model_weight=-1"], ["--model_weight=-1.0"]),
+        (["--model_weight=nan"], ["--model_weight=nan, expected positive numbers"]),
+        (["--model_weight=inf"], ["--model_weight=inf, expected positive numbers"]),
+        (["--average=geometric"], ["--average with one --model_dir, expected several"]),
+        (["--max_length_factor=inf"], ["--max_length_factor=inf, expected a number"]),
+        (["--length_penalty=nan"], ["length_penalty=nan, expected a number"]),
+        (["--mode=sample", "--top=2"], ["--top with --format=text"]),
+        (["--feature_name=LM0"], ["--feature_name with --format=text"]),
+        (["--format=moses_nbest", "--feature_name=a_b|||=x"], ["--feature_name='a_b|||=x', expected a name"]),
     ],
 )
 def test_wrong_use_is_told(generate, models, source, flags, texts):

@@ -109,6 +109,7 @@ def test_weights_and_features_that_do_not_fit_are_named(rerank, files):
         "--weight=TM0=1": "1: found 2 values of TM0, expected 1, as it has weights; give the weights that belong",
         "--weight=Other0=1": "1: found no values of Other0, expected some for its weights",
         "--weight=UnknownWordPenalty0=1": "1: found no values of UnknownWordPenalty0, expected some",
+        "--weight=TM0=1e308 1e308": "1: found features whose weighted sum is too large, expected a finite number",
     }.items():
         fail(rerank(*flags(files, weights=files / "moses.ini"), extra), 1, place + sentence)
     (files / "weights").write_text(WEIGHTS)

@@ -163,6 +163,12 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
     assert load_checkpoint(other)[1][:-1] == rounds and load_checkpoint(other)[1][-1]["averaged_rounds"] == 3
 
 
+def test_an_average_that_is_asked_for_after_all_rounds_is_refused(train, pairs, tmp_path):
+    flags = [*FLAGS, f"--tsv={pairs}", "--architecture=gru", "--updates=4", f"--model_dir={tmp_path}/model"]
+    succeed(train(*flags))
+    fail(train(*flags, "--resume", "--average_rounds=2"), 1, "found 4 updates made, expected fewer than")
+
+
 def rewrite_history(checkpoint, path, rounds):
     """Writes a checkpoint again with another history."""
     with zipfile.ZipFile(checkpoint) as archive, zipfile.ZipFile(path, "w") as other:
