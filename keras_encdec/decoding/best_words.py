@@ -23,6 +23,9 @@ def best_words(values, k):
         tuple: the values `(rows, k)`, the largest first, and their places, int32. Of equal values any may be
         taken.
     """
+    if k == 1 and keras.backend.backend() == "torch":
+        places = ops.argmax(values, axis=-1, keepdims=True)
+        return ops.take_along_axis(values, places, axis=-1), ops.cast(places, "int32")
     words = values.shape[-1]
     columns = -(-words // STRIDED)
     if keras.backend.backend() == "torch" or k >= columns:

@@ -8,7 +8,7 @@ import keras
 def compiled_call(layer):
     """Compiles a built layer for repeated calls on arrays of few shapes, by any number of threads.
 
-    TensorFlow, with XLA, and JAX compile each shape once; PyTorch runs the layer as it is.
+    TensorFlow, with XLA, and JAX compile each shape once; PyTorch runs the layer step by step.
 
     Args:
         layer: built `keras.layers.Layer` whose call takes tensors and no training argument.
@@ -62,8 +62,10 @@ def _compiled(layer):
         return call
     import torch
 
+    from keras_encdec.scoring.onednn_products import onednn_products
+
     def call(*inputs):
-        with torch.inference_mode():
+        with torch.inference_mode(), onednn_products():
             return layer(*inputs)
 
     return call
