@@ -45,9 +45,10 @@ class Scorer:
         while 4 * self._slots * sum(computed.decoder.state_sizes) > BYTES:
             self._slots //= 2
         self._sources = self._slots // 8
-        one_way = isinstance(model, RNNEncoderDecoder)
-        most = [self._slots, self._sources]
-        self._encoder = PrefixEncoder(computed, *most) if one_way else BatchEncoder(computed, most[1])
+        if isinstance(model, RNNEncoderDecoder):
+            self._encoder = PrefixEncoder(computed, self._slots, self._sources)
+        else:
+            self._encoder = BatchEncoder(computed, self._sources)
         self._walk = compiled_call(Walk(computed.decoder))
         self._careful_walk = compiled_call(Walk(computed.decoder, careful=True))
         self._careful = False
@@ -146,12 +147,14 @@ def _cut(pairs):
 
 
 def _check(side, rows, lengths, ids):
-    """Raises ValueError unless each row is of ids below so many and closed by the end of sequence."""
+    """Raises ValueError unless each row is of ids below so many, none 0, closed by the end of sequence."""
     closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
-    wrong = np.flatnonzero(~closed | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
+    inside = np.count_nonzero(rows, axis=1) == lengths
+    wrong = np.flatnonzero(~closed | ~inside | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
     if len(wrong):
         found = rows[wrong[0], : lengths[wrong[0]]].tolist()
-        raise ValueError(f"found the {side} {found}, expected ids below {ids} closed by the end of sequence, {END}")
+        expected = f"ids from 1 to {ids - 1} closed by the end of sequence, {END}"
+        raise ValueError(f"found the {side} {found}, expected {expected}")
 
 
 def _padded(sequences):

@@ -150,10 +150,11 @@ def test_a_sequence_of_thousands_of_words(model, scorer):
 @pytest.mark.parametrize(
     "pair, message",
     [
-        (([5, 2], [6]), r"target \[6\], expected ids below 26 closed by the end of sequence, 2"),
+        (([5, 2], [6]), r"target \[6\], expected ids from 1 to 25 closed by the end of sequence, 2"),
         (([5, 2], []), r"target \[\], expected"),
         (([], [6, 2]), r"source \[\], expected"),
-        (([5, 26, 2], [6, 2]), r"source \[5, 26, 2\], expected ids below 26"),
+        (([5, 26, 2], [6, 2]), r"source \[5, 26, 2\], expected ids from 1 to 25"),
+        (([5, 0, 2], [6, 2]), r"source \[5, 0, 2\], expected"),
         (([5, 2], [-1, 2]), r"target \[-1, 2\], expected"),
     ],
 )
