@@ -2,13 +2,13 @@
 
 import contextlib
 import dataclasses
-import os
 import re
 import sys
 
 from absl import app, flags
 
 from keras_encdec.cli.command import run_command
+from keras_encdec.cli.flag_checks import check_distinct_files
 from keras_encdec.cli.scored_file import summary, windows, write_rows
 from keras_encdec.cli.scored_rows import PhraseTableRows, TsvRows
 from keras_encdec.errors import InputError
@@ -157,8 +157,7 @@ def _check_flags():
         raise app.UsageError("found --version and --label, expected one of them.")
     if FLAGS.format != "tsv" and FLAGS.token_scores:
         raise app.UsageError(f"found --token_scores with --format={FLAGS.format}, expected it with --format=tsv.")
-    if not asked and os.path.realpath(FLAGS.input) == os.path.realpath(FLAGS.output):
-        raise app.UsageError("found one file for two purposes, expected another for each input and output.")
+    check_distinct_files(FLAGS.input, FLAGS.output)
     address = re.fullmatch(r"(?:https?://)?[^/]+?(?::(\d+))?/?", FLAGS.server)
     port = address and address[1]
     if not FLAGS.server.startswith("unix:") and (not address or (not port and not _is_url()) or int(port or 1) > 65535):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_encdec.decoding.barred_words import barred
 from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
-from keras_encdec.decoding.random_sampler import COLDEST, drawn, tempered
+from keras_encdec.decoding.random_sampler import drawn, tempered
 from keras_encdec.models.log_probs import next_log_probs
 from keras_encdec.text import END, PADDING
 
@@ -111,8 +111,7 @@ def _sampled(decoder, summaries, most, seeds, temperatures, width):
         keys = tf.strings.join([seeds, tf.strings.as_string(t)], separator=" ")
         buckets = 1 << 24  # as many as float32 tells apart
         draws = tf.cast(tf.strings.to_hash_bucket_fast(keys, buckets), tf.float32) / buckets
-        probabilities = tempered(barred(log_probs, [PADDING]), tf.maximum(temperatures, COLDEST)[:, None])
-        words = drawn(probabilities, draws)
+        words = drawn(tempered(barred(log_probs, [PADDING]), temperatures[:, None]), draws)
         words = tf.where(t + 1 >= most, END, words)
         totals += tf.where(going, tf.gather(log_probs, words, batch_dims=1), 0.0)
         words = tf.where(going, words, PADDING)

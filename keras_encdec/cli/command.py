@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import signal
 import sys
 import warnings
@@ -89,14 +88,6 @@ def _show_in_help(main):
         if module.startswith("keras_encdec"):
             for flag in defined:
                 flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-
-
-def check_feature_name():
-    """Raises app.UsageError where --feature_name cannot be that of a dense feature in a Moses n-best list."""
-    name = flags.FLAGS.feature_name
-    # The tuner takes a name with an underscore for that of a sparse feature.
-    if not re.fullmatch(r"[^\s_=|]+", name):
-        raise app.UsageError(f"found --feature_name={name!r}, expected a name without white space, _, = and |.")
 
 
 def _exit(program, sentence, remedy, status):

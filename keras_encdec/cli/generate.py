@@ -5,13 +5,13 @@ import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
 import contextlib
 import itertools
 import math
-import os
 import sys
 
 import keras
 from absl import app, flags
 
-from keras_encdec.cli.command import check_feature_name, run_command
+from keras_encdec.cli.command import run_command
+from keras_encdec.cli.flag_checks import check_distinct_files, check_feature_name
 from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.cli.progress import ReadingProgress
 from keras_encdec.cli.scored_file import summary
@@ -108,9 +108,8 @@ def _sampler():
             raise app.UsageError(f"found --{name} with --format=text, which writes one a line; give --format=tsv.")
     if FLAGS.format != "moses_nbest" and FLAGS["feature_name"].present:
         raise app.UsageError(f"found --feature_name with --format={FLAGS.format}, expected it with --format=moses_nbest.")
-    check_feature_name()
-    if FLAGS.input and FLAGS.output != STANDARD_OUTPUT and os.path.realpath(FLAGS.input) == os.path.realpath(FLAGS.output):
-        raise app.UsageError("found one file for two purposes, expected another for each input and output.")
+    check_feature_name(FLAGS.feature_name)
+    check_distinct_files(FLAGS.input, FLAGS.output if FLAGS.output != STANDARD_OUTPUT else None)
     for mode, names in {
         "sample": ("num_samples", "top", "temperature", "top_k", "top_p", "seed"),
         "beam": ("beam_size", "nbest", "length_penalty"),

@@ -1,11 +1,11 @@
 """encdec-rerank: sorts an n-best list by the weighted sum of its features, or takes the best of each sentence."""
 
-import os
 import sys
 
 from absl import app, flags
 
 from keras_encdec.cli.command import run_command
+from keras_encdec.cli.flag_checks import check_distinct_files
 from keras_encdec.cli.ranking import Ranking, groups
 from keras_encdec.cli.scored_file import summary, write_rows
 from keras_encdec.formats import FeatureWeights, InputLines, open_output, parse_weights, read_weights
@@ -42,9 +42,7 @@ def main(arguments):
 def _check_flags():
     if not FLAGS.weights and not FLAGS.weight:
         raise app.UsageError("found neither --weights nor --weight, expected the weights to rank by.")
-    places = [os.path.realpath(place) for place in (FLAGS.input, FLAGS.output, FLAGS.weights) if place]
-    if len(set(places)) < len(places):
-        raise app.UsageError("found one file for two purposes, expected another for each input and output.")
+    check_distinct_files(FLAGS.input, FLAGS.output, FLAGS.weights)
 
 
 def _weights():

@@ -11,7 +11,8 @@ import sys
 
 from absl import app, flags
 
-from keras_encdec.cli.command import check_feature_name, run_command
+from keras_encdec.cli.command import run_command
+from keras_encdec.cli.flag_checks import check_distinct_files, check_feature_name
 from keras_encdec.cli.memory import keep_freed_memory
 from keras_encdec.cli.nbest_input import fitting
 from keras_encdec.cli.scored_file import summary, windows, write_rows
@@ -109,15 +110,13 @@ def _check_flags():
     for name in ("source", "feature_name", "length"):
         if FLAGS.format != "nbest" and FLAGS[name].present:
             raise app.UsageError(f"found --{name} with --format={FLAGS.format}, expected it with --format=nbest.")
-    places = [os.path.realpath(place) for place in (FLAGS.input, FLAGS.source, FLAGS.output, FLAGS.moses_ini, FLAGS.moses_ini_out) if place]
-    if len(set(places)) < len(places):
-        raise app.UsageError("found one file for two purposes, expected another for each input and output.")
+    check_distinct_files(FLAGS.input, FLAGS.source, FLAGS.output, FLAGS.moses_ini, FLAGS.moses_ini_out)
 
 
 def _check_nbest_flags():
     if not FLAGS.source:
         raise app.UsageError("found --format=nbest without --source, expected the sentences that were translated.")
-    check_feature_name()
+    check_feature_name(FLAGS.feature_name)
     names = _feature_names()
     if len(set(names)) < len(names):
         raise app.UsageError(f"found the names {', '.join(names)} of new features, expected each once.")

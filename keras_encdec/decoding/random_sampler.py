@@ -75,7 +75,7 @@ class RandomSampler:
         """A word for each row by a draw from [0, 1), its log p, and log p of the end."""
         words = log_probs.shape[-1]
         allowed = barred(log_probs, [PADDING] + [UNKNOWN] * self.suppress_unknown)
-        probabilities = tempered(allowed, max(self.temperature, COLDEST))
+        probabilities = tempered(allowed, self.temperature)
         if self.top_k is not None and self.top_k < words:
             least = ops.top_k(probabilities, self.top_k)[0][:, -1:]
             probabilities = ops.where(probabilities >= least, probabilities, 0.0)
@@ -134,10 +134,11 @@ def tempered(log_probs, temperatures):
 
     Args:
         log_probs: float tensor `(rows, vocabulary)`.
-        temperatures: float, or float tensor `(rows, 1)`; not below `COLDEST`.
+        temperatures: float, or float tensor `(rows, 1)`.
     """
     # The maximum is subtracted first: divided first, all might be -inf.
-    return ops.exp((log_probs - ops.max(log_probs, axis=-1, keepdims=True)) / temperatures)
+    below = log_probs - ops.max(log_probs, axis=-1, keepdims=True)
+    return ops.exp(ops.divide(below, ops.maximum(temperatures, COLDEST)))
 
 
 def drawn(probabilities, draws):

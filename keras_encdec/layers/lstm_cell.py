@@ -57,17 +57,7 @@ class LSTMCell(RecurrentCell):
         self.step = LSTMStep()
         self.state_size = 2 * units
 
-    def build(self, input_shape):
+    def bias_initializer(self, shape, dtype=None):
+        """Zeros, and ones for the forget gate, which is open at first."""
         units = self.units
-
-        def open_forget_gate(shape, dtype=None):
-            return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])
-
-        self.kernel = self.add_weight(
-            shape=(input_shape[-1], 4 * units), initializer=self.kernel_initializer, name="kernel"
-        )
-        self.recurrent_kernel = self.add_weight(
-            shape=(units, 4 * units), initializer=self.recurrent_initializer, name="recurrent_kernel"
-        )
-        self.bias = self.add_weight(shape=(4 * units,), initializer=open_forget_gate, name="bias")
-        self.built = True
+        return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])

@@ -9,8 +9,7 @@ from keras_encdec.layers.initializers import published_normal
 class RecurrentCell(keras.layers.Layer):
     """Base of cells that project the inputs of any number of steps at once, and then take one step at a time.
 
-    A subclass has the number of its `gates`, the candidate counted, sets `step`, and builds `kernel`,
-    `recurrent_kernel` and `bias`.
+    A subclass has the number of its `gates`, the candidate counted, and sets `step`.
 
     Args:
         units: int. Number of hidden units.
@@ -19,6 +18,7 @@ class RecurrentCell(keras.layers.Layer):
     """
 
     gates = 1
+    bias_initializer = "zeros"
 
     def __init__(self, units, kernel_initializer=None, recurrent_initializer=None, **kwargs):
         super().__init__(**kwargs)
@@ -27,6 +27,17 @@ class RecurrentCell(keras.layers.Layer):
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or self.kernel_initializer
         self.state_size = units
         self.output_size = units
+
+    def build(self, input_shape):
+        width = self.gates * self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+        )
+        self.bias = self.add_weight(shape=(width,), initializer=self.bias_initializer, name="bias")
+        self.built = True
 
     def project_inputs(self, inputs):
         """x W + b of all gates, `(..., features)` to `(..., gates * units)`, for any number of steps."""

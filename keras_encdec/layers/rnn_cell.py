@@ -40,12 +40,3 @@ class RNNCell(RecurrentCell):
     def __init__(self, units, kernel_initializer=None, recurrent_initializer=None, **kwargs):
         super().__init__(units, kernel_initializer, recurrent_initializer, **kwargs)
         self.step = RNNStep()
-
-    def build(self, input_shape):
-        shape = (input_shape[-1], self.units)
-        self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
-        self.recurrent_kernel = self.add_weight(
-            shape=(self.units, self.units), initializer=self.recurrent_initializer, name="recurrent_kernel"
-        )
-        self.bias = self.add_weight(shape=(self.units,), initializer="zeros", name="bias")
-        self.built = True

@@ -16,37 +16,34 @@ def compiled_call(layer):
     Returns:
         callable: positional arrays to the layer's output, tensors of the backend.
     """
-    compiled, done, compiling = _compiled(layer), set(), threading.Lock()
+    compiler, calls, compiling = _compiler(layer), {}, threading.Lock()
 
     def call(*inputs):
         shapes = tuple(tuple(x.shape) for x in inputs)
-        if shapes in done:
-            return compiled(*inputs)
+        if shapes in calls:
+            return calls[shapes](*inputs)
         with compiling:  # once, not by two threads
+            compiled = calls.get(shapes) or compiler(inputs)
             outputs = compiled(*inputs)
-            done.add(shapes)
+            calls[shapes] = compiled
             return outputs
 
     return call
 
 
-def _compiled(layer):
+def _compiler(layer):
+    """A function from inputs to what is called with such, and compiled at the latest when it first is."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
 
-        functions = {}
-
-        def call(*inputs):
-            inputs = [tf.convert_to_tensor(x) for x in inputs]
-            shapes = tuple(x.shape for x in inputs)
+        def compiler(inputs):
             # A concrete function a shape: any other warns of many shapes, and one for all gives up on them.
-            if shapes not in functions:
-                function = tf.function(lambda *tensors: layer(*tensors), autograph=False, jit_compile=True)
-                functions[shapes] = function.get_concrete_function(*inputs)
-            return functions[shapes](*inputs)
+            function = tf.function(lambda *tensors: layer(*tensors), autograph=False, jit_compile=True)
+            concrete = function.get_concrete_function(*map(tf.convert_to_tensor, inputs))
+            return lambda *arrays: concrete(*map(tf.convert_to_tensor, arrays))
 
-        return call
+        return compiler
     if backend == "jax":
         import jax
 
@@ -59,7 +56,7 @@ def _compiled(layer):
             weights = [[v.value for v in vs] for vs in (layer.trainable_variables, layer.non_trainable_variables)]
             return stateless(*weights, *inputs)
 
-        return call
+        return lambda inputs: call
     import torch
 
     from keras_encdec.scoring.onednn_products import onednn_products
@@ -68,7 +65,7 @@ def _compiled(layer):
         with torch.inference_mode(), onednn_products():
             return layer(*inputs)
 
-    return call
+    return lambda inputs: call
 
 
 def xla_on_cpu():
