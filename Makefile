@@ -5,24 +5,28 @@ MINUTES ?= 3
 BIN = $(VENV)/bin
 BACKENDS = tensorflow jax torch
 # What a backend computes; everything else is the same under all of them and is tested once.
-COMPUTED = tests/layers tests/models tests/scoring tests/decoding tests/trainers/budget_test.py
-# Most tests wait for a process that starts: two files at a time.
+COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py \
+	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py) \
+	$(filter-out %_file_test.py,$(wildcard tests/decoding/*_test.py))
+# Two files at a time, each by one process.
 PYTEST = $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
-# Commands define flags of the same names: each is run in a process of its own, and none imported with the others.
-NOT_IMPORTED = --ignore=keras_encdec/cli --ignore=keras_encdec/datasets/build.py
 
-.PHONY: demo test lint bench wheel clean
+.PHONY: demo test lint docs bench wheel clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
 
 test: $(VENV)/installed-dev lint
-	KERAS_BACKEND=tensorflow $(PYTEST) tests --doctest-modules keras_encdec $(NOT_IMPORTED)
+	KERAS_BACKEND=tensorflow $(PYTEST) tests --doctest-modules keras_encdec
 	KERAS_BACKEND=jax $(PYTEST) $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
 	KERAS_BACKEND=torch $(PYTEST) $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
+
+# Into site/; open site/index.html. The variable keeps back the theme's notice of its successor.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run.py
@@ -31,7 +35,7 @@ wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) build dist demo *.egg-info
+	rm -rf $(VENV) build dist demo site *.egg-info
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,5 +45,9 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,jax,torch,serving,smt]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt]"
+	touch $@ $(VENV)/installed $(VENV)/installed-docs
+
+$(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	touch $@ $(VENV)/installed

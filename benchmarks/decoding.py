@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py --model_dir=model --input=source.txt [--sentences 1000] [--beam 12]
 
-The model is one of `encdec-train --architecture=lstm`, in one direction and conditioned on states. Each figure
+The model is one of `encdec-train --architecture=recurrent`, in one direction and conditioned on states. Each figure
 is taken in a process of its own, one after another, on the backends that are installed. Tokens are those of the
 best targets, ends included. What the peer finds is compared with what this package finds, sentence by sentence.
 """
@@ -15,7 +15,7 @@ import tempfile
 import numpy as np
 from run import BACKENDS, measured
 
-from keras_encdec.decoding.generator import ROWS
+from keras_encdec.decoding.generator import MOST_ROWS
 
 HERE = pathlib.Path(__file__).parent
 
@@ -37,7 +37,7 @@ def main():
             peer, expected = None, None
             if "torch" in BACKENDS:
                 found = pathlib.Path(folder) / "peer.json"
-                rows = "--beam", beam, "--batch", ROWS // beam  # as many together as this package takes
+                rows = "--beam", beam, "--batch", MOST_ROWS // beam  # as many together as this package takes
                 peer = measured("peer_decoder.py", prepared, found, *rows, backend="torch")
                 expected = json.loads(found.read_text())
                 print(f"{work:8} torch peer       {peer['tokens_per_second']:8,.0f} tokens/s", flush=True)

@@ -17,10 +17,10 @@ from workload import (
     train_seconds,
 )
 
-from keras_encdec.cli.memory import keep_freed_memory
+from keras_encdec.backend.memory import keep_freed_memory
+from keras_encdec.backend.training_step import compile_by_shape
 from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 from keras_encdec.scoring import ModelDirectory, Scorer
-from keras_encdec.trainers.by_shape import train_by_shape
 
 BACKEND = keras.backend.backend()
 
@@ -52,7 +52,7 @@ def train(model, pairs, sizes, batch, steps):
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
-        train_by_shape(model, jit_compile=model.compute_dtype != "bfloat16")
+        compile_by_shape(model, jit_compile=model.compute_dtype != "bfloat16")
         batches = [({side: tf.constant(ids) for side, ids in one.items()},) for one in batches]
         seconds = train_seconds(lambda i: float(model.train_function(iter([batches[i]]))["loss"]), steps, len(batches))
     else:
@@ -64,8 +64,7 @@ def train(model, pairs, sizes, batch, steps):
 def main():
     """Measures what the command line says and reports it."""
     options = arguments().parse_args()
-    if options.what == "score" or BACKEND != "tensorflow":
-        keep_freed_memory()  # as encdec-score and encdec-train do
+    keep_freed_memory(with_tensorflow=options.what == "score")  # as encdec-score and encdec-train do
     if options.what == "train":
         keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
     sizes = dict(SIZES[options.sizes])

@@ -9,10 +9,10 @@ import keras
 import numpy as np
 from workload import report
 
-from keras_encdec.cli.memory import keep_freed_memory
+from keras_encdec.backend.memory import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, Generator
-from keras_encdec.decoding.search import Search
-from keras_encdec.scoring import ModelDirectory
+from keras_encdec.decoding.search_functions import SearchFunctions
+from keras_encdec.model_directory import ModelDirectory
 
 
 def prepare(options):
@@ -52,13 +52,13 @@ def generate(options):
 
 def counted_rows():
     """A list that grows by the number of rows of each step from now on."""
-    rows, step = [], Search.step
+    rows, step = [], SearchFunctions.step
 
-    def counted(search, previous, *arguments):
-        rows.append(len(previous))
-        return step(search, previous, *arguments)
+    def counted(functions, sampler, words, *others):
+        rows.append(words.shape[0] * words.shape[1])
+        return step(functions, sampler, words, *others)
 
-    Search.step = counted
+    SearchFunctions.step = counted
     return rows
 
 

@@ -73,7 +73,7 @@ def _random_model(folder, table):
     from keras_encdec.text import most_frequent
 
     counts = Counter(), Counter()
-    with open_pairs(phrase_table=table) as (pairs, _):
+    with open_pairs(table) as (pairs, _):
         for pair in pairs:
             for count, words in zip(counts, pair, strict=True):
                 count.update(words)

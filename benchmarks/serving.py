@@ -29,23 +29,23 @@ from workload import SHORTLIST, SIZES
 
 from keras_encdec.data import open_pairs
 from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.export.saved_model import export_version
-from keras_encdec.export.server_files import BATCHING, ModelsConfig, write_batching_parameters
+from keras_encdec.export import export_model
+from keras_encdec.export.batching_parameters import BATCHING_PARAMETERS
+from keras_encdec.model_directory import WEIGHTS, ModelDirectory
 from keras_encdec.models import RNNEncoderDecoder
-from keras_encdec.scoring import ModelDirectory
 from keras_encdec.text import most_frequent
 
 
 def exported(folder, pairs, sizes):
-    """Exports a model with random weights, its shortlists those of some pairs."""
+    """Exports a model with random weights, its shortlists those of the pairs; returns the version's path."""
     counts = [collections.Counter(word for pair in pairs for word in pair[side]) for side in (0, 1)]
     vocabularies = [most_frequent(count, SHORTLIST) for count in counts]
     model = RNNEncoderDecoder(*map(len, vocabularies), **SIZES[sizes], initial_stddev=0.1)
-    directory = ModelDirectory(folder, *vocabularies, model=model)
-    version = export_version(directory, folder)
-    ModelsConfig(folder, "encdec").write(version, version)
-    write_batching_parameters(folder)
-    return folder / str(version)
+    with tempfile.TemporaryDirectory() as name:
+        directory = ModelDirectory(pathlib.Path(name), *vocabularies)
+        directory.save_config("encdec", model.config.to_dict())
+        model.save(directory.path / WEIGHTS)
+        return export_model(name, folder).path
 
 
 def direct(path):
@@ -105,7 +105,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="for each row")
     parser.add_argument("--server", help="address of a server to measure, HOST:PORT")
     options = parser.parse_args()
-    with open_pairs(phrase_table=options.table) as (pairs, _):
+    with open_pairs(options.table) as (pairs, _):
         pairs = list(itertools.islice(pairs, 100_000))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -113,7 +113,7 @@ def main():
         phrases = [tuple(" ".join(side) for side in pairs[i]) for i in np.random.default_rng(0).permutation(len(pairs))]
         contestants = {"SavedModel, direct": direct(path)}
         flags = {"model_base_path": folder, "model_name": "encdec"}
-        batching = {"enable_batching": True, "batching_parameters_file": folder / BATCHING}
+        batching = {"enable_batching": True, "batching_parameters_file": folder / BATCHING_PARAMETERS}
         with ServingProcess(**flags) as plain, ServingProcess(**flags, **batching) as merging:
             addresses = {"gRPC, test peer": plain.grpc_address, "gRPC, test peer, batching": merging.grpc_address}
             if options.server:

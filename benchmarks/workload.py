@@ -43,7 +43,7 @@ def read_ids(table, count):
     The words are numbered as they come, and the vocabularies taken to be full, so that every table
     costs the same.
     """
-    with open_pairs(phrase_table=table) as (pairs, _):
+    with open_pairs(table) as (pairs, _):
         pairs = list(itertools.islice(pairs, count))
     sides = [dict.fromkeys(word for pair in pairs for word in pair[side]) for side in (0, 1)]
     source, target = (Vocabulary(itertools.islice(side, SHORTLIST)) for side in sides)

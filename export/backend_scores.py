@@ -1,10 +1,10 @@
 """Scores pairs as `encdec-score` does, in a process of its own on the backend that KERAS_BACKEND names.
 
 It reads a JSON object from standard input: `path` of the model directory, and `pairs` of lists of words.
-It writes the list of ln p, in nats, to standard output.
+It writes a list to standard output, of the one list of ln p in nats.
 """
 
-import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
+import keras_encdec.backend.startup  # isort: skip  # noqa: F401
 
 import json
 import sys
@@ -12,10 +12,10 @@ import sys
 from keras_encdec.scoring import TextScorer
 
 
-def main():
+def main() -> None:
     """Scores what standard input asks for."""
     request = json.load(sys.stdin)
-    json.dump(TextScorer(request["path"]).score(request["pairs"]).tolist(), sys.stdout)
+    json.dump([TextScorer(request["path"]).score(request["pairs"]).tolist()], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """What a server says of a model, for people."""
 
+from collections.abc import Iterable
+from typing import Any
 
-def describe_status(versions):
+
+def describe_status(versions: Iterable[dict[str, Any]]) -> str:
     """The versions of a model and their states.
 
     Args:
@@ -22,7 +25,7 @@ def describe_status(versions):
     return "\n".join(lines)
 
 
-def describe_signatures(signatures):
+def describe_signatures(signatures: dict[str, Any]) -> str:
     """The signatures of a model, their inputs and outputs.
 
     Args:

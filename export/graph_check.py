@@ -1,5 +1,6 @@
 """What a SavedModel's graph asks of the server that loads it."""
 
+import os
 import pathlib
 
 from tensorflow.core.protobuf import saved_model_pb2
@@ -10,7 +11,7 @@ UNSERVED = ("Xla", "PyFunc", "EagerPyFunc")
 TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
 
 
-def unserved(path, text=False):
+def unserved(path: str | os.PathLike, text: bool = False) -> list[str]:
     """Operations and attributes that a stock TensorFlow Serving may lack, or refuses.
 
     Args:
@@ -21,11 +22,11 @@ def unserved(path, text=False):
         sorted list of str.
     """
     saved = saved_model_pb2.SavedModel.FromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
-    found = set()
+    names = set()
     for graph in saved.meta_graphs:
         library = graph.graph_def.library.function
         nodes = [*graph.graph_def.node, *(node for function in library for node in function.node_def)]
         prefixes = UNSERVED if text else (*UNSERVED, *TEXT)
-        found |= {node.op for node in nodes if node.op.startswith(prefixes)}
-        found |= {name for of in (*nodes, *library) for name in of.attr if name.startswith("_Xla")}
-    return sorted(found)
+        names |= {node.op for node in nodes if node.op.startswith(prefixes)}
+        names |= {name for owner in (*nodes, *library) for name in owner.attr if name.startswith("_Xla")}
+    return sorted(names)

@@ -1,8 +1,11 @@
 """A model on a server, called by gRPC."""
 
+from typing import Any
+
 import numpy as np
 from google.protobuf.json_format import MessageToDict
 
+from keras_encdec.export.model_name import ModelName
 from keras_encdec.export.server_error import ServerError
 from keras_encdec.export.serving_stubs import (
     ModelServiceStub,
@@ -33,12 +36,12 @@ class GrpcServer:
         deadline: float. Seconds that a call may take.
     """
 
-    def __init__(self, address, model, deadline):
+    def __init__(self, address: str, model: ModelName, deadline: float) -> None:
         self.address, self.model, self.deadline = address, model, deadline
         self._channel = grpc.insecure_channel(address, _OPTIONS)
         self._predictions, self._models = PredictionServiceStub(self._channel), ModelServiceStub(self._channel)
 
-    def predict(self, signature, inputs, outputs):
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
         """Calls a signature.
 
         Args:
@@ -52,7 +55,8 @@ class GrpcServer:
         Raises:
             ServerError: when it fails.
         """
-        request = predict_pb2.PredictRequest(output_filter=outputs)
+        # No output_filter: a server would prepare and queue each set of outputs apart, and the rest is small.
+        request = predict_pb2.PredictRequest()
         self._name_model(request.model_spec)
         request.model_spec.signature_name = signature
         for name, strings in inputs.items():
@@ -63,7 +67,7 @@ class GrpcServer:
         response = self._call(self._predictions.Predict, request)
         return {name: _array(response.outputs[name]) for name in outputs if name in response.outputs}
 
-    def metadata(self):
+    def metadata(self) -> tuple[int, dict[str, Any]]:
         """Which version answers, int, and its signatures: dict of name to SignatureDef, as in JSON, a dict."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         self._name_model(request.model_spec)
@@ -73,14 +77,14 @@ class GrpcServer:
         found = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
         return response.model_spec.version.value, found
 
-    def status(self):
+    def status(self) -> list[dict[str, Any]]:
         """The model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""
         request = get_model_status_pb2.GetModelStatusRequest()
         self._name_model(request.model_spec)
         response = self._call(self._models.GetModelStatus, request)
         return MessageToDict(response, preserving_proto_field_name=True).get("model_version_status", [])
 
-    def close(self):
+    def close(self) -> None:
         """Ends calls that are under way in other threads, and the connection."""
         self._channel.close()
 

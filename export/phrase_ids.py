@@ -1,6 +1,7 @@
 """Phrases to ids inside an exported graph, with core operations only."""
 
 import hashlib
+import os
 import pathlib
 import re
 
@@ -9,11 +10,11 @@ import tensorflow as tf
 from keras_encdec.formats.escaping import UNESCAPING
 from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
-# A longer string is refused before anything looks at its words: so many bytes for each token allowed.
+# A longer string is refused before anything looks at its words: this number of bytes for each token allowed.
 BYTES_A_TOKEN = 64
 
 
-def checked(text, name, max_tokens):
+def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
     """Strings that are sure to be a batch of UTF-8 of bounded length; others are INVALID_ARGUMENT.
 
     Args:
@@ -36,7 +37,7 @@ def checked(text, name, max_tokens):
         return tf.identity(text)
 
 
-def vector(tensor, name):
+def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
     """What a client sent, which is sure to be of rank 1; other ranks are INVALID_ARGUMENT.
 
     Args:
@@ -70,7 +71,7 @@ class PhraseIds:
         table, words: `tf.lookup.StaticHashTable`, there and back, to be saved with what uses them.
     """
 
-    def __init__(self, vocabulary, path, escaped, max_tokens):
+    def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike, escaped: bool, max_tokens: int) -> None:
         self._escaped, self._max_tokens = escaped, max_tokens
         # TensorFlow drops the carriage returns of the file: a tab stands for them, which no word has.
         self._has_returns = any("\r" in word for word in vocabulary.words)
@@ -78,10 +79,10 @@ class PhraseIds:
         line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
         words = _Initializer(path, tf.string, line, tf.int64, number)
         self.table = tf.lookup.StaticHashTable(words, default_value=UNKNOWN - FIRST_WORD)
-        places = _Initializer(path, tf.int64, number, tf.string, line)
-        self.words = tf.lookup.StaticHashTable(places, default_value="<unk>")
+        lines = _Initializer(path, tf.int64, number, tf.string, line)
+        self.words = tf.lookup.StaticHashTable(lines, default_value="<unk>")
 
-    def __call__(self, text, name):
+    def __call__(self, text: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """Looks phrases up.
 
         Args:
@@ -93,9 +94,9 @@ class PhraseIds:
             `(n,)`, the end of sequence counted.
         """
         split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
-        found = tf.not_equal(split.values, "")
-        rows = tf.boolean_mask(split.indices[:, 0], found)
-        tokens = tf.boolean_mask(split.values, found)
+        present = tf.not_equal(split.values, "")
+        rows = tf.boolean_mask(split.indices[:, 0], present)
+        tokens = tf.boolean_mask(split.values, present)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
         longest = _largest(counts)
         short = tf.debugging.Assert(
@@ -107,7 +108,7 @@ class PhraseIds:
         padded = tf.pad(ragged.to_tensor(PADDING), [[0, 0], [0, 1]])
         return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
 
-    def decode(self, ids):
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Strings of tokens separated by spaces: int32 ids `(..., t)`, closed and padded, to strings `(...)`."""
         words = self.words.lookup(tf.cast(ids - FIRST_WORD, tf.int64))
         if self._has_returns:
@@ -143,5 +144,5 @@ class _Initializer(tf.lookup.TextFileInitializer):
 
 
 def _largest(numbers):
-    """The largest of some, 0 of none."""
+    """The largest number, 0 where there is none."""
     return tf.reduce_max(tf.concat([[0], numbers], 0))

@@ -4,8 +4,10 @@ import base64
 import re
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any
 from urllib.parse import quote
 
+from keras_encdec.export.model_name import ModelName
 from keras_encdec.export.server_error import ServerError
 
 try:
@@ -28,7 +30,7 @@ class RestServer:
         connections: int. Connections that are kept open for further calls.
     """
 
-    def __init__(self, address, model, deadline, connections):
+    def __init__(self, address: str, model: ModelName, deadline: float, connections: int) -> None:
         self.address, self.model, self.deadline = address.rstrip("/"), model, deadline
         self._session = requests.Session()
         self._session.mount(self.address, requests.adapters.HTTPAdapter(pool_maxsize=connections))
@@ -37,29 +39,29 @@ class RestServer:
         label = "" if model.label is None else f"/labels/{quote(model.label, safe='')}"
         self._url = f"{self.address}/v1/models/{quote(model.name, safe='')}{version}{label}"
 
-    def predict(self, signature, inputs, outputs):
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
         """See `GrpcServer.predict`; the outputs are lists, of lists where there are several dimensions."""
         inputs = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
         found = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
         return {name: found[name] for name in outputs if name in found}
 
-    def metadata(self):
+    def metadata(self) -> tuple[int, dict[str, Any]]:
         """See `GrpcServer.metadata`."""
         found = self._call("GET", "/metadata", [])
         return int(found["model_spec"]["version"]), found["metadata"]["signature_def"]["signature_def"]
 
-    def status(self):
+    def status(self) -> list[dict[str, Any]]:
         """See `GrpcServer.status`."""
         return self._call("GET", "", ["model_version_status"])
 
-    def close(self):
+    def close(self) -> None:
         """Ends calls that are under way in other threads, and the connections."""
         if not self._closed.done():
             self._closed.set_result(None)
         self._session.close()
 
     def _call(self, method, path, keys, body=None):
-        """What is in a JSON answer under some keys, one inside the other."""
+        """What is in a JSON answer under the keys, each inside the one before."""
         # In a thread that nothing waits for: requests can neither end a call nor limit the whole of its time.
         answer = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()

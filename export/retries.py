@@ -3,6 +3,8 @@
 import random
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from keras_encdec.export.server_error import ServerError
 
@@ -17,10 +19,10 @@ class Retries:
         patience: float. Seconds for which a call is repeated; 0 for not at all.
     """
 
-    def __init__(self, patience):
+    def __init__(self, patience: float) -> None:
         self._patience, self._closed = patience, threading.Event()
 
-    def __call__(self, function, *arguments):
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function.
 
         Args:
@@ -46,6 +48,6 @@ class Retries:
                     raise
             longest = min(2 * longest, _LONGEST_WAIT)
 
-    def close(self):
+    def close(self) -> None:
         """Repeats no call any more, and ends the waits in other threads."""
         self._closed.set()

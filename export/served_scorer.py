@@ -1,22 +1,27 @@
 """Scores of pairs, from a server."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.export.retries import Retries
+from keras_encdec.export.server_connection import Server
 from keras_encdec.export.server_error import ServerError
 from keras_encdec.formats import escape, model_words
+from keras_encdec.scoring.pair_scorer import WordPair
 
 
 class ServedScorer:
-    """Scores pairs by a model on a server, which reads the words that `TextScorer` would read.
+    """A PairScorer by a model on a server, which reads the words that `TextScorer` would read.
 
     A model that has the signature "tokenize" reads raw text and tokenizes it, a phrase table's words
     too; another reads strings of tokens and takes Moses's escapes off.
 
     Args:
-        server: GrpcServer or RestServer.
+        server: Server.
         retries: Retries.
 
     Raises:
@@ -24,7 +29,7 @@ class ServedScorer:
         InputError: when the model has not the signatures needed.
     """
 
-    def __init__(self, server, retries):
+    def __init__(self, server: Server, retries: Retries) -> None:
         self._server, self._retries = server, retries
         _, signatures = retries(server.metadata)
         for name in ("score", "score_tokens"):
@@ -36,19 +41,19 @@ class ServedScorer:
                 )  # fmt: skip
         self._raw = "tokenize" in signatures
 
-    def close(self):
+    def close(self) -> None:
         """Ends calls that are under way in other threads; further ones fail."""
         self._retries.close()
         self._server.close()
 
-    def all_words(self, pairs):
+    def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
         """Pairs of lists of words from pairs of str; raw text is one word, which the server takes apart."""
         if self._raw:
             return [([source], [target]) for source, target in pairs]
-        return [tuple(model_words(side, factored=False) for side in pair) for pair in pairs]
+        return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
 
-    def columns(self, pairs, names):
-        """See `TextScorer.columns`: one call to the server, whatever the names.
+    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
+        """See `PairScorer.columns`: one call to the server, whatever the names.
 
         Raises:
             ServerError: when the call fails.
@@ -58,12 +63,13 @@ class ServedScorer:
         sources, targets = zip(*pairs, strict=True)
         inputs = {"source": self._strings(sources), "target": self._strings(targets)}
         tokens = "token_log_probs" in names
-        signature, outputs = ("score_tokens", [*names, "token_count"]) if tokens else ("score", names)
-        found = self._retries(self._predict, signature, inputs, outputs)
+        signature, outputs = ("score_tokens", [*names, "token_count"]) if tokens else ("score", list(names))
+        results = self._retries(self._predict, signature, inputs, outputs)
         for name in outputs:
-            if len(found.get(name, ())) != len(pairs):
-                raise ServerError("INTERNAL", f"{len(found.get(name, ()))} values of {name} for {len(pairs)} pairs")
-        return [_column(name, found) for name in names]
+            count = len(results.get(name, ()))
+            if count != len(pairs):
+                raise ServerError("INTERNAL", f"{count} values of {name} for {len(pairs)} pairs")
+        return [_column(name, results) for name in names]
 
     def _predict(self, signature, inputs, outputs):
         """One call; the refusal of a request of somebody else's, merged with this one, is UNAVAILABLE."""

@@ -1,8 +1,13 @@
 """What a server answers when it does not answer, and the sentences that report it."""
 
+import os
 import re
+from typing import TYPE_CHECKING
 
 from keras_encdec.errors import InputError
+
+if TYPE_CHECKING:
+    from keras_encdec.export.server_connection import Server
 
 _LONGEST = 300
 # What TensorFlow puts around an operation's own words.
@@ -23,15 +28,15 @@ class ServerError(Exception):
         message: str. The first line that says something, without what TensorFlow puts around it.
     """
 
-    def __init__(self, code, message):
+    def __init__(self, code: str, message: str) -> None:
         self.code, self.message = code, _readable(message)
         super().__init__(f"{code}: {self.message}")
 
-    def report(self, server, path=None, line=None):
+    def report(self, server: "Server", path: str | os.PathLike | None = None, line: int | None = None) -> InputError:
         """The sentence for the user.
 
         Args:
-            server: GrpcServer or RestServer.
+            server: Server.
             path: the input file. Defaults to `None`: the call was not about lines of a file.
             line: int. The first line that the call was about. Optional.
 

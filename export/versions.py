@@ -8,20 +8,19 @@ import pathlib
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
 
 # The server's numbers are signed, of 64 bits.
 LARGEST = 2**63 - 1
-# In a version's folder, beside the graph: what it reads, for people and for encdec-verify.
-DESCRIPTION = "keras_encdec.json"
 
 
-def versions(export_dir):
-    """The versions in a folder, ascending: list of int."""
+def versions(export_dir: str | os.PathLike) -> list[int]:
+    """The versions in a folder, ascending."""
     with contextlib.suppress(FileNotFoundError):
-        found = [path for path in pathlib.Path(export_dir).iterdir() if path.is_dir()]
-        return sorted(int(path.name) for path in found if re.fullmatch("[1-9][0-9]*", path.name, re.ASCII))
+        folders = [path for path in pathlib.Path(export_dir).iterdir() if path.is_dir()]
+        return sorted(int(path.name) for path in folders if re.fullmatch("[1-9][0-9]*", path.name, re.ASCII))
     return []
 
 
@@ -29,21 +28,24 @@ class NewVersion:
     """A version in the making.
 
     Attributes:
-        path: pathlib.Path of the folder to fill, which does not exist yet.
+        path: pathlib.Path of the folder to fill, which is empty.
         number: int. The version, when it is there.
     """
 
-    def __init__(self, path):
-        self.path, self.number = path, None
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path: pathlib.Path = path
+        self.number: int | None = None
 
 
 @contextlib.contextmanager
-def new_version(export_dir, version=None, above=0):
+def new_version(
+    export_dir: str | os.PathLike, version: int | None = None, above: int = 0
+) -> Iterator[NewVersion]:
     """Makes a version, which appears under its number when it is complete.
 
     A server that polls the folder never sees half of it: what is written goes to a hidden folder beside
     it, is flushed to the disk, and renamed at the end of the `with` block. After any exception nothing
-    is left. A version that is there is not overwritten.
+    is left; what a process left that was killed, the next one removes. A version that is there is not overwritten.
 
     Args:
         export_dir: path, made if need be.
@@ -61,21 +63,50 @@ def new_version(export_dir, version=None, above=0):
     if version and os.path.lexists(export_dir / str(version)):
         raise _taken(export_dir / str(version))
     made = NewVersion(export_dir / f".version.{secrets.token_hex(4)}.tmp")
-    try:
-        yield made
-        _flush(made.path)
-        made.number = _published(made.path, export_dir, version, above)
-        _sync(export_dir)
-    finally:
-        shutil.rmtree(made.path, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        with locked(export_dir):
+            _remove_abandoned(export_dir)
+            made.path.mkdir()
+            # For as long as this process lives it says that somebody is at work there.
+            stack.enter_context(locked(made.path))
+        try:
+            yield made
+            _flush(made.path)
+            made.number = _published(made.path, export_dir, version, above)
+            _sync(export_dir)
+        finally:
+            shutil.rmtree(made.path, ignore_errors=True)
+
+
+def remove_folder(export_dir: str | os.PathLike, version: int) -> None:
+    """Removes a version: at once for who looks at the folder, then from the disk."""
+    export_dir = pathlib.Path(export_dir)
+    gone = export_dir / f".version.{secrets.token_hex(4)}.tmp"
+    os.rename(export_dir / str(version), gone)
+    shutil.rmtree(gone)
+
+
+def _remove_abandoned(export_dir):
+    """Removes what killed processes left; the folder is locked."""
+    for path in export_dir.glob(".version.*.tmp"):
+        with contextlib.suppress(OSError), locked(path, wait=False):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def locked(export_dir):
-    """Keeps others who lock the folder out, for the time of the `with` block."""
-    descriptor = os.open(export_dir, os.O_RDONLY)
+def locked(folder: str | os.PathLike, wait: bool = True) -> Iterator[None]:
+    """Keeps others who lock the folder out, for the time of the `with` block.
+
+    Args:
+        folder: path.
+        wait: bool. Whether to wait while another has locked it. Defaults to `True`.
+
+    Raises:
+        BlockingIOError: when another has, and there is no waiting.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
     finally:
         os.close(descriptor)

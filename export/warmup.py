@@ -1,15 +1,22 @@
 """Requests that a server runs when it loads a version, so that the first user does not wait."""
 
 import itertools
+import os
+from typing import Any
 
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
+
+from keras_encdec.text import Vocabulary
 
 # Tokens in a phrase and pairs in a request.
 LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
 
 
-def write_warmup(path, signatures, vocabularies, max_tokens, model_name):
+def write_warmup(
+    path: str | os.PathLike, signatures: dict[str, Any], vocabularies: dict[str, Vocabulary], max_tokens: int,
+    model_name: str,
+) -> None:  # fmt: skip
     """Writes a valid record for each signature, of several lengths and batch sizes.
 
     Args:

@@ -6,10 +6,38 @@ their messages, presets, `get_config` and the tables in the documentation are al
 
 import dataclasses
 import math
+import os
+import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
+
+
+class ConfigurationError(ValueError):
+    """Values of hyper-parameters that cannot be used, or not together.
+
+    Args:
+        sentence: str without a full stop. Names of hyper-parameters in it stand in braces, so that a command can put
+            its flags there: "found {units}=%r, expected %s".
+        *values: what stands for each `%` in it.
+
+    Example:
+
+    >>> error = ConfigurationError("found {tokenize} with {phrase_table}=%s", "table.gz")
+    >>> print(error)
+    found tokenize with phrase_table=table.gz
+    >>> print(error.sentence("--{}".format))
+    found --tokenize with --phrase_table=table.gz
+    """
+
+    def __init__(self, sentence: str, *values: Any) -> None:
+        self._sentence, self._values = sentence, values
+        super().__init__(self.sentence(str))
+
+    def sentence(self, name: Callable[[str], str]) -> str:
+        """The sentence with each hyper-parameter called what `name` makes of its name."""
+        return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % self._values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +59,7 @@ class Hyperparameter:
 
     Attributes:
         name: str.
-        type: `int`, `float`, `bool`, `str` or `tuple` (of str), without "or `None`".
+        type: `int`, `float`, `bool`, `str` or `tuple`, without "or `None`".
         default: the default value.
         help: str. One sentence.
         optional: bool. Whether `None` is a value, for "not set".
@@ -40,6 +68,8 @@ class Hyperparameter:
         above: value that must be exceeded; `None` for no bound.
         choices: tuple of the values that are allowed; empty for any.
         published: tuple of Published.
+        fixed: bool. Whether a training that goes on must have the value it began with.
+        item_type: `int`, `float` or `str`, that of a tuple's items; the bounds are those of the items.
     """
 
     name: str
@@ -52,47 +82,68 @@ class Hyperparameter:
     above: float | None = None
     choices: tuple = ()
     published: tuple[Published, ...] = ()
+    fixed: bool = False
+    item_type: type = str
 
     @property
     def expectation(self) -> str:
         """What values are allowed, for error messages and tables: "a whole number, 1 or more"."""
         if self.choices:
             return "one of " + ", ".join(map(str, self.choices))
-        kind = {int: "a whole number", float: "a number", bool: "true or false", str: "text", tuple: "a list"}
+        kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+        lists = {int: "whole numbers", float: "numbers", str: "texts"}
+        kind = f"{lists[self.item_type]} in a list" if self.type is tuple else kinds[self.type]
+        above, minimum, maximum = (
+            bound if bound is None or isinstance(bound, int) else f"{bound:g}"
+            for bound in (self.above, self.minimum, self.maximum)
+        )
         bounds = []
-        if self.above is not None:
-            bounds.append(f"above {self.above:g}")
-        if self.minimum is not None and self.maximum is not None:
-            bounds.append(f"{self.minimum:g} to {self.maximum:g}")
-        elif self.minimum is not None:
-            bounds.append(f"{self.minimum:g} or more")
-        elif self.maximum is not None:
-            bounds.append(f"{self.maximum:g} or less")
-        return ", ".join([kind[self.type], *bounds])
+        if above is not None:
+            bounds.append(f"above {above}")
+        if minimum is not None and maximum is not None:
+            bounds.append(f"{minimum} to {maximum}")
+        elif minimum is not None:
+            bounds.append(f"{minimum} or more")
+        elif maximum is not None:
+            bounds.append(f"{maximum} or less")
+        return ", ".join([kind, *bounds])
 
     def check(self, value: Any) -> Any:
         """Returns the value, a whole number as a float where floats are meant, or raises.
 
         Raises:
-            ValueError: `found units=0, expected a whole number, 1 or more`.
+            ConfigurationError: a ValueError, `found units=0, expected a whole number, 1 or more`.
         """
         if value is None and self.optional:
             return value
-        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if self.type is tuple and isinstance(value, list):
-            value = tuple(value)
-        fits = isinstance(value, self.type) and (self.type is bool or not isinstance(value, bool))
-        if fits and self.type in (int, float):
+        if self.type is tuple:
+            items = value if isinstance(value, (tuple, list)) else [None]
+            checked = tuple(_converted(item, self.item_type) for item in items)
+            fits = all(self._fits(item, self.item_type) for item in checked)
+        else:
+            checked = _converted(value, self.type)
+            fits = self._fits(checked, self.type)
+        if not fits:
+            raise ConfigurationError(f"found {{{self.name}}}=%r, expected %s", value, self.expectation)
+        return checked
+
+    def _fits(self, value, kind):
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if fits and kind in (int, float):
             fits = (
                 math.isfinite(value)
                 and (self.minimum is None or value >= self.minimum)
                 and (self.maximum is None or value <= self.maximum)
                 and (self.above is None or value > self.above)
             )
-        if not fits or (self.choices and value not in self.choices):
-            raise ValueError(f"found {self.name}={value!r}, expected {self.expectation}")
-        return value
+        return fits and (not self.choices or value in self.choices)
+
+
+def _converted(value, kind):
+    """A path as text, and a whole number as a float where floats are meant."""
+    if kind is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return float(value) if kind is float and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def hyperparameter(
@@ -104,6 +155,7 @@ def hyperparameter(
     above: float | None = None,
     choices: tuple = (),
     published: Mapping[str, Any] | None = None,
+    fixed: bool = False,
 ) -> Any:
     """Declares a field of a configuration.
 
@@ -114,6 +166,7 @@ def hyperparameter(
         above: bound, itself not allowed. Optional.
         choices: tuple of the values that are allowed. Optional.
         published: dict of source to the value that is published there. Optional.
+        fixed: bool. Whether a training that goes on must have the value it began with. Defaults to `False`.
 
     Returns:
         a dataclass field.
@@ -126,11 +179,11 @@ def hyperparameter(
     >>> Sizes(units=0)
     Traceback (most recent call last):
         ...
-    ValueError: found units=0, expected a whole number, 1 or more
+    keras_encdec.configuration.ConfigurationError: found units=0, expected a whole number, 1 or more
     """
     known = tuple(Published(value, source) for source, value in (published or {}).items())
     about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": tuple(choices), "published": known}
-    return dataclasses.field(default=default, metadata={"help": help, **about})
+    return dataclasses.field(default=default, metadata={"help": help, "fixed": fixed, **about})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,13 +191,18 @@ class Configuration:
     """Base of configurations: frozen, checked when made.
 
     Raises:
-        ValueError: for a value of another type or out of bounds; see `Hyperparameter.check`.
+        ConfigurationError: a ValueError, for a value of another type or out of bounds, see `Hyperparameter.check`,
+            and for values that contradict one another, see `check`.
     """
 
     def __post_init__(self) -> None:
         for parameter in self.hyperparameters():
             checked = parameter.check(getattr(self, parameter.name))
             object.__setattr__(self, parameter.name, checked)
+        self.check()
+
+    def check(self) -> None:
+        """Raises ConfigurationError where values contradict one another; subclasses say which."""
 
     @classmethod
     def hyperparameters(cls) -> Iterator[Hyperparameter]:
@@ -153,24 +211,33 @@ class Configuration:
         for field in dataclasses.fields(cls):
             if "help" not in field.metadata:
                 continue
-            kinds = typing.get_args(hints[field.name])
-            optional = isinstance(hints[field.name], types.UnionType) and type(None) in kinds
-            kind = next(one for one in kinds if one is not type(None)) if optional else hints[field.name]
+            hint, optional = hints[field.name], False
+            if isinstance(hint, types.UnionType):
+                optional = types.NoneType in typing.get_args(hint)
+                hint = next(kind for kind in typing.get_args(hint) if kind is not types.NoneType)
+            kind, items = typing.get_origin(hint) or hint, typing.get_args(hint)
+            item_type = items[0] if items else str
             yield Hyperparameter(
-                field.name, typing.get_origin(kind) or kind, field.default, optional=optional, **field.metadata
+                field.name, kind, field.default, optional=optional, item_type=item_type, **field.metadata
             )
+
+    @classmethod
+    def check_names(cls, values: Mapping[str, Any]) -> None:
+        """Raises ConfigurationError for a name that is not a hyper-parameter, with those that are."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in known:
+                expected = ", ".join(known)
+                raise ConfigurationError("found the unknown hyper-parameter %r, expected one of %s", name, expected)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A configuration of named values.
 
         Raises:
-            ValueError: for a name that is not a hyper-parameter of it, with those that are.
+            ConfigurationError: a ValueError, for an unknown name and for values that cannot be used.
         """
-        known = [parameter.name for parameter in cls.hyperparameters()]
-        for name in values:
-            if name not in known:
-                raise ValueError(f"found the unknown hyper-parameter {name!r}, expected some of {', '.join(known)}")
+        cls.check_names(values)
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,4 +246,5 @@ class Configuration:
 
     def replace(self, **values: Any) -> Self:
         """The same configuration with other values of some hyper-parameters."""
-        return type(self).from_dict({**self.to_dict(), **values})
+        self.check_names(values)
+        return dataclasses.replace(self, **values)

@@ -1,5 +1,7 @@
 """The one exception that reports bad input, a sentence a user can act on."""
 
+import os
+
 
 class InputError(Exception):
     """Input that cannot be used: where it is, what was found, what was expected, what to do.
@@ -19,7 +21,14 @@ class InputError(Exception):
     table.gz, line 7: found 3 scores, expected 4; repair the line.
     """
 
-    def __init__(self, found, expected="", remedy="", path=None, line=None):
+    def __init__(
+        self,
+        found: str,
+        expected: str = "",
+        remedy: str = "",
+        path: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+    ) -> None:
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
         place = "" if path is None else f"{path}" if line is None else f"{path}, line {line}"

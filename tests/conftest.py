@@ -1,8 +1,45 @@
-"""Makes the tests' own helpers importable, and keeps TensorFlow quiet."""
+"""Makes the tests' own helpers importable, keeps TensorFlow quiet, and holds what many tests share."""
 
 import os
 import pathlib
 import sys
 
+import pytest
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
+
+
+@pytest.fixture(scope="session")
+def model_dirs(tmp_path_factory):
+    """A folder with model directories: `forward`, `reverse`, and `swapped`, the reverse one's weights going forward."""
+    from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
+
+    folder = tmp_path_factory.mktemp("models")
+    save_model(folder / "forward", SOURCE_WORDS, TARGET_WORDS, seed=1)
+    save_model(folder / "reverse", TARGET_WORDS, SOURCE_WORDS, reverse=True, seed=2)
+    save_model(folder / "swapped", TARGET_WORDS, SOURCE_WORDS, seed=2)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def forward_scorer(model_dirs):
+    """A TextScorer of the model `forward`."""
+    from keras_encdec.scoring import TextScorer
+
+    return TextScorer(model_dirs / "forward")
+
+
+@pytest.fixture(scope="session")
+def reverse_scorer(model_dirs):
+    """A TextScorer of the model `reverse`."""
+    from keras_encdec.scoring import TextScorer
+
+    return TextScorer(model_dirs / "reverse")
+
+
+@pytest.fixture
+def out(tmp_path):
+    """A folder for nothing but what is written."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"

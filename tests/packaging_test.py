@@ -31,7 +31,7 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
     assert packages == {str(pathlib.PurePath(name).parent) for name in names if name.endswith("__init__.py")}
     for needed in ("phrase-table.gz", "LICENSE", "NOTICE", "moses.ini", "dev.en", "dev.fr", "test.en", "test.fr"):
         assert f"keras_encdec/datasets/libreoffice_en_fr/{needed}" in names
-    assert "keras_encdec/models/presets/cho2014.flags" in names
+    assert "keras_encdec/architectures/preset_files/cho2014.toml" in names
 
 
 def test_its_commands_run_outside_the_checkout(wheel, tmp_path):
@@ -49,7 +49,7 @@ def test_its_commands_run_outside_the_checkout(wheel, tmp_path):
     where += "; print(t.__file__, d.libreoffice_en_fr().phrase_table)"
     package, table = run("-c", where).split()
     assert package.startswith(str(tmp_path)) and table.startswith(str(tmp_path))
-    run("-m", "keras_encdec.trainers.train", f"--phrase_table={table}", "--model_dir=model", "--updates=1",
+    run("-m", "keras_encdec.cli.train", f"--phrase_table={table}", "--model_dir=model", "--updates=1",
         "--preset=small", "--units=4", "--batch_size=4", "--held_out_pairs=4")  # fmt: skip
     run("-m", "keras_encdec.cli.score", "--model_dir=model", f"--input={table}", "--output=scored.gz")
     assert (tmp_path / "scored.gz").exists()

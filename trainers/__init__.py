@@ -1,1 +1,15 @@
-"""Training commands."""
+"""Training as functions: a configuration and data in, a model directory out."""
+
+from typing import TYPE_CHECKING
+
+from keras_encdec.lazy_imports import lazy_imports
+
+if TYPE_CHECKING:
+    from keras_encdec.trainers.reporting import TrainingReporter as TrainingReporter
+    from keras_encdec.trainers.train import train as train
+    from keras_encdec.trainers.training_config import TrainingConfig as TrainingConfig
+    from keras_encdec.trainers.training_data import TrainingData as TrainingData
+    from keras_encdec.trainers.training_result import TrainingResult as TrainingResult
+    from keras_encdec.trainers.training_result import TrainingRound as TrainingRound
+
+lazy_imports(__name__)

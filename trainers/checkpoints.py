@@ -5,12 +5,17 @@ import math
 import os
 import pathlib
 import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
+import numpy as np
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.scoring.model_directory import WEIGHTS, load_model
+from keras_encdec.model_directory import WEIGHTS, load_model
+from keras_encdec.trainers.budget import Budget
+from keras_encdec.trainers.building import building
 
 LAST, HISTORY = "last.keras", "history.json"
 
@@ -27,13 +32,21 @@ class Checkpoints(keras.callbacks.Callback):
         batch_size: int.
         monitor: str. The value that decides which model is best: the lower.
         rounds: list of dict, the history before. Defaults to none.
-        patience: int. Stop after so many rounds that were not the best. Defaults to `None`: never.
+        patience: int. Stop after this number of rounds that were not the best. Defaults to `None`: never.
 
     Raises:
         InputError: after a round in which the training diverged, which is not kept; when the disk is full.
     """
 
-    def __init__(self, folder, budget, batch_size, monitor="val_perplexity", rounds=(), patience=None):
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        budget: Budget,
+        batch_size: int,
+        monitor: str = "val_perplexity",
+        rounds: Sequence[dict[str, Any]] = (),
+        patience: int | None = None,
+    ) -> None:
         super().__init__()
         self.folder = pathlib.Path(folder)
         self.rounds = list(rounds)
@@ -41,11 +54,11 @@ class Checkpoints(keras.callbacks.Callback):
         self._plain = None
 
     @property
-    def best(self):
+    def best(self) -> dict[str, Any] | None:
         """The round of the best model, a dict; `None` before the first."""
-        return min(self.rounds, key=lambda one: one[self._monitor], default=None)
+        return min(self.rounds, key=lambda training_round: training_round[self._monitor], default=None)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         now = self._record(logs)
         if not math.isfinite(now[self._monitor]):
             again = "go on from the round before with --resume and" if len(self.rounds) > 1 else "train again with"
@@ -59,7 +72,9 @@ class Checkpoints(keras.callbacks.Callback):
         if self._patience and len(self.rounds) - 1 - self.rounds.index(self.best) >= self._patience:
             self.model.stop_training = True
 
-    def add_average(self, model, weights, number, measured):
+    def add_average(
+        self, model: keras.Model, weights: Sequence[np.ndarray], number: int, measured: Mapping[str, float]
+    ) -> None:
         """Puts an average of rounds on record as one more, which may be the best.
 
         Args:
@@ -97,7 +112,8 @@ class Checkpoints(keras.callbacks.Callback):
     def _without_optimizer(self, weights=None):
         """The same weights in a model that was never compiled: a third of the size, and any backend's."""
         if self._plain is None:
-            self._plain = type(self.model).from_config(self.model.get_config())
+            with building():
+                self._plain = type(self.model).from_config(self.model.get_config())
         self._plain.set_weights(weights or self.model.get_weights())
         return self._plain
 
@@ -118,7 +134,7 @@ class Checkpoints(keras.callbacks.Callback):
             ) from error  # fmt: skip
 
 
-def load_checkpoint(folder):
+def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[dict[str, Any]]]:
     """The last model of a training, compiled as it was, and the history up to it.
 
     Returns:

@@ -1,11 +1,15 @@
 """The average of the weights after the last rounds of a training."""
 
+import os
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_encdec.formats import open_output
+from keras_encdec.trainers.budget import Budget
 
 ROUNDS = "rounds"
 
@@ -23,18 +27,24 @@ class RoundAverage(keras.callbacks.Callback):
         rounds: list of dict, the history before. Defaults to none.
     """
 
-    def __init__(self, folder, budget, number, rounds=()):
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        budget: Budget,
+        number: int,
+        rounds: Sequence[dict[str, Any]] = (),
+    ) -> None:
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
-        last = [one["updates"] for one in rounds if "averaged_rounds" not in one][-number:]
+        last = [kept["updates"] for kept in rounds if "averaged_rounds" not in kept][-number:]
         for updates, path in self._kept().items():
             if updates not in last:
                 path.unlink()  # of a round long ago, or one that was not put on record
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._folder.mkdir(exist_ok=True)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
             # NumPy files have no bfloat16.
             np.savez(file, *(weight.astype(np.float32) for weight in self.model.get_weights()))
@@ -42,7 +52,7 @@ class RoundAverage(keras.callbacks.Callback):
         for updates in sorted(kept)[: -self._number]:
             kept[updates].unlink()
 
-    def mean(self):
+    def mean(self) -> tuple[list[np.ndarray], int]:
         """The average: list of arrays as of `model.get_weights`, and the number of rounds it is of."""
         total, paths = None, list(self._kept().values())
         for path in paths:
@@ -52,7 +62,7 @@ class RoundAverage(keras.callbacks.Callback):
         return [weight / len(paths) for weight in total], len(paths)
 
     @property
-    def rounds(self):
+    def rounds(self) -> int:
         """Number of rounds that are kept: int."""
         return len(self._kept())
 

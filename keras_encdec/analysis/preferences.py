@@ -2,6 +2,8 @@
 
 import dataclasses
 import heapq
+import os
+from collections.abc import Iterator
 
 from keras_encdec.formats import PhraseTableReader, unescape
 
@@ -22,16 +24,18 @@ class Preferences:
     options: list
     occurrences: float
 
-    def by_table(self, size=3):
+    def by_table(self, size: int = 3) -> list[str]:
         """The targets of highest p(target | source) in the table: list of str."""
         return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[1])]
 
-    def by_model(self, size=3):
+    def by_model(self, size: int = 3) -> list[str]:
         """The targets of highest p(target | source) by the model: list of str."""
         return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[2])]
 
 
-def read_preferences(path, model_score, encoding=None):
+def read_preferences(
+    path: str | os.PathLike, model_score: int, encoding: str | None = None
+) -> Iterator[Preferences]:
     """Reads a scored phrase table, one source at a time; the table is sorted by source, as Moses's are.
 
     Args:

@@ -1,95 +1,200 @@
 """How every command starts, and how it reports what went wrong."""
 
+import contextlib
+import dataclasses
 import gc
+import logging
 import os
 import signal
 import sys
+import threading
+import types
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 
-from absl import app, flags, logging
+from absl import flags
 
+from keras_encdec import __version__
+from keras_encdec.cli.flag_help import flag_help
+from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 
 
-def run_command(main, required=(), rewrite_arguments=None):
-    """Parses flags and runs a command; the console entry points call it.
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command of the package, callable in any process and any number of times.
 
-    Wrong use (an unknown flag, a missing one, flags that contradict, a stray argument) exits with
-    status 2, input or output that fails with status 1, each with one sentence on standard error.
+    Its flags are its own, not absl's global ones, so that commands can be imported and run side by side.
 
-    Args:
-        main: callable of the remaining arguments, the program's name first. Raises `app.UsageError`
-            for wrong use and `InputError` for bad input.
-        required: names of flags that must be given.
-        rewrite_arguments: callable from the list of arguments to another, before flags are parsed.
+    Attributes:
+        name: str, such as "encdec-train".
+        define_flags: callable that defines the command's flags in the `absl.flags.FlagValues` it is given.
+        work: callable of the parsed `FlagValues`; the description in `--help` is its module's docstring. It
+            imports what takes long, Keras above all, itself: `--help` and wrong flags need none of it. It returns
+            the exit status, or `None` for 0. It raises `UsageError` or `ConfigurationError` for wrong use, and
+            `InputError`, `OSError` or `ImportError` for what failed.
+        required: names of the flags that must be given.
+
+    Example:
+
+    >>> def define_flags(flag_values):
+    ...     flags.DEFINE_integer("times", 1, "How often.", lower_bound=1, flag_values=flag_values)
+    >>> def main(flag_values):
+    ...     print("hello" * flag_values.times)
+    >>> Command("encdec-hello", define_flags, main).main(["--times=2"])
+    hellohello
+    0
     """
-    warnings.filterwarnings("ignore", module="keras|tensorflow|jax|torch")
-    logging.set_verbosity(logging.ERROR)
-    for name in required:
-        flags.mark_flag_as_required(name)
-    program = os.path.basename(sys.argv[0])
-    _show_in_help(main)
-    _stop_at_signals()
-    # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
-    gc.freeze()
-    gc.set_threshold(1 << 20)
 
-    def parse(arguments):
+    name: str
+    define_flags: Callable[[flags.FlagValues], None]
+    work: Callable[[flags.FlagValues], int | None]
+    required: Sequence[str] = ()
+
+    def main(self, arguments: Sequence[str]) -> int:
+        """Runs the command in this process.
+
+        What goes wrong is one sentence on standard error, never an exception.
+
+        Args:
+            arguments: list of str, without the program's name.
+
+        Returns:
+            the exit status: 0; 2 for wrong use (an unknown flag, a missing one, flags that contradict, a stray
+            argument); 1 where the work failed; 128 + n after the signal n.
+        """
+        with _stop_at_signals() as signals, _quiet_libraries():
+            try:
+                return self._main(arguments)
+            except BaseException as error:
+                if signals:  # whatever became of the exception on its way, in the middle of an import for instance
+                    return self._fail("interrupted; unfinished output was removed.", 128 + signals[0])
+                return self._report(error)
+
+    def run(self) -> None:
+        """Runs the command as a program: the entry point of the console script."""
+        # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
+        gc.set_threshold(1 << 20)
+        status = self.main(sys.argv[1:])
+        gc.freeze()  # nothing that is about to end is looked through for cycles
+        sys.exit(status)
+
+    def flag_values(self) -> flags.FlagValues:
+        """The command's flags, not parsed yet."""
+        flag_values = flags.FlagValues()
+        flags.DEFINE_bool("help", False, "Show this help.", short_name="?", flag_values=flag_values)
+        flags.DEFINE_string("flagfile", "", "Read flags, one a line, from this file.", flag_values=flag_values)
+        self.define_flags(flag_values)
+        if "version" not in flag_values:  # else it is the version of an exported model
+            flags.DEFINE_bool("version", False, "Show the version.", flag_values=flag_values)
+        return flag_values
+
+    def _main(self, arguments):
+        flag_values = self.flag_values()
         try:
-            return flags.FLAGS(rewrite_arguments(arguments) if rewrite_arguments else arguments)
+            _, *others = flag_values([self.name, *arguments])
         except (flags.Error, ValueError) as error:
-            _exit(program, f"{error}".replace("\n", " ").rstrip(".") + ".", f"{program} --help lists the flags.", 2)
-        except SystemExit:
-            sys.exit(0)  # absl takes --help for a failure
+            raise UsageError(f"{error}".replace("\n", " ").rstrip(".") + ".") from None
+        if flag_values.help:
+            description = sys.modules[self.work.__module__].__doc__
+            print(f"{description}\n{flag_help(flag_values, self.define_flags.__module__)}")
+            return 0
+        if flag_values.version is True:
+            print(f"{self.name} (keras-encdec {__version__})")
+            return 0
+        for name in self.required:
+            if flag_values[name].value is None:
+                raise UsageError(f"Flag --{name} must have a value.")
+        if others:
+            raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
+        return self.work(flag_values) or 0
 
-    def guarded(arguments):
-        try:
-            if len(arguments) > 1:
-                raise app.UsageError(f"found the argument {arguments[1]!r}, expected flags only.")
-            main(arguments)
-        except app.UsageError as error:
-            _exit(program, str(error), f"{program} --help lists the flags.", 2)
-        except (InputError, ImportError) as error:
-            _exit(program, str(error), "", 1)
-        except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            remedy = "free space, or check the path and its permissions."
-            _exit(program, f"{place}{error.strerror or error};", remedy, 1)
-        except KeyboardInterrupt as error:
-            number = error.args[0] if error.args else signal.SIGINT
-            _exit(program, "interrupted; unfinished output was removed.", "", 128 + number)
+    def _report(self, error):
+        """Prints what an exception says in one sentence, and gives the exit status; others are raised again."""
+        match error:
+            case ConfigurationError():
+                return self._fail(f"{error.sentence('--{}'.format)}. {self.name} --help lists the flags.", 2)
+            case UsageError():
+                return self._fail(f"{error} {self.name} --help lists the flags.", 2)
+            case InputError() | ImportError():
+                return self._fail(str(error), 1)
+            case BrokenPipeError():
+                return 0  # whoever read the output has read enough, as head does
+            case OSError():
+                place = f"{error.filename}: " if error.filename else ""
+                what = error.strerror or error
+                return self._fail(f"{place}{what}; free space, or check the path and its permissions.", 1)
+            case KeyboardInterrupt():
+                return self._fail("interrupted; unfinished output was removed.", 128 + signal.SIGINT)
+            case SystemExit(code=str() as sentence):
+                print(sentence, file=sys.stderr)
+                return 1
+            case SystemExit(code=code):
+                return code or 0
+        raise error
 
-    app.run(guarded, flags_parser=parse)
+    def _fail(self, sentence, status):
+        print(f"{self.name}: {sentence}", file=sys.stderr)
+        return status
 
 
-def _stop_at_signals():
-    """Ends the command at an interrupt or termination signal, by an exception that lets it tidy up."""
-    received = []
+@contextlib.contextmanager
+def _stop_at_signals() -> Iterator[list[int]]:
+    """Ends the work within at an interrupt or termination signal, by an exception that lets it tidy up.
+
+    Outside the main thread, which alone gets signals, it does nothing.
+
+    Yields:
+        the list of the signals that came.
+    """
+    received, before = [], {}
 
     def stop(number, frame):
         received.append(number)
-        if frame and frame.f_code in [getattr(callback, "__code__", None) for callback in gc.callbacks]:
-            # Python ignores exceptions in here (JAX has such a callback): once more, a moment later.
-            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        if _must_not_be_interrupted(frame):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # once more, a moment later
         else:
             raise KeyboardInterrupt(received[0])
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-        signal.signal(number, stop)
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    try:
+        yield received
+    finally:
+        if before:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # whose signal would end the process, once nobody handles it
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _show_in_help(main):
-    """Makes `--help` show the command's description and all of this package's flags.
+def _must_not_be_interrupted(frame: types.FrameType | None) -> bool:
+    """Whether an exception would be lost here, or worse.
 
-    absl shows those of the module that runs as the program, which an entry point is not.
+    Python ignores exceptions in what the garbage collector calls, and JAX has such a callback. In the middle of an
+    import, code in C++ may end the process at an exception that it does not expect.
     """
-    sys.modules["__main__"].__doc__ = sys.modules[main.__module__].__doc__ + "\n"
-    for module, defined in flags.FLAGS.flags_by_module_dict().items():
-        if module.startswith("keras_encdec"):
-            for flag in defined:
-                flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    if frame and frame.f_code in [getattr(callback, "__code__", None) for callback in gc.callbacks]:
+        return True
+    while frame:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False
 
 
-def _exit(program, sentence, remedy, status):
-    print(f"{program}: {sentence} {remedy}".rstrip(), file=sys.stderr)
-    sys.exit(status)
+@contextlib.contextmanager
+def _quiet_libraries() -> Iterator[None]:
+    """Keeps back the warnings of the libraries, which mean nothing to the user of a command."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="keras|tensorflow|jax|torch")
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,26 +1,24 @@
 """encdec-demo: from a phrase table to the same table with the model's score, in a few minutes."""
 
-import keras_encdec.cli.quiet_keras  # isort: skip  # noqa: F401
-
+import dataclasses
+import os
 import pathlib
+import shlex
 import shutil
-import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_encdec.analysis import perplexity, read_preferences
-from keras_encdec.cli.command import run_command
-from keras_encdec.data import Batches, PreparedPairs
-from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.errors import InputError
-from keras_encdec.scoring import ModelDirectory
+from keras_encdec.cli.command import Command
 
-flags.DEFINE_string("output_dir", "demo", "Where the model, the scored table and its moses.ini are written.")
-flags.DEFINE_float("minutes", 3.0, "Minutes of training.", lower_bound=0.01)
+if TYPE_CHECKING:
+    from keras_encdec.analysis import Preferences
+    from keras_encdec.scoring.score_file import ScoreSummary
+    from keras_encdec.trainers import TrainingResult
 
-FLAGS = flags.FLAGS
 HELD_OUT = 1000
+HELD_OUT_FRACTION = 0.02
 SHOWN = 5
 
 NEXT = """
@@ -33,69 +31,142 @@ What to do next
   More                README.md, encdec-train --help, encdec-score --help"""
 
 
-def main(arguments):
-    """Trains, compares, scores and shows."""
-    folder = pathlib.Path(FLAGS.output_dir)
-    data = libreoffice_en_fr()
-    model, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
-    if model.exists():
-        shutil.rmtree(model)  # of an earlier demonstration
+@dataclasses.dataclass(frozen=True)
+class DemonstrationResult:
+    """What a demonstration made.
 
-    print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {FLAGS.minutes:g} minutes.\n")
-    _run(
-        "trainers.train", "encdec-train", "--preset=small", f"--phrase_table={data.phrase_table}",
-        f"--model_dir={model}", f"--minutes={FLAGS.minutes:g}", "--schedule=cosine",
-        "--held_out_fraction=0.02", f"--held_out_pairs={HELD_OUT}",
+    Attributes:
+        model_dir: pathlib.Path. The trained model.
+        phrase_table: pathlib.Path. The table with the model's score on each line.
+        moses_ini: pathlib.Path. The configuration that names it.
+        training: TrainingResult.
+        perplexity: float. Per target token, of the pairs held out of the training.
+        perplexity_without_source: float. The same with the summary of the source zeroed.
+        scoring: ScoreSummary; `None` where the training was interrupted.
+        preferences: tuple of Preferences, what table and model prefer for a few phrases.
+    """
+
+    model_dir: pathlib.Path
+    phrase_table: pathlib.Path
+    moses_ini: pathlib.Path
+    training: "TrainingResult"
+    perplexity: float | None = None
+    perplexity_without_source: float | None = None
+    scoring: "ScoreSummary | None" = None
+    preferences: "tuple[Preferences, ...]" = ()
+
+
+def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.0) -> DemonstrationResult:
+    """Trains a small model on the phrase table of the package, scores the table, and prints what it learned.
+
+    Args:
+        output_dir: where the model, the scored table and its moses.ini are written; an earlier demonstration's are
+            replaced. Defaults to "demo".
+        minutes: float. Minutes of training. Defaults to `3`.
+
+    Returns:
+        DemonstrationResult; a training that was interrupted ends it.
+    """
+    from keras_encdec.analysis import perplexity
+    from keras_encdec.data import Batches, PreparedPairs
+    from keras_encdec.datasets import libreoffice_en_fr
+    from keras_encdec.model_directory import ModelDirectory
+    from keras_encdec.progress import ReadingProgress
+    from keras_encdec.scoring.score_file import score_file
+    from keras_encdec.trainers import TrainingConfig, TrainingData, train
+
+    folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
+    model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
+    if model_dir.exists():
+        shutil.rmtree(model_dir)  # of an earlier demonstration
+
+    print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
+    config = TrainingConfig.from_preset("small", minutes=minutes, schedule="cosine")
+    data = TrainingData.from_preset(
+        "small",
+        phrase_table=dataset.phrase_table,
+        held_out_fraction=HELD_OUT_FRACTION,
+        held_out_pairs=HELD_OUT,
+    )
+    _show(
+        "encdec-train", preset="small", phrase_table=dataset.phrase_table, model_dir=model_dir,
+        minutes=f"{minutes:g}", schedule="cosine", held_out_fraction=HELD_OUT_FRACTION, held_out_pairs=HELD_OUT,
     )  # fmt: skip
+    training = train(config, data, model_dir)
+    if training.signal is not None:
+        return DemonstrationResult(model_dir, table, ini, training)
 
     print("\n2. Does the source matter? Perplexity per target token, on pairs held out of the training:\n")
-    trained = ModelDirectory.load(model).model
-    held_out = Batches(PreparedPairs(model / "prepared"), 128, range(HELD_OUT)).once()
-    print(f"   {perplexity(trained, held_out):10.2f}   the model")
-    print(f"   {perplexity(trained, held_out, with_source=False):10.2f}   the same decoder with the summary zeroed")
+    directory = ModelDirectory.load(model_dir)
+    held_out = Batches(PreparedPairs(model_dir / "prepared"), 128, range(HELD_OUT)).once()
+    perplexities = perplexity(directory.model, held_out), perplexity(directory.model, held_out, with_source=False)
+    print(f"   {perplexities[0]:10.2f}   the model")
+    print(f"   {perplexities[1]:10.2f}   the same decoder with the summary zeroed")
 
     print("\n3. Score the whole table: one more p(target | source) on each line.\n")
-    _run(
-        "cli.score", "encdec-score", f"--model_dir={model}", f"--input={data.phrase_table}", f"--output={table}",
-        f"--moses_ini={data.moses_ini}", f"--moses_ini_out={ini}",
-    )  # fmt: skip
+    files = {"input": dataset.phrase_table, "output": table, "moses_ini": dataset.moses_ini, "moses_ini_out": ini}
+    _show("encdec-score", model_dir=model_dir, **files)
+    summary = score_file(directory, **files, progress=ReadingProgress)
+    print(summary, file=sys.stderr)
 
     print("\n4. What the table's own p(target | source) prefers, and what the model prefers (the paper's Table 2):\n")
-    _show_preferences(table)
-    print(NEXT.format(ini=ini))
-
-
-def _run(module, name, *arguments):
-    """Runs a command of this package in a process of its own, and shows it."""
-    print(f"   $ {name} " + " \\\n       ".join(arguments) + "\n", flush=True)
-    command = [sys.executable, "-m", f"keras_encdec.{module}", *arguments]
-    if subprocess.run(command).returncode:
-        raise InputError(f"{name} failed, as it says above")
-
-
-def _show_preferences(table):
-    """Five frequent phrases of three to five words that have a choice, no two of which share a long word."""
-    candidates = [
-        one for one in read_preferences(table, model_score=4)
-        if len(one.options) >= 4 and 3 <= len(one.source.split()) <= 5
-    ]  # fmt: skip
-    candidates.sort(key=lambda one: (-one.occurrences, one.source))
-    shown, used = [], set()
-    for one in candidates:
-        words = {word for word in one.source.split() if len(word) > 3}
-        if words and not words & used and len(shown) < SHOWN:
-            shown.append(one)
-            used |= words
-    for one in shown:
-        print(f"   {one.source}")
-        for by_table, by_model in zip(one.by_table(), one.by_model(), strict=True):
+    preferences = _preferences(table)
+    for phrase in preferences:
+        print(f"   {phrase.source}")
+        for by_table, by_model in zip(phrase.by_table(), phrase.by_model(), strict=True):
             print(f"      {by_table:<38}{by_model}")
+    print(NEXT.format(ini=ini))
+    return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences)
 
 
-def run():
-    """Entry point of `encdec-demo`."""
-    run_command(main)
+def _show(command: str, **arguments: object) -> None:
+    """The command line that does what follows."""
+    given = [shlex.quote(f"--{name}={value}") for name, value in arguments.items()]
+    print(f"   $ {command} " + " \\\n       ".join(given) + "\n", flush=True)
 
+
+def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
+    """Five frequent phrases of three to five words that have a choice, no two of which share a long word."""
+    from keras_encdec.analysis import read_preferences
+
+    candidates = [
+        phrase for phrase in read_preferences(table, model_score=4)
+        if len(phrase.options) >= 4 and 3 <= len(phrase.source.split()) <= 5
+    ]  # fmt: skip
+    candidates.sort(key=lambda phrase: (-phrase.occurrences, phrase.source))
+    shown, used = [], set()
+    for phrase in candidates:
+        words = {word for word in phrase.source.split() if len(word) > 3}
+        if words and not words & used and len(shown) < SHOWN:
+            shown.append(phrase)
+            used |= words
+    return tuple(shown)
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of the command."""
+    flags.DEFINE_string(
+        "output_dir",
+        "demo",
+        "Where the model, the scored table and its moses.ini are written.",
+        flag_values=flag_values,
+    )
+    flags.DEFINE_float("minutes", 3.0, "Minutes of training.", lower_bound=0.01, flag_values=flag_values)
+
+
+def main(flag_values: flags.FlagValues) -> int:
+    """Runs the demonstration; returns the exit status."""
+    import keras_encdec.backend.startup  # noqa: F401
+
+    result = demonstrate(flag_values.output_dir, flag_values.minutes)
+    if result.training.signal is None:
+        return 0
+    print("Stopped by a signal; the same command begins anew.", file=sys.stderr)
+    return 128 + result.training.signal
+
+
+COMMAND = Command("encdec-demo", define_flags, main)
+run = COMMAND.run
 
 if __name__ == "__main__":
     run()

@@ -2,61 +2,65 @@
 
 import sys
 
-from absl import app, flags
+from absl import flags
 
-from keras_encdec.cli.command import run_command
-from keras_encdec.cli.flag_checks import check_distinct_files
-from keras_encdec.cli.ranking import Ranking, groups
-from keras_encdec.cli.scored_file import summary, write_rows
-from keras_encdec.formats import FeatureWeights, InputLines, open_output, parse_weights, read_weights
-
-flags.DEFINE_string("input", None, "N-best list with all features, plain or gzipped.")
-flags.DEFINE_string("output", None, "File to write; gzipped if its name ends in .gz. It appears when it is complete.")
-flags.DEFINE_enum(
-    "format", "nbest", ["nbest", "text"],
-    "The list sorted, with new totals, or the best hypothesis of each sentence, one a line; a sentence without "
-    "hypotheses is an empty line.",
-)  # fmt: skip
-flags.DEFINE_string(
-    "weights", None,
-    'moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses keeps out of its lists, such as that of '
-    "unknown words, are not part of the new totals.",
-)  # fmt: skip
-flags.DEFINE_multi_string(
-    "weight", [], "Name=w, weight of a feature beside those of --weights or instead; may be given often."
-)
-
-FLAGS = flags.FLAGS
+from keras_encdec.cli.command import Command
+from keras_encdec.cli.usage_error import UsageError
 
 
-def main(arguments):
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of `encdec-rerank`."""
+    define = {"flag_values": flag_values}
+    flags.DEFINE_string(
+        "input", None, "N-best list with all features, plain or gzipped; - is the standard input.", **define
+    )
+    flags.DEFINE_string(
+        "output", None,
+        "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "format", "nbest", ["nbest", "text"],
+        "The list sorted, with new totals, or the best hypothesis of each sentence, a line each; a sentence without "
+        "hypotheses is an empty line.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "weights", None,
+        'moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses keeps out of its lists, such as that of '
+        "unknown words, are not part of the new totals.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_multi_string(
+        "weight", [], "Name=w, weight of a feature beside those of --weights or instead; may be given often.", **define
+    )
+
+
+def main(flag_values: flags.FlagValues) -> None:
     """Re-ranks as the flags say."""
-    _check_flags()
-    weights = _weights()
-    with InputLines(FLAGS.input) as lines, open_output(FLAGS.output) as output:
-        ranking = Ranking(weights, FLAGS.input, best_only=FLAGS.format == "text")
-        progress = write_rows(ranking, groups(lines), lines, output, side_by_side=1)
-    print(summary(progress, FLAGS.output), file=sys.stderr)
+    from keras_encdec.formats import parse_weights
+    from keras_encdec.progress import ReadingProgress
+    from keras_encdec.smt.rerank import rerank
 
-
-def _check_flags():
-    if not FLAGS.weights and not FLAGS.weight:
-        raise app.UsageError("found neither --weights nor --weight, expected the weights to rank by.")
-    check_distinct_files(FLAGS.input, FLAGS.output, FLAGS.weights)
-
-
-def _weights():
+    if not flag_values.weights and not flag_values.weight:
+        raise UsageError("found neither --weights nor --weight, expected the weights to rank by.")
     try:
-        given = dict(parse_weights(text) for text in FLAGS.weight)
+        other_weights = dict(parse_weights(text) for text in flag_values.weight)
     except ValueError as error:
-        raise app.UsageError(f"--weight: {error}.") from None
-    weights, unlisted = read_weights(FLAGS.weights) if FLAGS.weights else ({}, set())
-    return FeatureWeights(weights | given, unlisted - given.keys())
+        raise UsageError(f"--weight: {error}.") from None
+    summary = rerank(
+        flag_values.input, flag_values.output, flag_values.weights, flag_values.format,
+        other_weights=other_weights, progress=ReadingProgress,
+    )  # fmt: skip
+    print(summary, file=sys.stderr)
 
 
-def run():
+COMMAND = Command("encdec-rerank", define_flags, main, required=("input", "output"))
+
+
+def run() -> None:
     """Entry point of `encdec-rerank`."""
-    run_command(main, ("input", "output"))
+    COMMAND.run()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """Batches of pairs of like length, the same for the same seed."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+
+from keras_encdec.data.prepared import PreparedPairs
 
 SORTED_TOGETHER = 10  # batches' worth of pairs that are sorted by length, as the paper's authors do
 SHUFFLED_SINGLY = 1_000_000
 
 
-def pad(sequences, width=None):
+def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> np.ndarray:
     """Id sequences as one array: list of n lists of int to int32 `(n, width)`, padded with 0."""
     rows = np.zeros((len(sequences), width or max([1, *map(len, sequences)])), np.int32)
     for row, sequence in zip(rows, sequences, strict=True):
@@ -26,20 +30,27 @@ class Batches:
     Args:
         pairs: PreparedPairs.
         batch_size: int. Pairs in a batch; all the pairs if there are fewer.
-        places: range of positions to draw from. Defaults to all.
+        indices: range of positions to draw from. Defaults to all.
         seed: int. Defaults to `0`.
         widths: ascending list of int. Widths that rows are padded to, the least that fits, so that
             few shapes are compiled. Defaults to `None`: to the longest of the batch.
     """
 
-    def __init__(self, pairs, batch_size, places=None, seed=0, widths=None):
+    def __init__(
+        self,
+        pairs: PreparedPairs,
+        batch_size: int,
+        indices: range | None = None,
+        seed: int = 0,
+        widths: Sequence[int] | None = None,
+    ) -> None:
         self.pairs = pairs
-        self.places = range(len(pairs)) if places is None else places
-        self.batch_size = max(1, min(batch_size, len(self.places)))
-        self.updates_per_epoch = len(self.places) // self.batch_size
+        self.indices = range(len(pairs)) if indices is None else indices
+        self.batch_size = max(1, min(batch_size, len(self.indices)))
+        self.updates_per_epoch = len(self.indices) // self.batch_size
         self._seed, self._widths = seed, widths
 
-    def stream(self, first_update=0):
+    def stream(self, first_update: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """Generates batches from an update on, counted from 0.
 
         Yields:
@@ -47,18 +58,18 @@ class Batches:
         """
         epoch, skipped = divmod(first_update, self.updates_per_epoch)
         while True:
-            for update, places in enumerate(self._epoch(epoch)):
+            for update, indices in enumerate(self._epoch(epoch)):
                 if update >= skipped:
-                    yield self._batch(places)
+                    yield self._batch(indices)
             epoch, skipped = epoch + 1, 0
 
-    def once(self):
+    def once(self) -> list[dict[str, np.ndarray]]:
         """A list of all pairs, in batches by length: what to evaluate on. Only the last may be short."""
-        places = self._by_length(np.arange(self.places.start, self.places.stop))
-        return [self._batch(places[i : i + self.batch_size]) for i in range(0, len(places), self.batch_size)]
+        indices = self._by_length(np.arange(self.indices.start, self.indices.stop))
+        return [self._batch(indices[i : i + self.batch_size]) for i in range(0, len(indices), self.batch_size)]
 
     def _epoch(self, epoch):
-        """The places of each batch of an epoch."""
+        """The indices of each batch of an epoch."""
         random = np.random.default_rng([self._seed, epoch])
         size, together = self.batch_size, self.batch_size * SORTED_TOGETHER
         order = self._order(random)
@@ -71,12 +82,12 @@ class Batches:
                 yield chunk[first : first + size]
 
     def _order(self, random):
-        """A random order of the places, read by slices.
+        """A random order of the indices, read by slices.
 
         Large sets are drawn in short runs of neighbours. They are in random order on disk already, and
         an order of each pair of 10^8 would take their number in memory.
         """
-        total = len(self.places)
+        total = len(self.indices)
         run = 1 + total // SHUFFLED_SINGLY
         runs = random.permutation(-(-total // run))
         if total % run:  # the short last run goes last, so that the others can be found by position
@@ -85,17 +96,17 @@ class Batches:
 
         def slice_of(start, stop):
             position = np.arange(start, stop)
-            return self.places.start + runs[position // run] * run + position % run
+            return self.indices.start + runs[position // run] * run + position % run
 
         return slice_of
 
-    def _by_length(self, places):
-        source, target = self.pairs.lengths[places].T
-        return places[np.lexsort((source, target))]
+    def _by_length(self, indices):
+        source, target = self.pairs.lengths[indices].T
+        return indices[np.lexsort((source, target))]
 
-    def _batch(self, places):
-        lengths = self.pairs.lengths[places].max(axis=0)
-        return self.pairs.padded(places, *(self._width(int(length)) for length in lengths))
+    def _batch(self, indices):
+        lengths = self.pairs.lengths[indices].max(axis=0)
+        return self.pairs.padded(indices, *(self._width(int(length)) for length in lengths))
 
     def _width(self, length):
         return next((width for width in self._widths or () if width >= length), length)

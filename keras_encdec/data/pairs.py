@@ -1,32 +1,37 @@
-"""The pairs of any input, as the words the model reads."""
+"""The pairs of any format, as the words the model reads."""
 
 import contextlib
+import os
+from collections.abc import Iterator
 
+from keras_encdec.data.tf_dataset import without_autotuning
 from keras_encdec.errors import InputError
-from keras_encdec.formats import ParallelReader, PhraseTableReader, SentenceReader, TsvReader, model_words
-from keras_encdec.text.tokenizer import split_tokens
+from keras_encdec.formats import RecordReader, model_words, pair_format
+from keras_encdec.text.tokenizer import Tokenizer, split_tokens
 
 TOKENIZED_AT_ONCE = 1024
+
+WordPair = tuple[list[str], list[str]]
 
 
 @contextlib.contextmanager
 def open_pairs(
-    phrase_table=None,
-    tsv=None,
-    parallel=None,
-    sentences=None,
-    encoding=None,
-    on_error="stop",
-    tokenizer=None,
-    reverse=False,
-):
-    """Opens one input, whichever of the four is given.
+    path: str | os.PathLike[str],
+    format: str = "phrase_table",
+    *,
+    source_path: str | os.PathLike[str] | None = None,
+    encoding: str | None = None,
+    on_error: str = "stop",
+    tokenizer: Tokenizer | None = None,
+    reverse: bool = False,
+) -> Iterator[tuple[Iterator[WordPair], RecordReader]]:
+    """Opens a file of pairs.
 
     Args:
-        phrase_table: path of a Moses phrase table.
-        tsv: path of a file of source, tab, target.
-        parallel: tuple of the paths of two files of the same number of lines.
-        sentences: path of a file of targets alone; their sources are empty.
+        path: the file; of parallel text, that of the targets.
+        format: str. Name of a registered format, such as "phrase_table", "tsv", "parallel" or "sentences"
+            (targets alone, whose sources are empty). Defaults to "phrase_table".
+        source_path: the file of sources, for formats that have one, such as "parallel".
         encoding: str. Encoding of the files. Defaults to UTF-8, strictly.
         on_error: str. "stop" raises at a malformed line, "keep" passes it over and counts it.
         tokenizer: `keras_encdec.text.Tokenizer` for raw text. Defaults to `None`: words are separated
@@ -39,25 +44,20 @@ def open_pairs(
 
     Raises:
         InputError: as the readers do.
+        ValueError: for the name of no format.
     """
-    if phrase_table:
-        reader = PhraseTableReader(phrase_table, encoding, on_error)
-    elif tsv:
-        reader = TsvReader(tsv, encoding, on_error)
-    elif sentences:
-        reader = SentenceReader(sentences, encoding, on_error)
-    else:
-        reader = ParallelReader(*parallel, encoding, on_error)
-    with reader:
+    known = pair_format(format)
+    with known.open_reader(path, source_path, encoding, on_error) as reader:
         records = (record for record in reader if record.problem is None)
-        if tokenizer and not phrase_table:
-            sides = _tokenized(records, tokenizer)
+        if tokenizer and not known.is_tokenized:
+            pairs = _tokenized(records, tokenizer)
         else:
-            factored = bool(phrase_table)
-            sides = (
+            # In sentences of tokens a bar is a bar; only some formats separate factors by it.
+            factored = known.is_factored
+            pairs = (
                 (model_words(record.source, factored), model_words(record.target, factored)) for record in records
             )
-        yield ((pair[::-1] for pair in sides) if reverse else sides), reader
+        yield ((pair[::-1] for pair in pairs) if reverse else pairs), reader
 
 
 def _tokenized(records, tokenizer):
@@ -78,7 +78,7 @@ def _tokenized(records, tokenizer):
     dataset = tf.data.Dataset.from_generator(lines, output_signature=signature)
     dataset = dataset.batch(TOKENIZED_AT_ONCE)
     dataset = dataset.map(lambda pairs: tf.stack([tokenizer(pairs[:, 0]), tokenizer(pairs[:, 1])], 1))
-    for batch in dataset.prefetch(2).as_numpy_iterator():
+    for batch in without_autotuning(dataset.prefetch(2)).as_numpy_iterator():
         for source, target in batch:
             yield split_tokens(source), split_tokens(target)
     if failed:

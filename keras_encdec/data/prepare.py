@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import zlib
 from array import array
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,15 +15,21 @@ from keras_encdec.data.prepared import IDS, LENGTHS, STARTS, SUMMARY, PreparedPa
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.formats.os_errors import explained
-from keras_encdec.text import END, UNKNOWN, most_frequent
+from keras_encdec.text import END, UNKNOWN, Vocabulary, most_frequent
 
 PARTS = "parts"
 PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a time
 
 
 def prepare(
-    pairs, folder, shortlist=15_000, max_length=30, seed=0, vocabularies=(None, None), empty_sources=False
-):
+    pairs: Iterable[tuple[Sequence[str], Sequence[str]]],
+    folder: str | os.PathLike,
+    shortlist: int | tuple[int, int] = 15_000,
+    max_length: int = 30,
+    seed: int = 0,
+    vocabularies: tuple[Vocabulary | None, Vocabulary | None] = (None, None),
+    empty_sources: bool = False,
+) -> tuple[PreparedPairs, Vocabulary, Vocabulary]:
     """Writes the unique pairs of an input in random order, and makes the vocabularies.
 
     Frequencies are ignored: a pair that occurs often is kept once. Pairs with an empty side and pairs
@@ -89,7 +97,7 @@ def _make_empty(folder):
 class _Side:
     """The words of one side, numbered as they come."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.numbers = {}
         self.occurrences = array("q")
 
@@ -116,7 +124,7 @@ class _Side:
 class _Spill:
     """Pairs as numbers of words, in parts on disk; equal pairs are in the same part."""
 
-    def __init__(self, folder, seed):
+    def __init__(self, folder, seed) -> None:
         folder.mkdir()
         self.folder, self._seed = folder, seed
         self.sides = _Side(), _Side()

@@ -1,6 +1,7 @@
 """Unique pairs on disk, in random order, read by position."""
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -26,7 +27,7 @@ class PreparedPairs:
         InputError: when the folder holds no complete prepared set.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike) -> None:
         self.folder = pathlib.Path(folder)
         try:
             self.summary = json.loads((self.folder / SUMMARY).read_text(encoding="utf-8"))
@@ -42,21 +43,23 @@ class PreparedPairs:
         # An empty file cannot be mapped.
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._starts)
 
-    def padded(self, places, source_width=None, target_width=None):
-        """The pairs at some places, padded with 0.
+    def padded(
+        self, indices: np.ndarray, source_width: int | None = None, target_width: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """The pairs at the given indices, padded with 0.
 
         Args:
-            places: integer array `(n,)`.
+            indices: integer array `(n,)`.
             source_width, target_width: int. Default to the longest of the pairs.
 
         Returns:
             dict: "source" `(n, source_width)` and "target" `(n, target_width)`, int32.
         """
-        lengths = self.lengths[places].astype(np.int64)
-        starts = self._starts[places]
+        lengths = self.lengths[indices].astype(np.int64)
+        starts = self._starts[indices]
         source = self._rows(starts, lengths[:, 0], source_width)
         return {"source": source, "target": self._rows(starts + lengths[:, 0], lengths[:, 1], target_width)}
 

@@ -14,7 +14,7 @@ class PhraseTableDataset:
         moses_ini: path of a baseline configuration that names the table by its file name.
         dev_source, dev_target: paths of the development sentences and their translations, one tokenized
             sentence a line, not escaped.
-        test_source, test_target: paths of the test sentences, likewise.
+        test_source, test_target: paths of the test sentences, in the same form.
     """
 
     phrase_table: Path
@@ -25,7 +25,7 @@ class PhraseTableDataset:
     test_target: Path
 
 
-def libreoffice_en_fr():
+def libreoffice_en_fr() -> PhraseTableDataset:
     """The packaged dataset: English to French, from LibreOffice's help and user interface.
 
     What it is made of and how is in its NOTICE file; it is under the Mozilla Public License 2.0.

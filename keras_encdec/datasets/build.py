@@ -1,6 +1,6 @@
 """Builds the packaged phrase table from Debian's LibreOffice packages.
 
-    python -m keras_encdec.datasets.build --debs DIR --output DIR
+    python -m keras_encdec.cli.build_dataset --debs=DIR --output=DIR
 
 On Debian 12, this fetches what goes into DIR:
 
@@ -11,8 +11,9 @@ import gzip
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
-from absl import app, flags, logging
+from absl import logging
 from tqdm import tqdm
 
 from keras_encdec.datasets import corpus
@@ -23,16 +24,10 @@ from keras_encdec.errors import InputError
 from keras_encdec.smt.alignment import align
 from keras_encdec.smt.phrase_scoring import score_phrases
 
-FLAGS = flags.FLAGS
-flags.DEFINE_string("debs", None, "Directory with the .deb files of the three LibreOffice packages.")
-flags.DEFINE_string("output", None, "Directory to write phrase-table.gz and the held-out sets to.")
-flags.DEFINE_integer("held_out", 1000, "Sentence pairs in each of the two held-out sets.", lower_bound=1)
-flags.DEFINE_integer("seed", 1, "Seed that the held-out sentences are drawn with.")
-
 PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
 
 
-def read_texts(directory):
+def read_texts(directory: str | os.PathLike) -> dict[str, Any]:
     """Reads English texts and their French translations out of the packages.
 
     Args:
@@ -79,7 +74,7 @@ def read_texts(directory):
     return texts + plain
 
 
-def make_corpus(texts):
+def make_corpus(texts: dict[str, Any]) -> Any:
     """Makes distinct pairs of tokenized, lowercased, clean sentences of pairs of texts.
 
     Args:
@@ -103,7 +98,7 @@ def make_corpus(texts):
     return clean
 
 
-def build(debs, output, held_out=1000, seed=1):
+def build(debs: str | os.PathLike, output: str | os.PathLike, held_out: int = 1000, seed: int = 1) -> None:
     """Writes `phrase-table.gz`, `dev.en`, `dev.fr`, `test.en` and `test.fr`.
 
     Args:
@@ -140,20 +135,3 @@ def _write(path, lines):
 
 def _progress(items, description):
     return tqdm(items, desc=description, disable=not sys.stderr.isatty())
-
-
-def main(argv):
-    """Builds the dataset from the packages that the flags name."""
-    if len(argv) > 1:
-        raise app.UsageError(f"found {argv[1]!r}: arguments are given as flags.", exitcode=2)
-    try:
-        build(FLAGS.debs, FLAGS.output, FLAGS.held_out, FLAGS.seed)
-    except (InputError, ImportError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    flags.mark_flags_as_required(["debs", "output"])
-    app.run(main)

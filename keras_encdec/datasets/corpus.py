@@ -11,7 +11,7 @@ _MAX_WORDS = 60
 _MAX_RATIO = 3
 
 
-def split_sentences(source, target):
+def split_sentences(source: str, target: str) -> list[tuple[str, str]]:
     """Splits a pair of paragraphs at sentence ends, where both have equally many.
 
     >>> split_sentences("Click it. Close.", "Cliquez. Fermez.")
@@ -21,7 +21,7 @@ def split_sentences(source, target):
     return list(zip(sources, targets, strict=True)) if len(sources) == len(targets) else [(source, target)]
 
 
-def normalize(text):
+def normalize(text: str) -> str:
     """Removes invisible characters and makes the typographic apostrophe the plain one.
 
     >>> normalize("l’\u200bété")
@@ -30,7 +30,7 @@ def normalize(text):
     return _INVISIBLE.sub("", text).replace("’", "'")
 
 
-def is_clean(source, target):
+def is_clean(source: str, target: str) -> bool:
     """Whether two token lists look like a sentence and its translation.
 
     Both have a letter and at most 60 tokens, neither is over 3 times (and 3 tokens) longer than the
@@ -52,7 +52,7 @@ def is_clean(source, target):
     )
 
 
-def hold_out(pairs, count, seed):
+def hold_out(pairs: list, count: int, seed: int) -> tuple[list, ...]:
     """Draws sentence pairs at random for development and testing.
 
     Drawn are pairs of 3 to 40 words on both sides, mostly of letters. A sentence counts as the same as

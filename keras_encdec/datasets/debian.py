@@ -2,7 +2,10 @@
 
 import io
 import lzma
+import os
+import pathlib
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from keras_encdec.errors import InputError
@@ -10,7 +13,7 @@ from keras_encdec.errors import InputError
 _MAGIC = b"!<arch>\n"
 
 
-def find_package(directory, name):
+def find_package(directory: str | os.PathLike, name: str) -> pathlib.Path:
     """Finds the one file of a package.
 
     Args:
@@ -34,7 +37,7 @@ def find_package(directory, name):
     return paths[0]
 
 
-def package_version(path):
+def package_version(path: str | os.PathLike) -> str:
     """The version in a package's file name, where `apt-get download` writes a colon as %3a.
 
     >>> package_version("libreoffice-help-fr_4%3a7.4.7-1+deb12u14_all.deb")
@@ -43,7 +46,7 @@ def package_version(path):
     return Path(path).name.split("_")[1].replace("%3a", ":")
 
 
-def read_package(path):
+def read_package(path: str | os.PathLike) -> Iterator[tuple[str, bytes]]:
     """Yields the regular files of a package, in its order.
 
     A .deb is an ar archive (deb(5)): after eight bytes of magic, members with a 60-byte header, each

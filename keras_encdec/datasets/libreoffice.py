@@ -3,6 +3,7 @@
 import re
 import struct
 from html.parser import HTMLParser
+from typing import Any
 
 _CATALOG_MAGIC = 0x950412DE
 # What a program fills in, and markup: %1, $(ARG1), {name}, <b>, \n, #.
@@ -10,7 +11,7 @@ _PLACEHOLDER = re.compile(r"[%$][\w({]|\{|\}|<\S|\\\w|#")
 
 
 class _HelpPage(HTMLParser):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.paragraphs = {}
         self._id = self._tag = None
@@ -54,7 +55,7 @@ class _HelpPage(HTMLParser):
                 return
 
 
-def read_help_page(html):
+def read_help_page(html: str) -> dict[str, str]:
     """The paragraphs and headings of a help page, by their ids.
 
     Args:
@@ -75,7 +76,7 @@ def read_help_page(html):
     return page.paragraphs
 
 
-def read_catalog(content):
+def read_catalog(content: bytes) -> Any:
     """The messages of a compiled gettext catalog.
 
     The layout is in the GNU gettext manual, section "The Format of GNU MO Files".
@@ -107,7 +108,7 @@ def read_catalog(content):
             yield original, text(translations, index)
 
 
-def clean_message(text):
+def clean_message(text: str) -> str:
     """Makes a message plain text: no accelerator marks, the product's name filled in.
 
     Args:

@@ -1,5 +1,8 @@
 """The rule that chooses which part of a whole phrase table is packaged."""
 
+from collections.abc import Iterable
+from typing import Any
+
 TABLE_LIMIT = 20
 MAX_PAIRS = 50_000
 MIN_COUNT = 2
@@ -12,7 +15,7 @@ _INSIDE = frozenset({",", "-", "&apos;"})
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "qu", "s", "t"})
 
 
-def select(lines, max_pairs=MAX_PAIRS):
+def select(lines: Iterable[Any], max_pairs: int = MAX_PAIRS) -> list[Any]:
     """Chooses whole sources of a phrase table, those that cover most of its corpus.
 
     A pair can be chosen when
@@ -52,7 +55,7 @@ def select(lines, max_pairs=MAX_PAIRS):
     return sorted(chosen)
 
 
-def is_useful(source, target, scores):
+def is_useful(source: str, target: str, scores: Any) -> bool:
     """Whether a phrase pair can be chosen, by the rule of `select` but for its count.
 
     Args:

@@ -1,30 +1,33 @@
-"""Beam search, and greedy search as the beam of one."""
+"""Beam search."""
 
 import dataclasses
-import math
+from typing import Any, ClassVar
 
 import numpy as np
 
-from keras_encdec.decoding.barred_words import barred
-from keras_encdec.decoding.beams import Beams
-from keras_encdec.decoding.best_words import best_words
-from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
+from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.top_k import stable_top_k, top_k
+from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.decoding.choice import Choice
+from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.text.vocabulary import END
 
 
 @dataclasses.dataclass(frozen=True)
-class BeamSampler:
-    """The best target sequences that a beam of so many partial ones finds.
+class BeamSampler(Sampler):
+    """Beam search: the best target sequences that a beam of partial sequences finds.
 
-    At each step the best continuations of all partial sequences of a source are ranked together; those
-    of them that end are kept apart, and the best that do not end go on. The search for a source is over
-    when no partial sequence can become better than the worst of the `num_best` best that ended. Every
-    hypothesis ends: at the length limit nothing else may follow.
+    At each step the best continuations of all partial sequences of a source are ranked together; those of them that
+    end are kept apart, and the best that do not end go on. The search for a source is over when no partial sequence
+    can become better than the worst of the `num_best` best that ended. Every hypothesis ends: at the length limit
+    nothing else may follow. Hypotheses of T tokens are ranked by
+
+        score = ln p / ((5 + T) / 6) ** length_penalty
 
     Args:
-        num_beams: int. Partial sequences a source.
-        num_best: int. Hypotheses to return a source, at most `num_beams`. Defaults to `1`.
-        length_penalty: float. Hypotheses of T tokens are ranked by log p / ((5 + T) / 6) ** length_penalty,
-            which favours longer ones. Defaults to `0.0`: by log p.
+        num_beams: int. Partial sequences a source. Defaults to `12`.
+        num_best: int. Hypotheses to keep a source, at most `num_beams`. Defaults to `1`.
+        length_penalty: float. Above 0, longer hypotheses are favoured. Defaults to `0.0`: they are ranked by ln p.
         suppress_unknown: bool. Whether no hypothesis may have the unknown word. Defaults to `False`.
 
     Raises:
@@ -35,66 +38,74 @@ class BeamSampler:
         - Wu et al., 2016 (arXiv 1609.08144), equation 14: the length penalty
     """
 
-    num_beams: int
-    num_best: int = 1
-    length_penalty: float = 0.0
-    suppress_unknown: bool = False
+    search_options: ClassVar[tuple[str, ...]] = ("length_penalty",)
 
-    def __post_init__(self):
-        if self.num_beams < 1:
-            raise ValueError(f"found num_beams={self.num_beams}, expected 1 or more")
-        if not 1 <= self.num_best <= self.num_beams:
-            raise ValueError(f"found num_best={self.num_best}, expected 1 to num_beams, {self.num_beams}")
-        if not 0 <= self.length_penalty < math.inf:
-            raise ValueError(f"found length_penalty={self.length_penalty}, expected a number, 0 or more")
+    num_beams: int = hyperparameter(
+        12, "Partial sequences that a beam search keeps for each source.", minimum=1, published={"Luong, 2016": 12}
+    )
+    num_best: int = hyperparameter(1, "Best hypotheses to keep and write for each source.", minimum=1)
+    length_penalty: float = hyperparameter(
+        0.0, "Rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.", minimum=0
+    )
+    suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
+
+    def check(self) -> None:
+        if self.num_best > self.num_beams:
+            numbers = self.num_best, self.num_beams
+            raise ConfigurationError("found {num_best}=%d, expected 1 to {num_beams}, %d", *numbers)
 
     @property
-    def rows(self):
-        """int. Target sequences that are decoded together for a source."""
+    def rows_per_source(self) -> int:
         return self.num_beams
 
     @property
-    def key(self):
-        """All that `choose` depends on."""
-        return "beam", self.num_beams, self.suppress_unknown
+    def results_per_source(self) -> int:
+        return self.num_best
 
-    def choose(self, log_probs):
-        """The best words of each row that do not end it, and log p of its end."""
-        continued = barred(log_probs, [PADDING, END] + [UNKNOWN] * self.suppress_unknown)
-        values, words = best_words(continued, min(self.num_beams, log_probs.shape[-1]))
-        return [values, words, log_probs[:, END]]
+    def initial(self, limits: Any) -> dict[str, Any]:
+        limits = ops.convert_to_tensor(limits, "int32")
+        zeros = ops.zeros_like(limits, dtype="float32")
+        # At first all the beams of a source are the same: one counts.
+        first = np.where(np.arange(self.num_beams) == 0, 0.0, -np.inf)
+        return {
+            "limits": limits,
+            "length": ops.zeros_like(limits),
+            "searching": ops.ones_like(limits, dtype="bool"),
+            "totals": zeros[:, None] + ops.convert_to_tensor(first, "float32"),
+            "scores": ops.repeat(zeros[:, None] - np.inf, self.num_best, axis=1),
+            "length_penalty": zeros + self.length_penalty,
+        }
 
-    def run(self, search, limits, numbers):
-        """Searches.
+    def step(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> tuple[Choice, dict[str, Any]]:
+        beams, limits, length = self.num_beams, search["limits"], search["length"] + 1
+        # The best words of each beam that do not end it, and the best of them all.
+        best = min(beams, log_probs.shape[-1])
+        values, words = top_k(self.allowed(log_probs, end=False), best)
+        totals = search["totals"][:, :, None] + ops.reshape(values, (-1, beams, best))
+        totals = ops.where((length < limits)[:, None, None], totals, -np.inf)
+        totals, order = stable_top_k(ops.reshape(totals, (-1, beams * best)), beams)
 
-        Args:
-            search: Search of `num_beams` copies of each source.
-            limits: int array `(sources,)`, tokens of a target sequence at most, its end counted.
-            numbers: not used.
+        def in_order(values):
+            return ops.take_along_axis(ops.reshape(values, (-1, beams * best)), order, axis=1)
 
-        Returns:
-            list, for each source a list of Hypothesis, the best first.
-        """
-        beams = Beams(self, limits)
-        while True:
-            parents = beams.advance(*search.step(beams.words))
-            if not beams.searching.any():
-                return beams.best()
-            kept = beams.compacted()
-            if kept is not None:
-                search.keep(parents[kept])
-            elif (parents != np.arange(len(parents))).any():
-                search.reorder(parents)
+        # An end is kept apart where it is among the best of all continuations.
+        end_log_probs = ops.reshape(log_probs[:, END], (-1, beams))
+        ended = search["totals"] + end_log_probs
+        least = stable_top_k(ops.concatenate([totals, ended], axis=1), beams)[0][:, -1:]
+        is_kept = ops.logical_and(ended >= least, ended > -np.inf)
+        penalty = search["length_penalty"]
+        ended = ops.where(is_kept, _score(ended, length[:, None], penalty[:, None]), -np.inf)
+        scores, kept = stable_top_k(ops.concatenate([search["scores"], ended], axis=1), self.num_best)
 
-    def normalized(self, log_prob, length):
-        """What a hypothesis of so many tokens is ranked by."""
-        return log_prob / ((5 + length) / 6) ** self.length_penalty
+        # ln p falls with every word; a longer sequence may be divided by more, at most at the limit.
+        possible = _score(totals[:, 0], limits, penalty)
+        searching = ops.logical_and(search["searching"], possible > scores[:, -1])
+        choice = Choice(in_order(words), in_order(values), end_log_probs, kept, parents=order // best)
+        totals = ops.where(searching[:, None], totals, -np.inf)
+        changed = {"length": length, "searching": searching, "totals": totals, "scores": scores}
+        return choice, {**search, **changed}
 
 
-def GreedySampler(suppress_unknown=False):
-    """The most probable word at each step: a `BeamSampler` of one beam.
-
-    Args:
-        suppress_unknown: bool. See `BeamSampler`. Defaults to `False`.
-    """
-    return BeamSampler(1, suppress_unknown=suppress_unknown)
+def _score(log_probs: Any, lengths: Any, penalty: Any) -> Any:
+    """What hypotheses are ranked by."""
+    return log_probs / ((5 + ops.cast(lengths, log_probs.dtype)) / 6) ** penalty

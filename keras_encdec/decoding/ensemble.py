@@ -1,11 +1,11 @@
 """Several models that predict each word together."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
-
-from keras_encdec.models.log_probs import next_log_probs
 
 
 class Ensemble(keras.layers.Layer):
@@ -14,8 +14,10 @@ class Ensemble(keras.layers.Layer):
         arithmetic   p(y) = sum_m w_m p_m(y)
         geometric    p(y) = prod_m p_m(y)^w_m / sum_y' prod_m p_m(y')^w_m
 
+    State and memory are dicts of those of each model, by its number ("0", "1", ...).
+
     Args:
-        models: list of models with `start` and `step`, such as RNNEncoderDecoder, over the same vocabularies.
+        models: list of models that keep the decoder contract, over the same vocabularies.
         weights: list of positive float, made to sum to one. Defaults to `None`: equal ones.
         average: "arithmetic" or "geometric". Defaults to "arithmetic".
 
@@ -26,7 +28,9 @@ class Ensemble(keras.layers.Layer):
         - Luong, 2016, Neural Machine Translation (thesis), section 2.3: ensembles
     """
 
-    def __init__(self, models, weights=None, average="arithmetic"):
+    def __init__(
+        self, models: Sequence[Any], weights: Sequence[float] | None = None, average: str = "arithmetic"
+    ) -> None:
         super().__init__(name="ensemble", dtype="float32")
         if not models:
             raise ValueError("found no models, expected one at least")
@@ -38,37 +42,50 @@ class Ensemble(keras.layers.Layer):
             raise ValueError(f"found the weights {weights}, expected {len(models)} positive ones")
         if average not in ("arithmetic", "geometric"):
             raise ValueError(f'found average={average!r}, expected "arithmetic" or "geometric"')
-        self.models = models
-        self.weights_of_models = [weight / sum(weights) for weight in weights]
+        self.models = list(models)
+        self.model_weights = [weight / sum(weights) for weight in weights]
         self.average = average
         self.built = True
 
-    def start(self, source):
-        """See `RNNEncoderDecoder.start`; a list of each model's states, and one of each model's memory."""
-        return zip(*(model.start(source) for model in self.models), strict=True)
-
-    def step(self, previous, states, memory):
-        """log p of the next word, and the new states.
+    def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What decoding begins with.
 
         Args:
-            previous: integer ids `(batch,)`.
-            states, memory: of `start`.
+            source: integer ids `(sources, time)`.
 
         Returns:
-            tuple: nats `(batch, vocabulary)`, and the new states.
+            tuple: the first state and the memory, each a dict of those of each model.
         """
-        log_probs, new = [], []
-        for model, one, kept in zip(self.models, states, memory, strict=True):
-            logits, state = model.step(previous, one, kept)
-            log_probs.append(next_log_probs(logits))
-            new.append(state)
+        state, memory = {}, {}
+        for number, model in enumerate(self.models):
+            state[str(number)], memory[str(number)] = model.start(source)
+        return state, memory
+
+    def next_log_probs(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
+
+        Args:
+            previous: integer ids `(rows,)`, the word before; 0 at the beginning.
+            state: dict of the state of each model, with as many rows.
+            memory: dict of the memory of each model, of `start`.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+
+        Returns:
+            tuple: nats `(rows, vocabulary)`, and the new state.
+        """
+        log_probs, new = [], {}
+        for number, model in enumerate(self.models):
+            key = str(number)
+            model_log_probs, new[key] = model.decoder.next_log_probs(previous, state[key], memory[key], source_of_row)
+            log_probs.append(model_log_probs)
         return self._averaged(log_probs), new
 
     def _averaged(self, log_probs):
         if len(log_probs) == 1:
             return log_probs[0]
+        weighted = list(zip(self.model_weights, log_probs, strict=True))
         if self.average == "geometric":
-            weighted = zip(self.weights_of_models, log_probs, strict=True)
-            return ops.log_softmax(sum(weight * one for weight, one in weighted), axis=-1)
-        logs = (math.log(weight) for weight in self.weights_of_models)
-        return ops.logsumexp(ops.stack([w + one for w, one in zip(logs, log_probs, strict=True)]), axis=0)
+            return ops.log_softmax(sum(weight * values for weight, values in weighted), axis=-1)
+        return ops.logsumexp(ops.stack([math.log(weight) + values for weight, values in weighted]), axis=0)

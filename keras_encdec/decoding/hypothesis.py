@@ -8,11 +8,11 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         ids: tuple of int, closed by the end of sequence.
-        log_prob: float. ln p(ids | source) in nats, as `RNNEncoderDecoder.score` gives it; for an
-            ensemble that of its averaged probabilities.
-        score: float. What hypotheses are ranked by: `log_prob`, normalized by length if that was asked for.
+        log_prob: float. ln p(ids | source) in nats, as the model's `score` gives it; for an ensemble that of its
+            averaged probabilities.
+        score: float. What hypotheses are ranked by: `log_prob`, or that normalized by length.
     """
 
-    ids: tuple
+    ids: tuple[int, ...]
     log_prob: float
     score: float

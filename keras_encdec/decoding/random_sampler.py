@@ -1,14 +1,13 @@
 """Ancestral sampling."""
 
 import dataclasses
-import math
+from typing import Any, ClassVar
 
 import numpy as np
-from keras import ops
 
-from keras_encdec.decoding.barred_words import barred
-from keras_encdec.decoding.hypothesis import Hypothesis
-from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
+from keras_encdec.backend.keras_ops import ops
+from keras_encdec.configuration import hyperparameter
+from keras_encdec.decoding.sampler import Sampler
 
 # Words whose probabilities are added up at a time, where a draw is looked up.
 BLOCK = 128
@@ -16,19 +15,21 @@ BLOCK = 128
 HALVINGS = 32
 # A temperature below is as good as this, at which only the most probable word is drawn, and float32 has no such number.
 COLDEST = 1e-30
+# Of one above, which is as good as this, float32 has none either.
+HOTTEST = 1e30
 
 
 @dataclasses.dataclass(frozen=True)
-class RandomSampler:
+class RandomSampler(Sampler):
     """Target sequences drawn word by word from the model's probabilities.
 
     What is drawn depends on the seed and on the source's number among all, not on the batch or the
     backend (but for probabilities that differ in their last bits).
 
     Args:
-        num_samples: int. Sequences a source. Defaults to `1`.
-        temperature: float. Logits are divided by it: below 1 the probable becomes more so. Defaults to `1.0`.
-        top_k: int. Only so many of the most probable words are drawn from. Defaults to `None`: all.
+        num_samples: int. Sequences a source. Defaults to `50`.
+        temperature: float. Logits are divided by it: below 1, probable words become more probable. Defaults to `1.0`.
+        top_k: int. Only that many of the most probable words are drawn from. Defaults to `None`: all.
         top_p: float. Only the most probable words that have this probability together are drawn from.
             Defaults to `1.0`: all.
         seed: int. Defaults to `0`.
@@ -42,81 +43,57 @@ class RandomSampler:
         - Holtzman et al., 2020 (arXiv 1904.09751): the nucleus, `top_p`
     """
 
-    num_samples: int = 1
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float = 1.0
-    seed: int = 0
-    suppress_unknown: bool = False
+    needs_draws: ClassVar[bool] = True
+    search_options: ClassVar[tuple[str, ...]] = ("temperature", "seed")
 
-    def __post_init__(self):
-        if self.num_samples < 1:
-            raise ValueError(f"found num_samples={self.num_samples}, expected 1 or more")
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"found temperature={self.temperature}, expected a number above 0")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"found top_k={self.top_k}, expected 1 or more")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"found top_p={self.top_p}, expected more than 0 and at most 1")
-        if self.seed < 0:
-            raise ValueError(f"found seed={self.seed}, expected 0 or more")
+    num_samples: int = hyperparameter(
+        50, "Samples to draw for each source.", minimum=1, published={"Cho et al., 2014, section 4.3": 50}
+    )
+    temperature: float = hyperparameter(
+        1.0, "Sampling temperature; below 1, probable words become more probable.", above=0
+    )
+    top_k: int | None = hyperparameter(
+        None, "Draw only from this number of most probable words; not set: from all.", minimum=1
+    )
+    top_p: float = hyperparameter(
+        1.0, "Nucleus sampling: draw from the most probable words with this total probability.", above=0, maximum=1
+    )
+    seed: int = hyperparameter(0, "Random seed; equal seeds draw the same samples.", minimum=0)
+    suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
 
     @property
-    def rows(self):
-        """int. Target sequences that are decoded together for a source."""
+    def rows_per_source(self) -> int:
         return self.num_samples
 
-    @property
-    def key(self):
-        """All that `choose` depends on."""
-        return "random", self.temperature, self.top_k, self.top_p, self.suppress_unknown
+    def initial(self, limits: Any, temperature: Any = None) -> dict[str, Any]:
+        """See `Sampler.initial`.
 
-    def choose(self, log_probs, draws):
-        """A word for each row by a draw from [0, 1), its log p, and log p of the end."""
-        words = log_probs.shape[-1]
-        allowed = barred(log_probs, [PADDING] + [UNKNOWN] * self.suppress_unknown)
-        probabilities = tempered(allowed, self.temperature)
-        if self.top_k is not None and self.top_k < words:
+        Args:
+            limits: int32 `(sources,)`.
+            temperature: float tensor `(sources,)`, one for each source. Defaults to `None`: the sampler's.
+        """
+        search = super().initial(limits)
+        zeros = ops.zeros_like(search["limits"], dtype="float32")
+        if temperature is None:
+            temperature = float(np.clip(self.temperature, COLDEST, HOTTEST))
+        return {**search, "temperature": zeros + temperature}
+
+    def choose(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> Any:
+        vocabulary = log_probs.shape[-1]
+        temperatures = ops.repeat(search["temperature"], self.num_samples, axis=0)[:, None]
+        probabilities = tempered(self.allowed(log_probs, end=True), temperatures)
+        if self.top_k is not None and self.top_k < vocabulary:
             least = ops.top_k(probabilities, self.top_k)[0][:, -1:]
             probabilities = ops.where(probabilities >= least, probabilities, 0.0)
         if self.top_p < 1:
             probabilities = _nucleus(probabilities, self.top_p)
-        chosen = drawn(probabilities, draws)
-        return [chosen, ops.take_along_axis(log_probs, chosen[:, None], axis=1)[:, 0], log_probs[:, END]]
+        return drawn(probabilities, ops.reshape(draws, (-1,)))
 
-    def run(self, search, limits, numbers):
-        """Draws.
-
-        Args:
-            search: Search of `num_samples` copies of each source.
-            limits: int array `(sources,)`, tokens of a target sequence at most; one that reaches it ends there.
-            numbers: int array `(sources,)`, the sources' numbers among all.
-
-        Returns:
-            list, for each source the list of its Hypothesis, in the order in which they were drawn.
-        """
-        copies, rows = self.num_samples, len(limits) * self.num_samples
-        limits = np.repeat(limits, copies)
-        # Step by step, so that those of one source do not depend on how long the others may become.
-        draws = [np.random.default_rng([self.seed, number]).random((max(limits), copies)) for number in numbers]
-        draws = np.concatenate(draws, axis=1).astype(np.float32)
-        ids, log_probs, going = [[] for _ in range(rows)], np.zeros(rows), np.ones(rows, bool)
-        words = np.zeros(rows, np.int32)
-        for t in range(max(limits)):
-            words, values, ends = search.step(words, draws[t])
-            last = limits == t + 1
-            words, values = np.where(last, END, words).astype(np.int32), np.where(last, ends, values)
-            log_probs[going] += values[going]
-            for row in np.flatnonzero(going):
-                ids[row].append(int(words[row]))
-            going &= words != END
-            if not going.any():
-                break
-        found = [Hypothesis(tuple(row), float(value), float(value)) for row, value in zip(ids, log_probs, strict=True)]
-        return [found[i : i + copies] for i in range(0, rows, copies)]
+    def draws(self, number: int, steps: int) -> np.ndarray:
+        return np.random.default_rng([self.seed, number]).random((steps, self.num_samples)).astype(np.float32)
 
 
-def _nucleus(probabilities, top_p):
+def _nucleus(probabilities: Any, top_p: float) -> Any:
     """The probabilities of the fewest words that have `top_p` of all together, 0 for others."""
     wanted = top_p * ops.sum(probabilities, axis=-1, keepdims=True)
     low = ops.zeros_like(wanted)
@@ -129,19 +106,22 @@ def _nucleus(probabilities, top_p):
     return ops.where(probabilities >= low, probabilities, 0.0)
 
 
-def tempered(log_probs, temperatures):
+def tempered(log_probs: Any, temperatures: Any) -> Any:
     """Probabilities at a temperature, the largest of each row 1.
 
     Args:
         log_probs: float tensor `(rows, vocabulary)`.
         temperatures: float, or float tensor `(rows, 1)`.
+
+    Returns:
+        float tensor `(rows, vocabulary)`.
     """
     # The maximum is subtracted first: divided first, all might be -inf.
     below = log_probs - ops.max(log_probs, axis=-1, keepdims=True)
-    return ops.exp(ops.divide(below, ops.maximum(temperatures, COLDEST)))
+    return ops.exp(ops.divide(below, ops.clip(temperatures, COLDEST, HOTTEST)))
 
 
-def drawn(probabilities, draws):
+def drawn(probabilities: Any, draws: Any) -> Any:
     """Words by inverse transform sampling.
 
     Args:
@@ -161,9 +141,9 @@ def drawn(probabilities, draws):
     block = ops.sum(ops.cast(ends <= aim, "int32"), axis=-1, keepdims=True)
     within = ops.take_along_axis(blocks, block[:, :, None], axis=1)[:, 0]
     before = ops.take_along_axis(ends, block, axis=1) - ops.sum(within, axis=-1, keepdims=True)
-    places = ops.cumsum(within, axis=-1)
+    shares = ops.cumsum(within, axis=-1)
     # Never a word of probability 0, before the first or after the last that has any.
     possible = within > 0
     last = BLOCK - 1 - ops.argmax(ops.flip(possible, axis=-1), axis=-1)
-    place = ops.sum(ops.cast(places <= aim - before, "int32"), axis=-1)
-    return ops.cast(block[:, 0] * BLOCK, "int32") + ops.minimum(place, ops.cast(last, "int32"))
+    index = ops.sum(ops.cast(shares <= aim - before, "int32"), axis=-1)
+    return ops.cast(block[:, 0] * BLOCK, "int32") + ops.minimum(index, ops.cast(last, "int32"))

@@ -1,105 +1,130 @@
-"""Rows of target sequences that grow word by word, on the device that computes."""
+"""A search for the targets of a batch of sources, driven from Python."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.scoring.compiled import compiled_call
+from keras_encdec.backend.batch_size import reduced_batch_size
+from keras_encdec.decoding.hypothesis import Hypothesis
+from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.search_functions import SearchFunctions
+from keras_encdec.text.vocabulary import END
 
-
-class SearchFunctions:
-    """An ensemble's start and step, compiled, with what a sampler takes from each step.
-
-    Args:
-        ensemble: Ensemble.
-    """
-
-    def __init__(self, ensemble):
-        self._ensemble = ensemble
-        self.start = compiled_call(_Start(ensemble))
-        self._steps = {}
-
-    def step(self, sampler, previous, arguments, states, memory):
-        """Compiled once for all samplers of one `key`.
-
-        Args:
-            sampler: has `choose`, from log p of the next word `(rows, vocabulary)` and the arguments to a list of
-                tensors: as little as a search needs, for it leaves the device.
-            previous, states, memory: see `Ensemble.step`.
-            arguments: arrays `(rows, ...)`.
-
-        Returns:
-            tuple: what `choose` took, and the new states.
-        """
-        if sampler.key not in self._steps:
-            # Numbers where the tensors are: no tensor is kept.
-            structure = keras.tree.map_structure(lambda _: 0, (states, memory))
-            step = _Step(self._ensemble, sampler.choose, len(arguments), structure)
-            self._steps[sampler.key] = compiled_call(step)
-        return self._steps[sampler.key](previous, *arguments, *keras.tree.flatten((states, memory)))
+# Batches of fewer rows take no less time.
+LEAST_ROWS = 48
 
 
 class Search:
-    """The target sequences of a batch of sources, some for each, that are decoded together.
+    """Target sequences that grow together, those of a source in consecutive rows.
+
+    States stay on the device; tokens, and sums of ln p in double precision, are kept here. Sources whose search is
+    over are taken out of the batch.
 
     Args:
         functions: SearchFunctions.
-        sampler: has `choose`, `key` and `rows`, the number of target sequences for each source.
-        source: int32 array `(batch, time)`, padded ids.
+        sampler: Sampler.
+        source: int32 array `(sources, time)`, padded ids.
+        limits: int array `(sources,)`: tokens of a target at most, its end counted.
+        numbers: the sources' numbers among all, for samplers that draw.
     """
 
-    def __init__(self, functions, sampler, source):
+    def __init__(
+        self,
+        functions: SearchFunctions,
+        sampler: Sampler,
+        source: np.ndarray,
+        limits: np.ndarray,
+        numbers: Sequence[int],
+    ) -> None:
         self._functions, self._sampler = functions, sampler
-        self._states, self._memory = functions.start(source)
-        if sampler.rows > 1:
-            self.keep(np.repeat(np.arange(len(source)), sampler.rows))
+        sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
+        self._state, self._memory = functions.start(source)
+        if rows > 1:
+            self._state = _take(self._state, np.repeat(np.arange(sources), rows))
+        self._search = sampler.initial(np.asarray(limits, np.int32))
+        self._words: Any = np.zeros((sources, rows), np.int32)
+        self._draws = np.stack([sampler.draws(number, steps) for number in numbers]) if sampler.needs_draws else None
+        self._results: list[list[Hypothesis | None]] = [[None] * sampler.results_per_source for _ in range(sources)]
+        # Of those that are in the batch:
+        self._sources = np.arange(sources)
+        self._tokens = np.zeros((sources, rows, steps), np.int32)
+        self._log_probs = np.zeros((sources, rows))
+        self._length = 0
 
-    def step(self, previous, *arguments):
-        """Adds a word to every row.
-
-        Args:
-            previous: int32 array `(rows,)`, the words that were added last; 0 at the beginning.
-            *arguments: arrays `(rows, ...)` for the sampler's `choose`.
+    def run(self) -> list[list[Hypothesis]]:
+        """Searches.
 
         Returns:
-            list of arrays, what `choose` took.
+            list, for each source a list of its hypotheses: as the sampler ranks them.
         """
-        chosen, self._states = self._functions.step(
-            self._sampler, previous, arguments, self._states, self._memory
+        while True:
+            rows = self._step()
+            searching = ops.convert_to_numpy(self._search["searching"])
+            if not searching.any():
+                return [[found for found in results if found is not None] for results in self._results]
+            rows = self._compact(searching, rows)
+            if rows is not None:
+                self._state = _take(self._state, rows)
+
+    def _step(self):
+        """Adds a word to each row; the rows that they continue, or `None` where each continues itself."""
+        sources, rows = self._log_probs.shape
+        draws = None if self._draws is None else np.ascontiguousarray(self._draws[self._sources, self._length])
+        chosen, self._search, self._state = self._functions.step(
+            self._sampler, self._words, self._search, self._state, self._memory, draws
         )
-        return [ops.convert_to_numpy(one) for one in chosen]
+        self._words = chosen["words"]
+        choice = {name: ops.convert_to_numpy(values) for name, values in chosen.items()}
+        self._keep(choice["kept"], self._log_probs + choice["end_log_probs"])
+        parents = choice.get("parents")
+        if parents is not None and (parents == np.arange(rows)).all():
+            parents = None
+        before = self._tokens[:, :, : self._length]
+        if parents is not None:
+            before[:] = np.take_along_axis(before, parents[:, :, None], axis=1)
+            self._log_probs = np.take_along_axis(self._log_probs, parents, axis=1)
+        self._tokens[:, :, self._length] = choice["words"]
+        self._log_probs = self._log_probs + choice["log_probs"]
+        self._length += 1
+        return None if parents is None else (parents + rows * np.arange(sources)[:, None]).ravel()
 
-    def reorder(self, parents):
-        """Makes each row go on from the state of another, one of the same source: int array `(rows,)`."""
-        self._states = _taken(self._states, parents)
+    def _keep(self, kept, ended):
+        """Keeps hypotheses, from those kept so far and each row with its end: see `Choice.kept`."""
+        results = kept.shape[1]
+        changed = np.flatnonzero((kept != np.arange(results)).any(axis=1))
+        if not len(changed):
+            return
+        scores = ops.convert_to_numpy(self._search["scores"]) if "scores" in self._search else None
+        for index in changed:
+            before, after = self._results[self._sources[index]], []
+            for rank, which in enumerate(kept[index].tolist()):
+                if which < results:
+                    after.append(before[which])
+                    continue
+                row = which - results
+                ids = (*self._tokens[index, row, : self._length].tolist(), END)
+                log_prob = float(ended[index, row])
+                after.append(Hypothesis(ids, log_prob, log_prob if scores is None else float(scores[index, rank])))
+            self._results[self._sources[index]] = after
 
-    def keep(self, rows):
-        """Goes on with some of the rows only, or with copies of them: int array `(new rows,)`."""
-        self._states, self._memory = _taken(self._states, rows), _taken(self._memory, rows)
+    def _compact(self, searching, rows):
+        """Takes sources out that are not searched for any more; the rows of the state that are wanted next."""
+        sources, copies = self._log_probs.shape
+        size = reduced_batch_size(sources, np.count_nonzero(searching), LEAST_ROWS // copies)
+        if size == sources:
+            return rows
+        staying = np.sort(np.argsort(~searching, kind="stable")[:size])
+        self._sources, self._tokens = self._sources[staying], self._tokens[staying]
+        self._log_probs = self._log_probs[staying]
+        self._search, self._memory, self._words = (
+            _take(tensors, staying) for tensors in (self._search, self._memory, self._words)
+        )
+        staying_rows = (staying[:, None] * copies + np.arange(copies)).ravel()
+        return staying_rows if rows is None else rows[staying_rows]
 
 
-class _Start(keras.layers.Layer):
-    def __init__(self, ensemble):
-        super().__init__(name="start", dtype="float32")
-        self.ensemble = ensemble
-        self.built = True
-
-    def call(self, source):
-        return tuple(map(list, self.ensemble.start(source)))
-
-
-class _Step(keras.layers.Layer):
-    def __init__(self, ensemble, choose, arguments, structure):
-        super().__init__(name="step", dtype="float32")
-        self.ensemble, self.choose = ensemble, choose
-        self.arguments, self.structure = arguments, structure
-        self.built = True
-
-    def call(self, previous, *arrays):
-        states, memory = keras.tree.pack_sequence_as(self.structure, list(arrays[self.arguments :]))
-        log_probs, states = self.ensemble.step(previous, states, memory)
-        return self.choose(log_probs, *arrays[: self.arguments]), states
-
-
-def _taken(tensors, rows):
-    return keras.tree.map_structure(lambda tensor: ops.take(tensor, rows, axis=0), tensors)
+def _take(tensors, indices):
+    return keras.tree.map_structure(lambda tensor: ops.take(tensor, indices, axis=0), tensors)

@@ -1,12 +1,16 @@
 """Target text for source text, from model directories."""
 
 import collections
-from typing import NamedTuple
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from keras_encdec.decoding.generator import Generator
+from keras_encdec.decoding.hypothesis import Hypothesis
+from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.errors import InputError
-from keras_encdec.models import RecurrentLanguageModel
-from keras_encdec.scoring import ModelDirectory
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text.vocabulary import Vocabulary
 
 
 class TextHypothesis(NamedTuple):
@@ -19,7 +23,7 @@ class TextHypothesis(NamedTuple):
         count: int. How often it was drawn, of samples; else 1.
     """
 
-    words: list
+    words: list[str]
     log_prob: float
     score: float
     count: int
@@ -44,7 +48,12 @@ class TextGenerator:
         generator.generate(["open the file"], BeamSampler(12))
     """
 
-    def __init__(self, directories, weights=None, average="arithmetic"):
+    def __init__(
+        self,
+        directories: Sequence[str | os.PathLike[str] | ModelDirectory],
+        weights: Sequence[float] | None = None,
+        average: str = "arithmetic",
+    ) -> None:
         self._directories = [
             directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
             for directory in directories
@@ -55,11 +64,13 @@ class TextGenerator:
         self._generator = Generator([directory.model for directory in self._directories], weights, average)
 
     @property
-    def has_source(self):
-        """bool. Whether targets depend on a source; those of a language model do not."""
-        return not isinstance(self._first.model, RecurrentLanguageModel)
+    def has_source(self) -> bool:
+        """Whether targets depend on a source; those of a language model do not."""
+        return self._first.model.has_source
 
-    def generate(self, lines, sampler="greedy", **arguments):
+    def generate(
+        self, lines: Sequence[str], sampler: Sampler | str = "greedy", **arguments: Any
+    ) -> list[list[TextHypothesis]]:
         """Generates.
 
         Args:
@@ -72,24 +83,24 @@ class TextGenerator:
         read, predicted = self._first.source_vocabulary, self._first.target_vocabulary
         ids = [read.encode(words) for words in self._first.words(lines)]
         results = self._generator.generate(ids, sampler, **arguments)
-        return [_distinct(found, predicted) for found in results]
+        return [_distinct(hypotheses, predicted) for hypotheses in results]
 
 
-def _distinct(found, vocabulary):
-    counts = collections.Counter(one.ids for one in found)
-    hypotheses = {one.ids: one for one in found}.values()
-    ranked = sorted(hypotheses, key=lambda one: -one.score)
-    return [TextHypothesis(vocabulary.decode(one.ids), one.log_prob, one.score, counts[one.ids]) for one in ranked]
+def _distinct(hypotheses: Sequence[Hypothesis], vocabulary: Vocabulary) -> list[TextHypothesis]:
+    counts = collections.Counter(hypothesis.ids for hypothesis in hypotheses)
+    distinct = {hypothesis.ids: hypothesis for hypothesis in hypotheses}.values()
+    ranked = sorted(distinct, key=lambda hypothesis: -hypothesis.score)
+    return [TextHypothesis(vocabulary.decode(ids), log_prob, score, counts[ids]) for ids, log_prob, score in ranked]
 
 
-def _check_alike(first, other):
-    for what, of in {
+def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:
+    for what, value in {
         "source vocabulary": lambda directory: directory.source_vocabulary.words,
         "target vocabulary": lambda directory: directory.target_vocabulary.words,
         "tokenization": lambda directory: directory.tokenization,
         "direction": lambda directory: directory.reverse,
     }.items():
-        if of(first) != of(other):
+        if value(first) != value(other):
             raise InputError(
                 f"found another {what} than in {first.path}", "expected the same in all models of an ensemble",
                 "train them on the same data with the same --shortlist", other.path,

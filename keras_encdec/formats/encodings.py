@@ -3,6 +3,7 @@
 import codecs
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.file_path import FilePath
 
 BYTE_ORDER_MARK = "\ufeff"
 # Every ASCII character, and what begins an escape in the encodings that are ASCII until it comes.
@@ -32,13 +33,13 @@ class FileEncoding:
     'café'
     """
 
-    def __init__(self, name=None):
+    def __init__(self, name: str | None = None) -> None:
         self.codec, self.errors = "utf-8", "strict"
         if name is not None:
             self.codec, self.errors = _canonical_name(name), "surrogateescape"
         self.is_utf8 = self.codec == "utf-8"
 
-    def decode(self, data):
+    def decode(self, data: bytes) -> str:
         """Decodes.
 
         Args:
@@ -52,7 +53,7 @@ class FileEncoding:
         """
         return data.decode(self.codec, self.errors)
 
-    def encode(self, text):
+    def encode(self, text: str) -> bytes:
         """Encodes: the inverse of `decode`.
 
         Args:
@@ -67,7 +68,7 @@ class FileEncoding:
         return text.encode(self.codec, "surrogateescape")
 
 
-def undecodable(error, path, line, remedy=""):
+def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> InputError:
     """The report of bytes that are not UTF-8 in a file without a declared encoding.
 
     Args:

@@ -20,7 +20,7 @@ UNESCAPING = _OLD_ESCAPES + _ESCAPES
 _FACTORED_WORD = re.compile(r"(?<![^ \t])([^ \t|]+)\|[^ \t]*")
 
 
-def unescape(phrase):
+def unescape(phrase: str) -> str:
     """Takes Moses's escapes off.
 
     Args:
@@ -41,7 +41,7 @@ def unescape(phrase):
     return phrase
 
 
-def escape(phrase):
+def escape(phrase: str) -> str:
     """Puts Moses's escapes on: the inverse of `unescape`.
 
     Args:
@@ -60,7 +60,7 @@ def escape(phrase):
     return phrase
 
 
-def surface(phrase):
+def surface(phrase: str) -> str:
     """Leaves of each factored word its first factor, the word form.
 
     A word that begins with a bar has no word form and stays as it is. Comes before `unescape`: `&#124;`
@@ -80,7 +80,7 @@ def surface(phrase):
     return _FACTORED_WORD.sub(r"\1", phrase) if "|" in phrase else phrase
 
 
-def model_words(phrase, factored=True):
+def model_words(phrase: str, factored: bool = True) -> list[str]:
     """The words of a phrase as the model reads them: without factors, without escapes.
 
     Only spaces and tabs separate words. A no-break space, an ideographic space and the like are parts

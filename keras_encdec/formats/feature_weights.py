@@ -1,9 +1,11 @@
 """Weights of a log-linear model's features, from a moses.ini or a file of nothing else."""
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
 
@@ -25,14 +27,16 @@ class FeatureWeights:
     -2.4
     """
 
-    def __init__(self, weights, unlisted=()):
+    def __init__(self, weights: Mapping[str, Sequence[float]], unlisted: Iterable[str] = ()) -> None:
         self._weights = weights
         # A sparse feature, whose name has an underscore, is on a line only where it is not 0.
         self._needed = {
             name for name, values in weights.items() if any(values) and "_" not in name and name not in unlisted
         }
 
-    def total(self, features, path=None, line=None):
+    def total(
+        self, features: Mapping[str, Sequence[float]], path: FilePath | None = None, line: int | None = None
+    ) -> float:
         """The weighted sum of features.
 
         Args:
@@ -70,7 +74,7 @@ class FeatureWeights:
         return total
 
 
-def read_weights(path):
+def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
     """Reads the section `[weight]` of a moses.ini, or a file that has nothing but such lines.
 
     Args:
@@ -113,7 +117,7 @@ def read_weights(path):
     return weights, untuned | {f"{_UNKNOWN_WORD_PENALTY}0"}
 
 
-def parse_weights(text):
+def parse_weights(text: str) -> tuple[str, list[float]]:
     """Takes the weights of one feature apart.
 
     Args:

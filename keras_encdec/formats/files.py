@@ -6,13 +6,17 @@ import io
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.gzip_streams import GZIP_MAGIC, BrokenGzip, GzipStream, decompressed
 from keras_encdec.formats.os_errors import explained
 from keras_encdec.formats.raw_files import CountedFile, OutputFile
 
 _BLOCK = 1 << 17
+STANDARD_STREAM = "-"
 STANDARD_OUTPUT = "/dev/stdout"
 # No line of text is this long; a file of something else would otherwise be read into memory whole.
 _LONGEST_LINE = 1 << 26
@@ -26,9 +30,10 @@ class InputLines:
     it. Use it as a context manager, or call `close`.
 
     Args:
-        path: the file.
+        path: the file; "-" is the standard input.
 
     Attributes:
+        path: the file's, as errors name it.
         line_number: int. Number of the last line yielded, from 1.
         bytes_read: int. Bytes read so far of the file on disk (of a gzipped file: compressed ones).
         bytes_total: int. Size of the file on disk, 0 when it is a pipe.
@@ -50,10 +55,13 @@ class InputLines:
     [b'one', b'two\\r', b'three'] 3 False
     """
 
-    def __init__(self, path):
+    def __init__(self, path: FilePath) -> None:
+        standard = path == STANDARD_STREAM
+        if standard:
+            path = "standard input"
         self.path, self.line_number, self.ended_with_newline = path, 0, None
         with explained(path, "to read a file"):
-            self._raw = CountedFile(path, "rb")
+            self._raw = CountedFile(os.dup(0) if standard else path, "rb")
         self._file = file = io.BufferedReader(self._raw, _BLOCK)
         try:
             with explained(path, "to read a file"):
@@ -72,10 +80,10 @@ class InputLines:
         self._lines = self._iterate()
 
     @property
-    def bytes_read(self):
+    def bytes_read(self) -> int:
         return self._raw.count
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[bytes]:
         return self._lines
 
     def __enter__(self):
@@ -84,7 +92,7 @@ class InputLines:
     def __exit__(self, *exception):
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Closes the file. Further lines are not read."""
         self._lines.close()
         self._file.close()
@@ -138,15 +146,16 @@ def _create_beside(path):
 
 
 @contextlib.contextmanager
-def open_output(path, keep=True):
+def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter]:
     """Opens a file for writing that appears under its name only when it is complete.
 
     What is written goes to a hidden file beside it, which is flushed to the disk and renamed at the end
     of the `with` block. After any exception it is removed, and a file that stood at `path` is as it was.
-    A device, a pipe and `/dev/stdout` are written to directly.
+    A device, a pipe and the standard output are written to directly.
 
     Args:
-        path: the file. When its name ends in `.gz` it is compressed; equal content gives equal bytes.
+        path: the file; "-" is the standard output. When its name ends in `.gz` it is compressed; equal content
+            gives equal bytes.
         keep: bool. Whether the file is to appear; if not, all is done as ever and removed in the end.
             Defaults to `True`.
 
@@ -156,8 +165,11 @@ def open_output(path, keep=True):
     Raises:
         InputError: at once when the directory is missing or not writable or `path` is a directory;
             later when the disk is full or writing fails otherwise.
+        BrokenPipeError: when nobody reads the pipe any longer: the end that `| head` makes.
     """
     path = os.fspath(path)
+    if path == STANDARD_STREAM:
+        path = STANDARD_OUTPUT
     # A link stays a link: the file that it points to is replaced.
     final, temporary = os.path.realpath(path), None
     with explained(path, "to write a file"):
@@ -194,3 +206,17 @@ def open_output(path, keep=True):
         if temporary:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def check_distinct_files(*paths: FilePath | None) -> None:
+    """Checks that the inputs and outputs of a job are different files.
+
+    Args:
+        *paths: of all inputs and outputs; `None` and "-" are no files.
+
+    Raises:
+        ConfigurationError: a ValueError, when two are one file.
+    """
+    given = [os.path.realpath(path) for path in paths if path and path != STANDARD_STREAM]
+    if len(set(given)) < len(given):
+        raise ConfigurationError("found one file for two purposes, expected another for each input and output")

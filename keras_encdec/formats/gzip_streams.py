@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from collections.abc import Iterator
 
 from isal import isal_zlib
 
@@ -20,12 +21,12 @@ class BrokenGzip(ValueError):
         found: str. What was found.
     """
 
-    def __init__(self, found):
+    def __init__(self, found: str) -> None:
         super().__init__(found)
         self.found = found
 
 
-def decompressed(file, size):
+def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
     """Decompresses a gzip file of one or more members.
 
     Not gzip's or isal's own file object: at the end of a truncated file those lose what their last block
@@ -79,17 +80,17 @@ class GzipStream(io.RawIOBase):
         file: binary file to write to, left open.
     """
 
-    def __init__(self, file):
+    def __init__(self, file: io.RawIOBase) -> None:
         self._file = file
         self._compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _WINDOW_BITS)
 
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def write(self, data):
+    def write(self, data: bytes) -> int:
         self._file.write(self._compressor.compress(data))
         return len(data)
 
-    def finish(self):
+    def finish(self) -> None:
         """Writes what the compressor holds back, and the trailer."""
         self._file.write(self._compressor.flush())

@@ -9,6 +9,6 @@ class MalformedLine(ValueError):
         expected: str. What was expected.
     """
 
-    def __init__(self, found, expected):
+    def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"{found}, {expected}")
         self.found, self.expected = found, expected

@@ -1,8 +1,10 @@
 """moses.ini for a phrase table with more scores."""
 
 import math
+from collections.abc import Sequence
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
@@ -11,7 +13,15 @@ _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDi
 _BINARY_ARGUMENTS = ("load", "max-span-default", "max-span-labelled")
 
 
-def rewrite(text, table_path, extra_scores, feature=None, new_weights=None, table_scores=None, path=None):
+def rewrite_moses_ini(
+    text: str,
+    table_path: FilePath,
+    extra_scores: int,
+    feature: str | None = None,
+    new_weights: Sequence[float | None] | None = None,
+    table_scores: int | None = None,
+    path: FilePath | None = None,
+) -> tuple[str, list[str]]:
     """Rewrites a moses.ini for a phrase table to which scores were appended.
 
     The table's feature gets the new `path` and `num-features`, its line in `[weight]` the new weights;
@@ -40,7 +50,7 @@ def rewrite(text, table_path, extra_scores, feature=None, new_weights=None, tabl
     Example:
 
     >>> text = "[feature]\\nPhraseDictionaryMemory name=TM num-features=1 path=a.gz\\n[weight]\\nTM= 0.2"
-    >>> print(rewrite(text, "b.gz", 1)[0])
+    >>> print(rewrite_moses_ini(text, "b.gz", 1)[0])
     [feature]
     PhraseDictionaryMemory name=TM num-features=2 path=b.gz
     [weight]

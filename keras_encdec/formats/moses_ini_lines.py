@@ -28,14 +28,14 @@ class IniLine:
     'PhraseDictionaryMemory  path=b.gz name=TM # the table\\r'
     """
 
-    def __init__(self, number, text):
+    def __init__(self, number: int, text: str) -> None:
         self.number, self.text, self.section, self.name = number, text, "", ""
 
     @property
-    def words(self):
+    def words(self) -> list[str]:
         return re.findall(r"[^ \t\r]+", self._content())
 
-    def enter(self, section):
+    def enter(self, section: str) -> str:
         """Notes the section the line stands in.
 
         Args:
@@ -50,7 +50,7 @@ class IniLine:
         self.section = section
         return section
 
-    def argument(self, key):
+    def argument(self, key: str) -> str | None:
         """The value of `key=value`.
 
         Args:
@@ -62,7 +62,7 @@ class IniLine:
         match = self._find(key)
         return match and match["value"]
 
-    def set_argument(self, key, value):
+    def set_argument(self, key: str, value: str) -> None:
         """Changes the value of an argument that is there.
 
         Args:
@@ -72,7 +72,7 @@ class IniLine:
         start, end = self._find(key).span("value")
         self.text = self.text[:start] + value + self.text[end:]
 
-    def remove_argument(self, key):
+    def remove_argument(self, key: str) -> None:
         """Removes an argument that is there, with the space before it.
 
         Args:
@@ -81,7 +81,7 @@ class IniLine:
         start, end = self._find(key).span()
         self.text = self.text[:start] + self.text[end:]
 
-    def add_argument(self, key, value):
+    def add_argument(self, key: str, value: str) -> None:
         """Adds an argument after the last word.
 
         Args:
@@ -90,7 +90,7 @@ class IniLine:
         """
         self.append(f" {key}={value}")
 
-    def append(self, added):
+    def append(self, added: str) -> None:
         """Adds text after the last word, before spaces, a comment and a carriage return.
 
         Args:
@@ -99,7 +99,7 @@ class IniLine:
         end = len(self._content().rstrip(_SPACE))
         self.text = self.text[:end] + added + self.text[end:]
 
-    def replace_class(self, name):
+    def replace_class(self, name: str) -> None:
         """Puts another word for the first.
 
         Args:
@@ -114,7 +114,7 @@ class IniLine:
         return re.search(rf"[ \t]+{re.escape(key)}=(?P<value>[^ \t\r]*)", self._content())
 
 
-def name_features(lines):
+def name_features(lines: list[IniLine]) -> list[IniLine]:
     """Gives every feature its name: the one it has, or its class and a number, counted as Moses does.
 
     Args:

@@ -1,11 +1,17 @@
-"""Moses n-best lists: lines in, hypotheses and their features out."""
+"""Moses n-best lists: lines in, hypotheses and their features out, and the same lines with more features."""
 
 from collections import namedtuple
+from collections.abc import Iterator, Sequence
 
+from keras_encdec.errors import InputError
+from keras_encdec.formats.columns import Column, ColumnKind, ColumnText, log_prob_text
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.malformed_line import MalformedLine
-from keras_encdec.formats.nbest_line import parse_nbest_line
+from keras_encdec.formats.nbest_line import append_features, parse_features, parse_nbest_line
+from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.sentences import read_sentences
 
 NBestRecord = namedtuple("NBestRecord", "raw id hypothesis features total problem")
 NBestRecord.__doc__ = """One line of an n-best list.
@@ -16,6 +22,17 @@ NBestRecord.__doc__ = """One line of an n-best list.
         hypothesis: str. The translation, still escaped and factored; empty when malformed.
         features: bytes. The third field without the spaces around it; empty when malformed.
         total: float. The hypothesis's total as it stands there; `None` when malformed.
+        problem: `None`, or the sentence that says what is wrong with the line.
+    """
+
+NBestPairRecord = namedtuple("NBestPairRecord", "raw source target features problem")
+NBestPairRecord.__doc__ = """One line of an n-best list with its source sentence.
+
+    Attributes:
+        raw: bytes. The line as it stands, without its line feed.
+        source: str. The source sentence, still escaped and factored; empty when malformed.
+        target: str. The hypothesis, still escaped and factored; empty when malformed.
+        features: bytes. The third field without the spaces around it; empty when malformed.
         problem: `None`, or the sentence that says what is wrong with the line.
     """
 
@@ -57,7 +74,7 @@ class NBestReader(RecordReader):
     0 le chat b'LM0= -4.5' -3.25
     """
 
-    def __init__(self, path, encoding=None, on_error="stop"):
+    def __init__(self, path: FilePath, encoding: str | None = None, on_error: str = "stop") -> None:
         super().__init__(encoding, on_error, "leave such lines unscored")
         self.lines = InputLines(path)
         self._records = self._read()
@@ -71,3 +88,84 @@ class NBestReader(RecordReader):
             except (MalformedLine, UnicodeDecodeError) as error:
                 record = NBestRecord(raw, None, "", b"", None, self._problem(error))
             yield record
+
+
+class NBestPairReader(NBestReader):
+    """Reads an n-best list as pairs of source sentence and hypothesis. Otherwise as `NBestReader`.
+
+    Args:
+        path: the list, plain or gzipped.
+        source_path: the sentences that were translated, plain or gzipped; id 0 is the first line.
+        encoding: str. The encoding of both files, as for `NBestReader`. Optional.
+        on_error: str. What a malformed line of the list does, as for `NBestReader`. Defaults to "stop".
+
+    Raises:
+        InputError: as for `NBestReader`, and at an id that has no source sentence.
+    """
+
+    def __init__(
+        self, path: FilePath, source_path: FilePath, encoding: str | None = None, on_error: str = "stop"
+    ) -> None:
+        super().__init__(path, encoding, on_error)
+        try:
+            sentences = read_sentences(source_path, encoding)
+        except InputError:
+            self.close()
+            raise
+        self._records = self._pairs(self._records, sentences, source_path)
+
+    def _pairs(self, records, sentences, source_path):
+        for record in records:
+            if record.problem is None and record.id >= len(sentences):
+                raise InputError(
+                    f"found the id {record.id}",
+                    f"expected one up to {len(sentences) - 1}, as {source_path} has {len(sentences):,} lines",
+                    "give as --source the sentences that were translated", self.lines.path, self.lines.line_number,
+                )  # fmt: skip
+            source = "" if record.problem else sentences[record.id]
+            yield NBestPairRecord(record.raw, source, record.hypothesis, record.features, record.problem)
+
+
+class NBestFormat(PairFormat):
+    """A Moses n-best list and the sentences that were translated; ln p and counts as named features."""
+
+    name = "nbest"
+    description = "a Moses n-best list (and a file of the sentences that were translated)"
+    has_source_file = True
+    is_factored = True
+    has_column_names = True
+    column_texts = {
+        ColumnKind.LOG_PROB: ColumnText(log_prob_text, neutral="0"),
+        ColumnKind.COUNT: ColumnText(str, neutral="0"),
+    }
+
+    def open_reader(
+        self,
+        path: FilePath,
+        source_path: FilePath | None = None,
+        encoding: str | None = None,
+        on_error: str = "stop",
+    ) -> RecordReader:
+        return NBestPairReader(path, source_path, encoding, on_error)
+
+    def check_columns(self, reader: RecordReader, columns: Sequence[Column]) -> Iterator[Record]:
+        labels = {f"{column.name}=".encode("utf-8", "surrogateescape"): column.name for column in columns}
+        for record in reader:
+            for label in labels.keys() & record.features.split():
+                raise InputError(
+                    f"found the feature {labels[label]}", "expected it to be new",
+                    "give another --feature_name, or a list without the feature",
+                    reader.lines.path, reader.lines.line_number,
+                )  # fmt: skip
+            yield record
+
+    def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
+        names = [column.name for column in columns]
+        return append_features(record.raw, list(zip(names, texts, strict=True)))
+
+    def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
+        try:
+            parse_features(record.raw.split(b"|||")[2])
+        except (MalformedLine, IndexError):
+            return record.raw  # it has no field of features to add to
+        return super().add_neutral_columns(record, columns)

@@ -3,7 +3,9 @@
 import math
 import re
 from collections import namedtuple
+from collections.abc import Iterable
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats.malformed_line import MalformedLine
 
 _SEPARATOR = b"|||"
@@ -23,7 +25,7 @@ NBestLine.__doc__ = """What is on one line of an n-best list, without the spaces
     """
 
 
-def parse_nbest_line(line):
+def parse_nbest_line(line: bytes) -> NBestLine:
     """Takes a line of an n-best list apart.
 
     Args:
@@ -54,7 +56,7 @@ def parse_nbest_line(line):
     return NBestLine(int(number), hypothesis, features, _number(total, "the total"))
 
 
-def parse_features(features):
+def parse_features(features: bytes) -> dict[str, list[float]]:
     """The values of each feature.
 
     Args:
@@ -89,7 +91,7 @@ def parse_features(features):
     return parsed
 
 
-def append_features(line, features):
+def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
     """Adds features at the end of the third field of a line; no other byte changes.
 
     Args:
@@ -110,7 +112,18 @@ def append_features(line, features):
     return line[:end] + added + line[end:]
 
 
-def replace_total(line, total):
+def check_feature_name(name: str) -> None:
+    """Checks the name of a new dense feature.
+
+    Raises:
+        ConfigurationError: a ValueError, where Moses's tools would not read it as the name of a dense feature.
+    """
+    # The tuner takes a name with an underscore for that of a sparse feature.
+    if not re.fullmatch(r"[^\s_=|]+", name):
+        raise ConfigurationError("found {feature_name}=%r, expected a name without white space, _, = and |", name)
+
+
+def replace_total(line: bytes, total: str) -> bytes:
     """Puts another total into the fourth field of a line; no other byte changes.
 
     Args:

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.file_path import FilePath
 
 # (found, what to do); what is not listed is reported in the system's own words.
 _EXPLANATIONS = {
@@ -21,7 +23,7 @@ _EXPLANATIONS = {
 
 
 @contextlib.contextmanager
-def explained(path, doing, line=None):
+def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[None]:
     """Turns an `OSError` in the `with` block into a sentence.
 
     Args:
@@ -30,7 +32,7 @@ def explained(path, doing, line=None):
         line: int. Line number to name. Optional.
 
     Raises:
-        InputError: in place of an `OSError`.
+        InputError: in place of an `OSError`, other than `BrokenPipeError`, which is nobody's mistake.
 
     Example:
 
@@ -42,6 +44,8 @@ def explained(path, doing, line=None):
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         system = (f"found an error of the system ({error.strerror or error})", "check the disk and the path")
         found, remedy = _EXPLANATIONS.get(error.errno, system)

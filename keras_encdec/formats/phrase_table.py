@@ -1,19 +1,18 @@
 """Moses phrase tables: lines in, fields out, and the same lines with more scores."""
 
 from collections import namedtuple
+from collections.abc import Sequence
 from itertools import islice
 
+from keras_encdec.formats.columns import Column, ColumnKind, ColumnText
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.malformed_line import MalformedLine
-from keras_encdec.formats.phrase_table_line import PhraseTableLine, parse_line
+from keras_encdec.formats.pair_format import PairFormat, Record
+from keras_encdec.formats.phrase_table_line import parse_line
 from keras_encdec.formats.probabilities import format_exponential, format_probability
 from keras_encdec.formats.record_reader import RecordReader
-
-__all__ = [
-    "PhraseTableLine", "PhraseTableReader", "PhraseTableRecord", "format_exponential", "format_probability",
-    "parse_line",
-]  # fmt: skip
 
 PhraseTableRecord = namedtuple("PhraseTableRecord", "raw source target parsed problem")
 PhraseTableRecord.__doc__ = """One line of a phrase table file.
@@ -21,7 +20,7 @@ PhraseTableRecord.__doc__ = """One line of a phrase table file.
     Attributes:
         raw: bytes. The line as it stands, without its line feed.
         source: str. The source phrase, still escaped and factored; empty when malformed.
-        target: str. The target phrase, likewise.
+        target: str. The target phrase, still escaped and factored; empty when malformed.
         parsed: PhraseTableLine, or `None` when malformed.
         problem: `None`, or the sentence that says what is wrong with the line.
     """
@@ -45,7 +44,7 @@ class PhraseTableReader(RecordReader):
             surrogates. Defaults to `None`: UTF-8, and other bytes are malformed.
         on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
             Defaults to "stop".
-        limit: int. Read at most so many lines. Optional.
+        limit: int. How many lines to read at most. Optional.
 
     Attributes:
         lines: InputLines, for progress.
@@ -68,7 +67,9 @@ class PhraseTableReader(RecordReader):
     le the b'le ||| the ||| 0.5 0.25 0.125 ||| 0-0'
     """
 
-    def __init__(self, path, encoding=None, on_error="stop", limit=None):
+    def __init__(
+        self, path: FilePath, encoding: str | None = None, on_error: str = "stop", limit: int | None = None
+    ) -> None:
         super().__init__(encoding, on_error, "leave such lines without new scores")
         self.num_scores, self._first = None, None
         self.lines = InputLines(path)
@@ -96,3 +97,35 @@ class PhraseTableReader(RecordReader):
             expected = f"expected {self.num_scores} as on line {self._first}"
             raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
         self.num_scores, self._first = number, self.lines.line_number
+
+
+class PhraseTableFormat(PairFormat):
+    """A Moses phrase table; ln p as a probability, a count as e to its power, among the line's scores."""
+
+    name = "phrase_table"
+    description = "a Moses phrase table"
+    is_tokenized = True
+    is_factored = True
+    in_moses_ini = True
+    column_texts = {
+        ColumnKind.LOG_PROB: ColumnText(format_probability, neutral="1"),
+        ColumnKind.COUNT: ColumnText(format_exponential, neutral="1"),
+    }
+
+    def open_reader(
+        self,
+        path: FilePath,
+        source_path: FilePath | None = None,
+        encoding: str | None = None,
+        on_error: str = "stop",
+    ) -> RecordReader:
+        return PhraseTableReader(path, encoding, on_error)
+
+    def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
+        return record.parsed.append_scores(texts)
+
+    def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
+        try:
+            return parse_line(record.raw).append_scores([self.column_texts[column.kind].neutral for column in columns])
+        except MalformedLine:
+            return record.raw  # it has no field of scores to add to

@@ -1,6 +1,7 @@
 """One line of a Moses phrase table: taken apart, and written again with more scores."""
 
 import math
+from collections.abc import Sequence
 
 from keras_encdec.formats.malformed_line import MalformedLine
 
@@ -23,11 +24,11 @@ class PhraseTableLine:
 
     __slots__ = ("raw", "source", "target", "scores", "_end_of_scores")
 
-    def __init__(self, raw, source, target, scores, end_of_scores):
+    def __init__(self, raw: bytes, source: bytes, target: bytes, scores: list[bytes], end_of_scores: int) -> None:
         self.raw, self.source, self.target, self.scores = raw, source, target, scores
         self._end_of_scores = end_of_scores
 
-    def append_scores(self, extra):
+    def append_scores(self, extra: Sequence[bytes | str]) -> bytes:
         """Writes the line with more scores, which come after its own; no other byte changes.
 
         Args:
@@ -46,7 +47,7 @@ class PhraseTableLine:
         return b"%b %b%b" % (line[:end], added, line[end:])
 
 
-def parse_line(line):
+def parse_line(line: bytes) -> PhraseTableLine:
     """Takes a line of a phrase table apart.
 
     Args:

@@ -8,7 +8,7 @@ LOWEST_LOG_PROBABILITY = -100.0
 _HIGHEST_COUNT = 88
 
 
-def format_probability(log_probability):
+def format_probability(log_probability: float) -> str:
     """Writes a log-probability as the probability that Moses's tables hold.
 
     Moses stores max(ln p, -100) in single precision, so that the smallest number written is
@@ -35,7 +35,7 @@ def format_probability(log_probability):
     return f"{math.exp(min(0.0, max(LOWEST_LOG_PROBABILITY, log_probability))):.6g}"
 
 
-def format_exponential(count):
+def format_exponential(count: int) -> str:
     """Writes a count n as e^n, whose logarithm Moses takes when it loads the table.
 
     Args:

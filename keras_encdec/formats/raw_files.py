@@ -2,6 +2,7 @@
 
 import io
 
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.os_errors import explained
 
 
@@ -14,7 +15,7 @@ class CountedFile(io.FileIO):
 
     count = 0
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: bytearray | memoryview) -> int | None:
         size = super().readinto(buffer)
         self.count += size or 0
         return size
@@ -31,11 +32,11 @@ class OutputFile(io.FileIO):
         InputError: on writing, when the disk is full or writing fails otherwise.
     """
 
-    def __init__(self, descriptor, shown_path):
+    def __init__(self, descriptor: int, shown_path: FilePath) -> None:
         super().__init__(descriptor, "wb")
         self._shown_path = shown_path
 
-    def write(self, data):
+    def write(self, data: bytes | memoryview) -> int:
         data = memoryview(data)
         written = 0
         with explained(self._shown_path, "to write"):

@@ -2,6 +2,7 @@
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import FileEncoding, undecodable
+from keras_encdec.formats.files import InputLines
 
 
 class RecordReader:
@@ -23,7 +24,9 @@ class RecordReader:
         InputError: when the encoding cannot be used.
     """
 
-    def __init__(self, encoding, on_error, kept):
+    lines: InputLines
+
+    def __init__(self, encoding: str | None, on_error: str, kept: str) -> None:
         if on_error not in ("stop", "keep"):
             raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
         self._encoding, self._keep, self._kept = FileEncoding(encoding), on_error == "keep", kept
@@ -38,7 +41,7 @@ class RecordReader:
     def __exit__(self, *exception):
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Closes the file."""
         self._records.close()
         self.lines.close()

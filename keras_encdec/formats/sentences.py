@@ -1,10 +1,48 @@
-"""Sentences of a text file, one a line, all in memory."""
+"""Sentences of a text file, one a line."""
+
+from collections.abc import Iterator
 
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.pair_format import PairFormat
+from keras_encdec.formats.pair_reader import PairReader, PairRecord
+from keras_encdec.formats.record_reader import RecordReader
 
 
-def read_sentences(path, encoding=None):
+class SentenceReader(PairReader):
+    """Reads sentences from one file, a line each, as the targets of pairs without a source.
+
+    Empty lines are empty sentences. Otherwise as `TsvReader`. Arguments, attributes and errors are those of
+    `PairReader`.
+    """
+
+    def records(self) -> Iterator[PairRecord]:
+        for raw in self.lines:
+            try:
+                record = PairRecord(raw, "", self.decode(raw.removesuffix(b"\r")), None)
+            except UnicodeDecodeError as error:
+                record = self.malformed_record(raw, error)
+            yield record
+
+
+class SentenceFormat(PairFormat):
+    """Targets alone, a line each, for language models."""
+
+    name = "sentences"
+    description = "sentences, a line each"
+
+    def open_reader(
+        self,
+        path: FilePath,
+        source_path: FilePath | None = None,
+        encoding: str | None = None,
+        on_error: str = "stop",
+    ) -> RecordReader:
+        return SentenceReader(path, encoding, on_error)
+
+
+def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:
     """Reads a text file whose lines are numbered: every line is a sentence, an empty one an empty sentence.
 
     Carriage returns at the ends of lines and a byte-order mark are left out.
@@ -20,13 +58,13 @@ def read_sentences(path, encoding=None):
     Raises:
         InputError: when the file cannot be read, or a line cannot be decoded.
     """
-    encoding, sentences = FileEncoding(encoding), []
+    file_encoding, sentences = FileEncoding(encoding), []
     with InputLines(path) as lines:
         try:
             for raw in lines:
-                sentences.append(encoding.decode(raw.removesuffix(b"\r")))
+                sentences.append(file_encoding.decode(raw.removesuffix(b"\r")))
         except UnicodeDecodeError as error:
             raise undecodable(error, path, lines.line_number) from None
-    if encoding.is_utf8:
+    if file_encoding.is_utf8:
         sentences[0] = sentences[0].removeprefix(BYTE_ORDER_MARK)
     return sentences

@@ -1,8 +1,11 @@
 """GRU cell conditioned on a context, the decoder's hidden unit."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.layers.gru_steps import ContextGRUStep
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrent_cell import RecurrentCell
@@ -18,8 +21,8 @@ class ContextGRUCell(RecurrentCell):
         h = z * h + (1 - z) * n
 
     The context does not change with time. In `keras.layers.RNN` it travels as a second state: give
-    `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and
-    `step` at each time does the same with far fewer products.
+    `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and `run_recurrence`
+    does the same with far fewer products.
 
     Args:
         units: int. Number of hidden units.
@@ -46,14 +49,25 @@ class ContextGRUCell(RecurrentCell):
     """
 
     gates = 3
+    step = ContextGRUStep()
 
-    def __init__(self, units, context_units=None, kernel_initializer=None, recurrent_initializer=None, **kwargs):
+    def __init__(
+        self,
+        units: int,
+        context_units: int | None = None,
+        kernel_initializer: Any = None,
+        recurrent_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.context_units = context_units or units
-        self.step = ContextGRUStep()
-        self.state_size = [units, self.context_units]
 
-    def build(self, input_shape):
+    @property
+    def state_size(self) -> list[int]:
+        """Widths of the state and of the context, for `keras.layers.RNN`."""
+        return [self.units, self.context_units]
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
         width = 3 * self.units
         self.kernel = self.add_weight(
             shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
@@ -67,27 +81,27 @@ class ContextGRUCell(RecurrentCell):
         self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
         self.built = True
 
-    def project_context(self, context):
+    def project_context(self, context: Any) -> Any:
         """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel)
 
-    def parameters(self, projected_context):
+    def parameters(self, projected_context: Any) -> list[Any]:
         """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
 
         Args:
             projected_context: float tensor `(batch, 3 * units)`, of `project_context`.
         """
-        return [ops.convert_to_tensor(self.recurrent_kernel), projected_context]
+        return [as_tensor(self.recurrent_kernel), projected_context]
 
-    def call(self, inputs, states, training=None):
-        state, context = states
+    def call(self, inputs: Any, states: list[Any], training: bool | None = None) -> tuple[Any, list[Any]]:
+        hidden, context = states
         parameters = self.parameters(self.project_context(context))
-        state, _ = self.step.forward(self.project_inputs(inputs), state, parameters)
-        return state, [state, context]
+        hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
+        return hidden, [hidden, context]
 
-    def get_initial_state(self, batch_size=None):
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
         """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "context_units": self.context_units}

@@ -1,5 +1,7 @@
 """Deep output: maxout units, then a factorized output matrix."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -42,7 +44,9 @@ class DeepOutput(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2; Pascanu et al., 2014 (arXiv 1312.6026)
     """
 
-    def __init__(self, output_dim, maxout_units, rank, kernel_initializer=None, **kwargs):
+    def __init__(
+        self, output_dim: int, maxout_units: int, rank: int, kernel_initializer: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.output_dim = output_dim
         self.maxout_units = maxout_units
@@ -51,7 +55,7 @@ class DeepOutput(keras.layers.Layer):
         self.maxout = Maxout(maxout_units, dtype=self.dtype_policy, name="maxout")
         self.supports_masking = True
 
-    def build(self, states_shape, previous_shape, context_shape):
+    def build(self, states_shape: tuple, previous_shape: tuple, context_shape: tuple) -> None:
         width = 2 * self.maxout_units
 
         def matrix(rows, columns, name):
@@ -67,11 +71,11 @@ class DeepOutput(keras.layers.Layer):
         self.maxout.build((None, width))
         self.built = True
 
-    def project_context(self, context):
+    def project_context(self, context: Any) -> Any:
         """c O_c + b_O, `(batch, context_units)` to `(batch, 2 * maxout_units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel) + self.bias
 
-    def reduce(self, states, previous, projected_context):
+    def reduce(self, states: Any, previous: Any, projected_context: Any) -> Any:
         """s G_r, `(..., rank)`: what is left of a state before the words of the vocabulary come in.
 
         Args:
@@ -82,17 +86,17 @@ class DeepOutput(keras.layers.Layer):
         pre = ops.matmul(states, self.state_kernel) + ops.matmul(previous, self.previous_kernel)
         return ops.matmul(self.maxout(pre + projected_context), self.right_factor)
 
-    def logits(self, reduced):
+    def logits(self, reduced: Any) -> Any:
         """s G_r G_l + b_G, `(..., rank)` to `(..., output_dim)`."""
         return ops.matmul(reduced, self.left_factor) + self.output_bias
 
-    def call(self, states, previous, context):
+    def call(self, states: Any, previous: Any, context: Any) -> Any:
         return self.logits(self.reduce(states, previous, ops.expand_dims(self.project_context(context), 1)))
 
-    def compute_output_shape(self, states_shape, previous_shape, context_shape):
+    def compute_output_shape(self, states_shape: tuple, previous_shape: tuple, context_shape: tuple) -> tuple:
         return (*states_shape[:-1], self.output_dim)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "output_dim": self.output_dim,

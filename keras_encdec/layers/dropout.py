@@ -1,7 +1,11 @@
 """Dropout that XLA computes quickly on a CPU."""
 
+from typing import Any
+
 import keras
-from keras import backend, ops
+from keras import ops
+
+from keras_encdec.backend.random import dropout
 
 STATE = "seed_generator_state"
 
@@ -41,19 +45,16 @@ class Dropout(keras.layers.Dropout):
         - Salmon et al., 2011, "Parallel Random Numbers: As Easy as 1, 2, 3": Philox
     """
 
-    def call(self, inputs, training=False):
-        if not training or self.rate in (0, 1) or self.noise_shape is not None or backend.backend() != "tensorflow":
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        if not training or self.rate in (0, 1) or self.noise_shape is not None:
             return super().call(inputs, training=training)
-        import tensorflow as tf
+        return dropout(inputs, self.rate, self.seed_generator)
 
-        drawn = tf.random.stateless_uniform(ops.shape(inputs), self.seed_generator.next(), alg="philox")
-        return ops.where(drawn >= self.rate, inputs / (1 - self.rate), 0)
-
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
         if self.rate:
             store[STATE] = ops.convert_to_numpy(self.seed_generator.state)
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         if self.rate and STATE in store.keys():  # noqa: SIM118, Keras's store is no mapping
             self.seed_generator.state.assign(store[STATE])

@@ -1,5 +1,7 @@
 """Word embedding as one factor of a low-rank input matrix."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -40,7 +42,9 @@ class FactorizedEmbedding(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), section 4.1: rank 100
     """
 
-    def __init__(self, input_dim, rank, units=None, embeddings_initializer=None, **kwargs):
+    def __init__(
+        self, input_dim: int, rank: int, units: int | None = None, embeddings_initializer: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.input_dim = input_dim
         self.rank = rank
@@ -48,7 +52,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer) or published_normal()
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple) -> None:
         def zero_first(shape, dtype=None):
             rows = self.embeddings_initializer((shape[0] - 1, shape[1]), dtype=dtype)
             return ops.concatenate([ops.zeros((1, shape[1]), dtype=dtype), rows], axis=0)
@@ -62,20 +66,20 @@ class FactorizedEmbedding(keras.layers.Layer):
             )
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs: Any) -> Any:
         inputs = ops.cast(inputs, "int32")  # a Sequential model hands ids over as floats
         # The factor keeps row 0 out of the gradient: it stays zero whatever the optimizer.
         present = ops.cast(ops.expand_dims(ops.not_equal(inputs, 0), -1), self.compute_dtype)
         embedded = ops.take(self.embeddings, inputs, axis=0) * present
         return embedded if self.units is None else ops.matmul(embedded, self.projection)
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.not_equal(inputs, 0)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape, self.units or self.rank)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "input_dim": self.input_dim,

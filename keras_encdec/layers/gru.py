@@ -1,5 +1,7 @@
 """GRU layer over a sequence."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -13,22 +15,26 @@ class GRU(keras.layers.Layer):
 
     The input projections of all time steps are one matrix product; only the recurrent products wait
     for one another. A masked step keeps the previous state, so what is returned does not depend on
-    padding, wherever it stands.
+    padding, wherever it stands. `keras.layers.Bidirectional` takes this layer.
 
     Args:
         units: int. Number of hidden units.
         reset_after: bool. See `GRUCell`. Defaults to `False`.
         return_sequences: bool. Whether to return the state of every step instead of the last.
             Defaults to `False`.
+        return_state: bool. Whether to return the last state as well. Defaults to `False`.
+        go_backwards: bool. Whether to read the inputs, and return the states, from the last step to the first.
+            Defaults to `False`.
         kernel_initializer, recurrent_initializer: see `GRUCell`.
 
     Call arguments:
         inputs: float tensor `(batch, time, features)`.
         mask: boolean tensor `(batch, time)`, false where padded. Optional.
-        initial_state: tensor `(batch, units)`. Defaults to zeros.
+        initial_state: tensor `(batch, units)`, or the list of it. Defaults to zeros.
 
     Returns:
-        tensor `(batch, units)`, or `(batch, time, units)` with `return_sequences`.
+        tensor `(batch, units)`, or `(batch, time, units)` with `return_sequences`; with `return_state` a tuple of it
+        and the last state `(batch, units)`.
 
     Example:
 
@@ -40,50 +46,76 @@ class GRU(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8
     """
 
+    # What `keras.layers.Bidirectional` asks a recurrent layer for.
+    stateful = False
+    states = None
+
     def __init__(
         self,
-        units,
-        reset_after=False,
-        return_sequences=False,
-        kernel_initializer=None,
-        recurrent_initializer=None,
-        **kwargs,
-    ):
+        units: int,
+        reset_after: bool = False,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        kernel_initializer: Any = None,
+        recurrent_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.reset_after = reset_after
         self.return_sequences = return_sequences
+        self.return_state = return_state
+        self.go_backwards = go_backwards
         self.cell = GRUCell(
             units, reset_after, kernel_initializer, recurrent_initializer, dtype=self.dtype_policy, name="cell"
         )
         self.kernel_initializer = self.cell.kernel_initializer
         self.recurrent_initializer = self.cell.recurrent_initializer
+        self.input_spec = keras.layers.InputSpec(ndim=3)
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.cell.build((input_shape[0], input_shape[-1]))
         self.built = True
 
-    def call(self, inputs, mask=None, initial_state=None):
+    def call(self, inputs: Any, mask: Any = None, initial_state: Any = None) -> Any:
         if initial_state is None:
-            initial_state = self.cell.get_initial_state(ops.shape(inputs)[0])[0]
+            initial_state = self.cell.get_initial_state(ops.shape(inputs)[0])
+        if isinstance(initial_state, (list, tuple)):
+            (initial_state,) = initial_state
+        if self.go_backwards:
+            inputs, mask = ops.flip(inputs, axis=1), self._flip_mask(mask)
         cell = self.cell
-        states = run_recurrence(cell.step, cell.parameters(), cell.project_inputs(inputs), initial_state, mask)
-        return states if self.return_sequences else states[:, -1]
+        states = run_recurrence(
+            cell.step, cell.project_inputs(inputs), {"hidden": initial_state}, cell.parameters(), mask
+        )["hidden"]
+        outputs = states if self.return_sequences else states[:, -1]
+        return (outputs, states[:, -1]) if self.return_state else outputs
 
-    def compute_mask(self, inputs, previous_mask):
-        return previous_mask if self.return_sequences else None
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        mask = previous_mask if self.return_sequences else None
+        if self.go_backwards:
+            mask = self._flip_mask(mask)
+        return (mask, None) if self.return_state else mask
 
-    def compute_output_shape(self, input_shape):
-        last = (self.units,)
-        return (*input_shape[:2], *last) if self.return_sequences else (input_shape[0], *last)
+    def compute_output_shape(self, inputs_shape: tuple[int | None, ...], initial_state_shape: Any = None) -> Any:
+        last = (inputs_shape[0], self.units)
+        outputs = (*inputs_shape[:2], self.units) if self.return_sequences else last
+        return (outputs, last) if self.return_state else outputs
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "units": self.units,
             "reset_after": self.reset_after,
             "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
+            "go_backwards": self.go_backwards,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
         }
+
+    @staticmethod
+    def _flip_mask(mask):
+        return None if mask is None else ops.flip(ops.cast(mask, "bool"), axis=1)

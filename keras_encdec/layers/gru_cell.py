@@ -1,13 +1,17 @@
 """GRU cell with reset and update gates."""
 
-import keras
-from keras import ops
+from typing import Any
 
+import keras
+
+from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.layers.cells import register_cell
 from keras_encdec.layers.gru_steps import GRUStep
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 
 
+@register_cell("gru")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class GRUCell(RecurrentCell):
     """Gated hidden unit of the RNN Encoder-Decoder, one step.
@@ -50,12 +54,19 @@ class GRUCell(RecurrentCell):
 
     gates = 3
 
-    def __init__(self, units, reset_after=False, kernel_initializer=None, recurrent_initializer=None, **kwargs):
+    def __init__(
+        self,
+        units: int,
+        reset_after: bool = False,
+        kernel_initializer: Any = None,
+        recurrent_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.reset_after = reset_after
         self.step = GRUStep(reset_after)
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
         units = self.units
         self.kernel = self.add_weight(
             shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
@@ -71,9 +82,9 @@ class GRUCell(RecurrentCell):
         self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
         self.built = True
 
-    def parameters(self):
+    def parameters(self) -> list[Any]:
         """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
-        return [ops.convert_to_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
+        return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "reset_after": self.reset_after}

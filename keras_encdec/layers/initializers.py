@@ -1,10 +1,12 @@
 """Initial weights as the paper draws them."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 
-def published_normal(stddev=0.01):
+def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
     """Normal distribution with mean 0 and standard deviation 0.01: every matrix that is not recurrent.
 
     Args:
@@ -36,11 +38,11 @@ class LeftSingularVectors(keras.initializers.Initializer):
         - Cho et al., 2014 (arXiv 1406.1078), section 4.1; Saxe et al., 2014 (arXiv 1312.6120)
     """
 
-    def __init__(self, seed=None):
+    def __init__(self, seed: int | None = None) -> None:
         self.seed = seed
         self._random = keras.random.SeedGenerator(seed)
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> Any:
         rows, columns = shape
         if columns % rows:
             raise ValueError(
@@ -55,5 +57,5 @@ class LeftSingularVectors(keras.initializers.Initializer):
             blocks.append(ops.svd(white, full_matrices=True)[0])
         return ops.cast(ops.concatenate(blocks, axis=1), dtype or "float32")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"seed": self.seed}

@@ -1,12 +1,16 @@
 """Long short-term memory cell."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_encdec.layers.cells import register_cell
+from keras_encdec.layers.lstm_step import LSTMStep
 from keras_encdec.layers.recurrent_cell import RecurrentCell
-from keras_encdec.layers.recurrent_steps import LSTMStep
 
 
+@register_cell("lstm")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class LSTMCell(RecurrentCell):
     """Long short-term memory, one step.
@@ -18,14 +22,14 @@ class LSTMCell(RecurrentCell):
         c = f * c + i * g
         h = o * tanh(c)
 
-    The state is one tensor, [h c], which travels as one and is masked as one. The gates stand in the
-    order of the equations, other than in `keras.layers.LSTMCell`.
+    The state is h and c, as in `keras.layers.LSTMCell`; the gates stand in the order of the equations, other than
+    there.
 
     The thesis writes no biases. b_f starts at one, as in `keras.layers.LSTMCell`, so that the memory is
     kept until the gate has learned otherwise (Jozefowicz et al., 2015); the others start at zero.
 
-    Runs in `keras.layers.RNN`, but under JAX not with a mask, where Keras takes the first state for the output;
-    over a whole sequence, `project_inputs` once and `run_through_time` does the same with far fewer products.
+    Runs in `keras.layers.RNN`; over a whole sequence, `project_inputs` once and `run_recurrence` does the same with
+    far fewer products.
 
     Args:
         units: int. Number of hidden units, and of memory cells.
@@ -34,10 +38,10 @@ class LSTMCell(RecurrentCell):
 
     Call arguments:
         inputs: float tensor `(batch, features)`.
-        states: list of one tensor `(batch, 2 * units)`: [h c].
+        states: list of h and c, tensors `(batch, units)`.
 
     Returns:
-        tuple: the new h `(batch, units)`, and the list of the new state.
+        tuple: the new h `(batch, units)`, and the list of it and the new c.
 
     Example:
 
@@ -52,12 +56,13 @@ class LSTMCell(RecurrentCell):
 
     gates = 4
 
-    def __init__(self, units, kernel_initializer=None, recurrent_initializer=None, **kwargs):
-        super().__init__(units, kernel_initializer, recurrent_initializer, **kwargs)
-        self.step = LSTMStep()
-        self.state_size = 2 * units
+    step = LSTMStep()
 
-    def bias_initializer(self, shape, dtype=None):
+    @property
+    def state_widths(self) -> dict[str, int]:
+        return {"hidden": self.units, "cell": self.units}
+
+    def bias_initializer(self, shape: tuple[int, ...], dtype: str | None = None) -> Any:
         """Zeros, and ones for the forget gate, which is open at first."""
         units = self.units
         return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])

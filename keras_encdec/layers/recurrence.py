@@ -1,86 +1,134 @@
-"""The loop over time that the recurrent layers share."""
+"""The recurrence: a step applied along time, and its back-propagation through time."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
-# Up to this many steps a loop is written out, so that a compiler sees every step; beyond it the
-# graph would grow with the sentence. Phrases of up to 7 words and their end of sequence fit.
-UNROLLED_STEPS = 16
+from keras_encdec.backend.gradients import custom_gradient, is_differentiable
+from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.time_loop import time_loop
+from keras_encdec.layers.recurrent_step import RecurrentStep
 
 
-def run_recurrence(step, parameters, inputs, initial_state, mask=None):
-    """Applies `step` along time; a masked step keeps the state it finds.
+def run_recurrence(
+    step: RecurrentStep | Callable[[Any, Any, Any], Any],
+    inputs: Any,
+    initial_state: Any,
+    parameters: Any = (),
+    mask: Any = None,
+) -> Any:
+    """Applies `step` along time.
+
+        state_t = step(inputs_t, state_{t-1}, parameters)    state_{t-1} where step t is masked
+
+    Gradients flow to the inputs, the initial state, the parameters, and, of a step that is a plain function, to
+    whatever else it uses. Up to 16 steps are written out; more are a loop, which a compiler takes in the same time
+    whatever the length. PyTorch takes step by step in any case.
 
     Args:
-        step: `GRUStep` or `ContextGRUStep`.
-        parameters: list of tensors, the step's.
-        inputs: tensor `(batch, time, features)`.
-        initial_state: tensor `(batch, units)`.
-        mask: boolean tensor `(batch, time)`, false where padded. Defaults to `None`: no padding.
+        step: function `(inputs_t, state, parameters) -> state`, which is differentiated automatically, or a
+            `RecurrentStep`, which has a hand-written gradient.
+        inputs: structure (tensor, list, tuple, dict, nested) of tensors `(batch, time, ...)` of any dtype, with at
+            least one step.
+        initial_state: structure of tensors `(batch, ...)` of any dtype, which the state keeps.
+        parameters: structure of tensors that do not change with time, such as recurrent matrices, or what is
+            remembered of a source. Defaults to none.
+        mask: boolean tensor `(batch, time)`, false where padded: the step keeps the state it finds. Defaults to
+            `None`: no padding.
 
     Returns:
-        tensor `(batch, time, units)`: the state after every step.
+        structure of the state, each tensor `(batch, time, ...)`: the state after every step.
+
+    Example:
+
+    >>> from keras import ops
+    >>> states = run_recurrence(
+    ...     lambda x, state, parameters: {"sum": state["sum"] + x, "steps": state["steps"] + 1},
+    ...     ops.convert_to_tensor([[1.0, 2.0, 3.0]]),
+    ...     {"sum": ops.zeros(1), "steps": ops.zeros(1, "int32")},
+    ... )
+    >>> ops.convert_to_numpy(states["sum"]).tolist(), ops.convert_to_numpy(states["steps"]).tolist()
+    ([[1.0, 3.0, 6.0]], [[1, 2, 3]])
     """
-    steps = inputs.shape[1]
-    # PyTorch runs eagerly: its scan is this same loop with more bookkeeping.
-    if isinstance(steps, int) and (steps <= UNROLLED_STEPS or keras.backend.backend() == "torch"):
-        return _unrolled(step, parameters, inputs, initial_state, mask)
-    features = inputs.shape[-1]
-    if mask is not None:
-        # One tensor to loop over: Keras's scan refuses two where TensorFlow does not know their length.
-        inputs = ops.concatenate([inputs, ops.cast(ops.expand_dims(mask, -1), inputs.dtype)], axis=-1)
+    masks = [] if mask is None else [ops.cast(mask, "bool")]
+    arguments = keras.tree.map_structure(as_tensor, [inputs, initial_state, parameters, masks])
+    loop = time_loop(keras.tree.flatten(arguments[0])[0].shape[1])
+    if not isinstance(step, RecurrentStep):
+        return loop.join(_states(loop, lambda *now: (step(*now), ()), *arguments)[0])
 
-    def masked_step(state, now):
-        new, _ = step.forward(now[:, :features], state, parameters)
-        return new if mask is None else ops.where(now[:, features:] > 0, new, state)
+    def forward(*leaves):
+        arguments = keras.tree.pack_sequence_as(structure, list(leaves))
+        states, saved = _states(loop, step.forward, *arguments)
+        return keras.tree.flatten(loop.join(states)), (arguments, states, saved)
 
-    # Not ops.swapaxes, which forgets the rank where TensorFlow does not know the number of steps.
-    by_time = ops.transpose(inputs, (1, 0, 2))
-    _, states = ops.scan(lambda state, now: (masked_step(state, now),) * 2, initial_state, by_time)
-    return ops.transpose(states, (1, 0, 2))
+    def backward(residuals, upstream):
+        arguments, states, saved = residuals
+        return _gradients(loop, step, *arguments, states, saved, upstream)
+
+    structure = keras.tree.map_structure(lambda _: 0, arguments)
+    states = custom_gradient(forward, backward)(*keras.tree.flatten(arguments))
+    return keras.tree.pack_sequence_as(arguments[1], states)
 
 
-def _unrolled(step, parameters, inputs, initial_state, mask):
-    """States of a recurrence of known length, and its back-propagation through time.
+def _states(loop, forward, inputs, initial_state, parameters, masks):
+    """The sequences of states and of what `forward` saved."""
 
-    Left to automatic differentiation, each step makes its own gradient of the recurrent matrix, a
-    product of `batch` rows, and adds it to that of the others, and slices of the inputs become padded
-    arrays that are added up. Here the matrices' gradient is one product over all steps.
-    """
-    steps = inputs.shape[1]
-    keep = [] if mask is None else [ops.cast(ops.expand_dims(mask, -1), inputs.dtype)]
+    def body(state, inputs_t, *masks_t):
+        new, saved = forward(inputs_t, state, parameters)
+        keras.tree.assert_same_structure(state, new)
+        # The dtype is cast back as some of Keras's functions narrow float64.
+        new = keras.tree.map_structure(lambda leaf, old: ops.cast(leaf, old.dtype), new, state)
+        if masks_t:
+            new = keras.tree.map_structure(lambda leaf, old: _where(masks_t[0], leaf, old), new, state)
+        return new, (new, saved)
 
-    @ops.custom_gradient
-    def states_of(inputs, initial_state, *others):
-        keep, parameters = others[: mask is not None], others[mask is not None :]
-        states, saved = [initial_state], []
-        for t in range(steps):
-            state, kept = step.forward(inputs[:, t], states[-1], parameters)
-            if keep:
-                state = ops.where(keep[0][:, t] > 0, state, states[-1])
-            states.append(state)
-            saved.append(kept)
+    return loop.scan(body, initial_state, loop.split(inputs), *map(loop.split, masks))[1]
 
-        def gradient(*arguments, upstream=None):
-            # PyTorch hands over the arguments again, and the gradient by name.
-            upstream = arguments[0] if upstream is None else upstream
-            d_state = ops.zeros_like(initial_state)
-            d_inputs, factors = [None] * steps, [None] * steps
-            for t in reversed(range(steps)):
-                d_new = d_state + upstream[:, t]
-                kept = d_new * keep[0][:, t] if keep else d_new
-                d_inputs[t], d_state, factors[t] = step.backward(kept, states[t], saved[t], parameters)
-                if keep:
-                    d_state = d_state + d_new - kept
-            gradients = [ops.stack(d_inputs, axis=1), d_state, *map(ops.zeros_like, keep)]
-            gradients += step.parameter_gradients(factors)
-            # JAX wants them in their arguments' dtypes, and some of Keras's functions narrow.
-            return tuple(
-                ops.cast(gradient, argument.dtype)
-                for gradient, argument in zip(gradients, (inputs, initial_state, *others), strict=True)
-            )
 
-        return ops.stack(states[1:], axis=1), gradient
+def _gradients(loop, step, inputs, initial_state, parameters, masks, states, saved, upstream):
+    """The gradients of all arguments, a list of their leaves."""
+    upstream = [gradient for gradient in upstream if gradient is not None]
 
-    # TensorFlow wants tensors here, not variables; a reshape to the same shape is the tensor itself.
-    return states_of(inputs, initial_state, *keep, *(ops.reshape(p, (-1, p.shape[1])) for p in parameters))
+    def body(d_state, d_states_t, state, saved, *masks_t):
+        d_new = [d + upstream for d, upstream in zip(d_state, d_states_t, strict=True)]
+        d_step = [_where(masks_t[0], d, ops.zeros_like(d)) for d in d_new] if masks_t else d_new
+        d_inputs_t, d_state, factors = step.backward(_packed(state, d_step), state, saved, parameters)
+        d_state = _of_floats(d_state, initial_state)
+        if masks_t:
+            # The gradient of a step that is masked passes it by.
+            d_state = [d + new - stepped for d, new, stepped in zip(d_state, d_new, d_step, strict=True)]
+        d_state = [ops.cast(d, new.dtype) for d, new in zip(d_state, d_new, strict=True)]
+        return d_state, (_of_floats(d_inputs_t, inputs), factors)
+
+    before = loop.before(initial_state, states)
+    last = [ops.zeros_like(leaf) for leaf in _of_floats(initial_state, initial_state)]
+    d_initial_state, (d_inputs, factors) = loop.scan(
+        body, last, loop.split(upstream), before, saved, *map(loop.split, masks), reverse=True
+    )
+    return [
+        *keras.tree.flatten(_packed(inputs, loop.join(d_inputs))),
+        *keras.tree.flatten(_packed(initial_state, d_initial_state)),
+        *keras.tree.flatten(step.parameter_gradients(loop.stack(factors))),
+        *[None] * len(masks),
+    ]
+
+
+def _of_floats(structure, like):
+    """Leaves of `structure` where those of `like` are of floats."""
+    pairs = zip(keras.tree.flatten(structure), keras.tree.flatten(like), strict=True)
+    return [leaf for leaf, other in pairs if is_differentiable(other)]
+
+
+def _packed(structure, leaves):
+    """The structure with these leaves where its own are of floats, and None elsewhere."""
+    leaves = iter(leaves)
+    # Not by map_structure, which under PyTorch takes a dict in another order than flatten.
+    flat = [next(leaves) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
+    return keras.tree.pack_sequence_as(structure, flat)
+
+
+def _where(mask, tensor, other):
+    """Rows of `tensor` where the mask `(batch,)` is true, else of `other`."""
+    return ops.where(ops.reshape(mask, (-1, *[1] * (len(tensor.shape) - 1))), tensor, other)

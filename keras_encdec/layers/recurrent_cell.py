@@ -1,15 +1,31 @@
 """What the recurrent cells have in common."""
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 import keras
 from keras import ops
 
+from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.layers.initializers import published_normal
+from keras_encdec.layers.recurrent_step import RecurrentStep
 
 
 class RecurrentCell(keras.layers.Layer):
-    """Base of cells that project the inputs of any number of steps at once, and then take one step at a time.
+    """Base of cells that project the inputs of all steps at once, and then take step by step.
 
-    A subclass has the number of its `gates`, the candidate counted, and sets `step`.
+        states = run_recurrence(cell.step, cell.project_inputs(inputs), state, cell.parameters(), mask)
+
+    A cell also runs in `keras.layers.RNN`. To add one, write a subclass with `gates`, `step` and, where there is more
+    than the hidden state, `state_widths`; register it with `register_cell`; models can then be stacked from it. A cell
+    with other weights has its own `build` and `parameters`.
+
+    Attributes:
+        gates: int. Number of gates, the candidate counted: the projected inputs are `gates * units` wide.
+        step: `RecurrentStep`, or function `(inputs_t, state, parameters) -> state`, over the projected inputs and a
+            dict state, with the names of `state_widths`.
+        state_widths: dict of int. Name and width of each tensor `(batch, width)` of the state, in the order in which
+            Keras gets them. The first is "hidden", `units` wide: the output.
 
     Args:
         units: int. Number of hidden units.
@@ -17,18 +33,35 @@ class RecurrentCell(keras.layers.Layer):
         recurrent_initializer: of the matrices of the state. Defaults to that of the inputs.
     """
 
-    gates = 1
-    bias_initializer = "zeros"
+    gates: ClassVar[int] = 1
+    step: RecurrentStep | Callable[[Any, dict[str, Any], list[Any]], dict[str, Any]]
+    bias_initializer: Any = "zeros"
 
-    def __init__(self, units, kernel_initializer=None, recurrent_initializer=None, **kwargs):
+    def __init__(
+        self, units: int, kernel_initializer: Any = None, recurrent_initializer: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.kernel_initializer = keras.initializers.get(kernel_initializer) or published_normal()
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer) or self.kernel_initializer
-        self.state_size = units
-        self.output_size = units
 
-    def build(self, input_shape):
+    @property
+    def state_widths(self) -> dict[str, int]:
+        """Name and width of each tensor of the state, "hidden", the output, first."""
+        return {"hidden": self.units}
+
+    @property
+    def state_size(self) -> int | list[int]:
+        """Width of the state, or, where it is of several tensors, the list of theirs, for `keras.layers.RNN`."""
+        widths = list(self.state_widths.values())
+        return widths[0] if len(widths) == 1 else widths
+
+    @property
+    def output_size(self) -> int:
+        """Width of the output, for `keras.layers.RNN`."""
+        return self.units
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
         width = self.gates * self.units
         self.kernel = self.add_weight(
             shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
@@ -39,26 +72,29 @@ class RecurrentCell(keras.layers.Layer):
         self.bias = self.add_weight(shape=(width,), initializer=self.bias_initializer, name="bias")
         self.built = True
 
-    def project_inputs(self, inputs):
+    def project_inputs(self, inputs: Any) -> Any:
         """x W + b of all gates, `(..., features)` to `(..., gates * units)`, for any number of steps."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
-    def parameters(self):
-        """The recurrent matrices, for `step`.
+    def parameters(self) -> list[Any]:
+        """The recurrent matrices, for `step`: a list of tensors, read once before a loop."""
+        return [as_tensor(self.recurrent_kernel)]
 
-        Read once before a loop: one that read them at every step would keep a copy a step for its gradient.
-        """
-        return [ops.convert_to_tensor(self.recurrent_kernel)]
+    def call(self, inputs: Any, states: list[Any], training: bool | None = None) -> tuple[Any, list[Any]]:
+        state = dict(zip(self.state_widths, states, strict=True))
+        state = self.step(self.project_inputs(inputs), state, self.parameters())
+        return state["hidden"], [state[name] for name in self.state_widths]
 
-    def call(self, inputs, states, training=None):
-        state, _ = self.step.forward(self.project_inputs(inputs), states[0], self.parameters())
-        return state[:, : self.units], [state]
+    def initial_state(self, batch_size: Any) -> dict[str, Any]:
+        """Zeros, a dict of tensors `(batch_size, width)` with the names of `state_widths`."""
+        widths = self.state_widths.items()
+        return {name: ops.zeros((batch_size, width), dtype=self.compute_dtype) for name, width in widths}
 
-    def get_initial_state(self, batch_size=None):
-        """Zeros, a list of one tensor `(batch_size, state_size)`."""
-        return [ops.zeros((batch_size, self.state_size), dtype=self.compute_dtype)]
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+        """Zeros, a list of tensors `(batch_size, width)`, for `keras.layers.RNN`."""
+        return list(self.initial_state(batch_size).values())
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "units": self.units,

@@ -2,18 +2,20 @@
 
 import keras
 
+from keras_encdec.layers.cells import register_cell
 from keras_encdec.layers.recurrent_cell import RecurrentCell
-from keras_encdec.layers.recurrent_steps import RNNStep
+from keras_encdec.layers.rnn_step import RNNStep
 
 
+@register_cell("rnn")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class RNNCell(RecurrentCell):
     """Recurrent unit without gates, one step.
 
         h = tanh(x W + h U + b)
 
-    Runs in `keras.layers.RNN`; over a whole sequence, `project_inputs` once and `step` at each time does
-    the same with far fewer products.
+    Runs in `keras.layers.RNN`; over a whole sequence, `project_inputs` once and `run_recurrence` does the same with
+    far fewer products.
 
     Args:
         units: int. Number of hidden units.
@@ -37,6 +39,4 @@ class RNNCell(RecurrentCell):
         - Luong, 2016, Neural Machine Translation (thesis), chapter 2; Elman, 1990
     """
 
-    def __init__(self, units, kernel_initializer=None, recurrent_initializer=None, **kwargs):
-        super().__init__(units, kernel_initializer, recurrent_initializer, **kwargs)
-        self.step = RNNStep()
+    step = RNNStep()

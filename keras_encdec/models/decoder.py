@@ -1,135 +1,162 @@
-"""Decoder: a summary and the previous words to the logits of the next."""
+"""The decoder contract: what every decoder has, whatever is inside."""
+
+from typing import Any
 
 import keras
 from keras import ops
 
-from keras_encdec.layers.context_gru_cell import ContextGRUCell
-from keras_encdec.layers.deep_output import DeepOutput
-from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
-from keras_encdec.layers.initializers import published_normal
+from keras_encdec.backend.tables import take_rows
 from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.models.log_probs import next_log_probs
+from keras_encdec.models.tensor_spec import TensorSpec
 
 
-@keras.saving.register_keras_serializable(package="keras_encdec")
 class Decoder(keras.layers.Layer):
-    """Predicts each target word from the summary c and the words before it.
+    """Base of decoders, which predict a target word by word.
 
-        h_0    = tanh(c V' + b_V')
-        h_t    = ContextGRU(e(y_{t-1}), h_{t-1}, c),   e(y_0) = 0
-        logits = DeepOutput(h_t, e(y_{t-1}), c)
+    A decoder has a `state`, which changes with every word, and a `memory` of the source, which does not:
 
-    Args:
-        vocabulary_size: int. Number of target ids, specials included.
-        embedding_dim: int. Dimension of the word embeddings.
-        units: int. Number of hidden units, and width of the summary.
-        maxout_units: int. Number of maxout units of the readout.
-        output_rank: int. Rank of the output matrix.
-        initial_stddev: float. Of the initial weights that are not recurrent. Defaults to `0.01`.
+        state_0, memory = start(encoded)
+        state_t         = advance(y_{t-1}, state_{t-1}, memory)
+        features_t      = features(y_{t-1}, state_t, memory)
+        logits_t        = features_t W + b,   W and b the `output_weights`
+
+    Both are dicts of named tensors of any rank and dtype, described by `state_spec` and `memory_spec`. The memory has
+    one row a SOURCE and is never copied for the hypotheses of a source. A row of a state says which source it belongs
+    to by `source_of_row`, int32 `(rows,)`; `None` stands for rows that are grouped evenly and in the sources' order:
+    of `k * sources` rows, row i belongs to source `i // k`. `take_memory` fetches what each row needs; where a product
+    with the memory can be taken source by source, as for attention, `k` rows of a source are taken together instead.
+
+    The scorer, the samplers, the ensemble and the served graph know this contract and nothing else about a model.
+
+    A subclass sets `vocabulary_size`, `state_spec`, `memory_spec` and `output_weights`, and has `start`, `advance`
+    and `features`. It may override `call`, which takes all steps of known words at once, with a faster one.
 
     Call arguments:
-        previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target
-            without its last id.
-        context: float tensor `(batch, units)`: the summary.
+        previous: integer tensor `(sources, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its last id
+            (see `previous_words`).
+        encoded: dict of tensors, of the encoder.
 
     Returns:
-        float tensor `(batch, time, vocabulary_size)`: logits.
-
-    Reference:
-        - Cho et al., 2014 (arXiv 1406.1078), section 2.2 and appendix A.1.2
+        float tensor `(sources, time, vocabulary_size)`: logits.
     """
 
-    def __init__(
-        self, vocabulary_size, embedding_dim, units, maxout_units, output_rank, initial_stddev=0.01, **kwargs
-    ):
-        super().__init__(**kwargs)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.maxout_units = maxout_units
-        self.output_rank = output_rank
-        self.initial_stddev = initial_stddev
-        policy = self.dtype_policy
+    #: Number of ids that can be predicted, the special ones included.
+    vocabulary_size: int
+    #: Whether the state has "attention" `(rows, source_time)`, the weights of the last step.
+    carries_attention: bool = False
 
-        def normal():
-            return published_normal(initial_stddev)
-
-        self.embedding = FactorizedEmbedding(
-            vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
-        )
-        self.initial_state = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
-        self.cell = ContextGRUCell(units, kernel_initializer=normal(), dtype=policy)
-        self.readout = DeepOutput(
-            vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy
-        )
-
-    def build(self, previous_shape=None, context_shape=None):
-        self.embedding.build((None, None))
-        self.initial_state.build((None, self.units))
-        self.cell.build((None, self.embedding_dim))
-        self.readout.build((None, None, self.units), (None, None, self.embedding_dim), (None, self.units))
+    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+        """Makes the weights; every size is known, so that no shape is needed."""
         self.built = True
 
-    def call(self, previous, context):
-        embedded = self.embedding(previous)
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        """Name, shape and dtype of each tensor of the state."""
+        raise NotImplementedError
+
+    @property
+    def memory_spec(self) -> dict[str, TensorSpec]:
+        """Name, shape, dtype and source time axis of each tensor of the memory."""
+        raise NotImplementedError
+
+    @property
+    def output_weights(self) -> tuple[Any, Any]:
+        """The output matrix `(feature_width, vocabulary_size)` and its bias `(vocabulary_size,)`."""
+        raise NotImplementedError
+
+    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What decoding begins with.
+
+        Args:
+            encoded: dict of tensors, of the encoder, one row a source.
+
+        Returns:
+            tuple: the first state and the memory, dicts of tensors, one row a source.
+        """
+        raise NotImplementedError
+
+    def advance(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> dict[str, Any]:
+        """The next state.
+
+        Args:
+            previous: integer tensor `(rows,)`, the word before; 0 at the beginning.
+            state: dict of tensors with as many rows.
+            memory: dict of tensors, one row a source.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+
+        Returns:
+            dict of tensors, as described by `state_spec`.
+        """
+        raise NotImplementedError
+
+    def features(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> Any:
+        """What the output matrix multiplies, from the state that `advance` gave.
+
+        The arguments are those of `advance`, but for the state, which is the new one. It may be called for the rows of
+        many steps at once.
+
+        Returns:
+            float tensor `(rows, feature_width)`.
+        """
+        raise NotImplementedError
+
+    def step(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The features of the next word, and the next state: `advance`, then `features`."""
+        state = self.advance(previous, state, memory, source_of_row)
+        return self.features(previous, state, memory, source_of_row), state
+
+    def logits(self, features: Any) -> Any:
+        """Features `(..., feature_width)` to logits `(..., vocabulary_size)`."""
+        matrix, bias = self.output_weights
+        return ops.matmul(features, matrix) + bias
+
+    def next_log_probs(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """As `step`, but log p of every id as the next word, `(rows, vocabulary_size)` in nats, for the features."""
+        features, state = self.step(previous, state, memory, source_of_row)
+        return next_log_probs(self.logits(features)), state
+
+    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+        state, memory = self.start(encoded)
+
+        def advance(words, state, memory):
+            return self.advance(words, state, memory)
+
         # No mask: padding follows the end of sequence, so no state that counts comes after it.
-        states = run_recurrence(
-            self.cell.step,
-            self.cell.parameters(self.cell.project_context(context)),
-            self.cell.project_inputs(embedded),
-            self.initial_state(context),
-        )
-        return self.readout(states, embedded, context)
-
-    def start(self, context):
-        """What decoding word by word begins with, see `RNNEncoderDecoder.start`."""
-        return [self.initial_state(context)], [
-            self.cell.project_context(context),
-            self.readout.project_context(context),
-        ]
-
-    def step(self, previous, states, memory):
-        """The logits of the next word, see `RNNEncoderDecoder.step`."""
-        features, states = self.advance(previous, states, memory)
-        return self.readout.logits(features), states
-
-    def advance(self, previous, states, memory):
-        """As `step`, but s G_r `(batch, output_rank)` instead of the logits: what the output matrix multiplies."""
-        cell_context, readout_context = memory
-        embedded = self.embedding(previous)
-        inputs = self.cell.project_inputs(embedded)
-        state, _ = self.cell.step.forward(inputs, states[0], self.cell.parameters(cell_context))
-        return self.readout.reduce(state, embedded, readout_context), [state]
-
-    @property
-    def output_weights(self):
-        """The output matrix `(output_rank, vocabulary_size)` and its bias."""
-        return self.readout.left_factor, self.readout.output_bias
-
-    @property
-    def state_sizes(self):
-        """Widths of the states of `start`: list of int."""
-        return [self.units]
-
-    @property
-    def memory_sizes(self):
-        """Widths of what `start` remembers of the source: list of int."""
-        return [3 * self.units, 2 * self.maxout_units]
-
-    def compute_output_shape(self, previous_shape, context_shape):
-        return (*previous_shape, self.vocabulary_size)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "maxout_units": self.maxout_units,
-            "output_rank": self.output_rank,
-            "initial_stddev": self.initial_stddev,
-        }
+        states = run_recurrence(advance, previous, state, memory)
+        # A row for each step of each source: its own sources' rows stay together, in order.
+        rows = {name: ops.reshape(table, (-1, *ops.shape(table)[2:])) for name, table in states.items()}
+        features = self.features(ops.reshape(previous, (-1,)), rows, memory)
+        return self.logits(ops.reshape(features, (*ops.shape(previous), features.shape[-1])))
 
     @staticmethod
-    def previous_words(target):
-        """y_0 .. y_{T-1} from y_1 .. y_T: a 0, no previous word, before the target without its last id."""
-        return ops.pad(target[:, :-1], [[0, 0], [1, 0]])
+    def take_memory(table: Any, rows: int, source_of_row: Any = None) -> Any:
+        """The rows of a tensor of the memory that rows of a state need.
+
+        Args:
+            table: tensor `(sources, ...)`.
+            rows: int. Rows of the state.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+
+        Returns:
+            tensor `(rows, ...)`.
+        """
+        if source_of_row is not None:
+            return take_rows(table, source_of_row)
+        sources = ops.shape(table)[0]
+        if rows is sources or isinstance(rows, int) and rows == sources:
+            return table
+        return ops.repeat(table, rows // sources, axis=0)
+
+    @staticmethod
+    def previous_words(target: Any) -> Any:
+        """y_0 .. y_{T-1} from y_1 .. y_T: integer tensor `(batch, time)`, 0 in front."""
+        return ops.pad(target, [[0, 0], [1, 0]])[:, :-1]

@@ -1,75 +1,52 @@
-"""Encoder: a source sequence to its summary."""
+"""The encoder contract: what every encoder has, whatever is inside."""
+
+from typing import Any
 
 import keras
 
-from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
-from keras_encdec.layers.gru import GRU
-from keras_encdec.layers.initializers import published_normal
+from keras_encdec.models.tensor_spec import TensorSpec
 
 
-@keras.saving.register_keras_serializable(package="keras_encdec")
 class Encoder(keras.layers.Layer):
-    """Reads a source and summarizes it in one vector of fixed length.
+    """Base of encoders.
 
-        h_t = GRU(e(x_t), h_{t-1}),   h_0 = 0
-        c   = tanh(h_N V + b_V)
-
-    h_N is the state after the end of sequence; padding is skipped.
-
-    Args:
-        vocabulary_size: int. Number of source ids, specials included.
-        embedding_dim: int. Dimension of the word embeddings.
-        units: int. Number of hidden units, and width of the summary.
-        reset_after: bool. See `keras_encdec.layers.GRUCell`. Defaults to `False`.
-        initial_stddev: float. Of the initial weights that are not recurrent. Defaults to `0.01`.
+    A subclass sets `encoded_spec` and has `call`. One that reads a source strictly from left to right, so that
+    sources with a common prefix share its states, says so by `is_incremental` and has `state_spec`, `step` and
+    `finish` as well.
 
     Call arguments:
-        source: integer tensor `(batch, time)`: ids closed by the end of sequence (2), then padding (0).
+        source: integer tensor `(sources, time)`: ids closed by the end of sequence (2), then padding (0).
 
     Returns:
-        float tensor `(batch, units)`: the summary c.
-
-    Reference:
-        - Cho et al., 2014 (arXiv 1406.1078), section 2.2 and appendix A.1.1
+        dict of tensors, `encoded`: what the decoder is started from, one row a source.
     """
 
-    def __init__(self, vocabulary_size, embedding_dim, units, reset_after=False, initial_stddev=0.01, **kwargs):
-        super().__init__(**kwargs)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.reset_after = reset_after
-        self.initial_stddev = initial_stddev
-        policy = self.dtype_policy
+    #: Whether the encoding is finished from a state that reads one id at a time.
+    is_incremental: bool = False
 
-        def normal():
-            return published_normal(initial_stddev)
-
-        self.embedding = FactorizedEmbedding(
-            vocabulary_size, embedding_dim, embeddings_initializer=normal(), dtype=policy
-        )
-        self.gru = GRU(units, reset_after=reset_after, kernel_initializer=normal(), dtype=policy)
-        self.summary = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
-
-    def build(self, source_shape=None):
-        self.embedding.build((None, None))
-        self.gru.build((None, None, self.embedding_dim))
-        self.summary.build((None, self.units))
+    def build(self, source_shape: tuple | None = None) -> None:
+        """Makes the weights; every size is known, so that no shape is needed."""
         self.built = True
 
-    def call(self, source):
-        embedded = self.embedding(source)
-        return self.summary(self.gru(embedded, mask=self.embedding.compute_mask(source)))
+    @property
+    def encoded_spec(self) -> dict[str, TensorSpec]:
+        """Name, shape and dtype of each tensor of `encoded`."""
+        raise NotImplementedError
 
-    def compute_output_shape(self, source_shape):
-        return (source_shape[0], self.units)
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        """Of an incremental encoder: name, shape and dtype of each tensor of its state; all zero at first."""
+        raise NotImplementedError
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "reset_after": self.reset_after,
-            "initial_stddev": self.initial_stddev,
-        }
+    def step(self, ids: Any, state: dict[str, Any]) -> dict[str, Any]:
+        """Of an incremental encoder: the state after one more id.
+
+        Args:
+            ids: integer tensor `(rows,)`, none of them padding.
+            state: dict of tensors with as many rows.
+        """
+        raise NotImplementedError
+
+    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Of an incremental encoder: `encoded` from the state after the end of sequence."""
+        raise NotImplementedError

@@ -3,8 +3,12 @@
 import keras
 from keras import ops
 
+from keras_encdec.backend.gradients import dense_gradient, has_sparse_gradients
 
-def exact_clipping(optimizer, elements=None):
+
+def exact_clipping(
+    optimizer: keras.optimizers.Optimizer, elements: float | None = None
+) -> keras.optimizers.Optimizer:
     """Makes an optimizer clip each element of the gradient first, and then in its own way, exactly.
 
         g_i <- min(max(g_i, -bound), bound)
@@ -39,22 +43,13 @@ def exact_clipping(optimizer, elements=None):
     apply = optimizer.apply
 
     def clipped(gradient):
-        gradient = _dense(gradient)
+        gradient = dense_gradient(gradient)
         return gradient if gradient is None or bound is None else ops.clip(gradient, -bound, bound)
 
     def apply_clipped(gradients, trainable_variables=None):
         apply([clipped(gradient) for gradient in gradients], trainable_variables)
 
     own = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
-    if elements is not None or keras.backend.backend() == "tensorflow" and any(own):
+    if elements is not None or has_sparse_gradients() and any(own):
         optimizer.apply = apply_clipped
     return optimizer
-
-
-def _dense(gradient):
-    """The gradient as one tensor, where TensorFlow has rows apart that are still to be added up."""
-    if not hasattr(gradient, "dense_shape"):
-        return gradient
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(gradient)

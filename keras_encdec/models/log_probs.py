@@ -1,10 +1,12 @@
 """The one definition of the score."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 
-def token_log_probs(logits, target):
+def token_log_probs(logits: Any, target: Any) -> Any:
     """log p(y_t | y_<t, x) of each target token; 0 on padding.
 
     Args:
@@ -22,7 +24,7 @@ def token_log_probs(logits, target):
     return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
 
 
-def next_log_probs(logits):
+def next_log_probs(logits: Any) -> Any:
     """log p of every id as the next, for decoders: what `token_log_probs` gives for each as the target.
 
     Args:
@@ -35,7 +37,7 @@ def next_log_probs(logits):
     return ops.log_softmax(ops.cast(logits, wide), axis=-1)
 
 
-def sequence_log_probs(log_probs):
+def sequence_log_probs(log_probs: Any) -> Any:
     """score(x, y): the sum over the tokens of a target, end of sequence included, no normalization.
 
     Args:

@@ -1,5 +1,7 @@
 """Perplexity per token and log-likelihood per pair."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -12,16 +14,16 @@ class Perplexity(keras.metrics.Metric):
     ids `(batch, time)` they belong to.
     """
 
-    def __init__(self, name="perplexity", **kwargs):
+    def __init__(self, name: str = "perplexity", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self.log_prob = self.add_weight(name="log_prob", initializer="zeros")
         self.tokens = self.add_weight(name="tokens", initializer="zeros")
 
-    def update_state(self, log_probs, target):
+    def update_state(self, log_probs: Any, target: Any) -> None:
         self.log_prob.assign_add(ops.sum(ops.cast(log_probs, self.dtype)))
         self.tokens.assign_add(ops.sum(ops.cast(ops.not_equal(target, 0), self.dtype)))
 
-    def result(self):
+    def result(self) -> Any:
         return ops.exp(-self.log_prob / ops.maximum(self.tokens, 1))
 
 
@@ -32,8 +34,8 @@ class LogLikelihood(keras.metrics.Mean):
     `update_state` takes token log-probabilities `(batch, time)`, 0 on padding.
     """
 
-    def __init__(self, name="log_likelihood", **kwargs):
+    def __init__(self, name: str = "log_likelihood", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def update_state(self, log_probs):
+    def update_state(self, log_probs: Any) -> None:
         return super().update_state(ops.sum(log_probs, axis=-1))

@@ -1,29 +1,26 @@
-"""The cells that recurrent models are stacked from, with their initial weights."""
+"""Cells and matrices of uniform initial weights, of which the recurrent models are stacked."""
+
+from typing import Any
 
 import keras
 
-from keras_encdec.layers.gru_cell import GRUCell
-from keras_encdec.layers.lstm_cell import LSTMCell
-from keras_encdec.layers.rnn_cell import RNNCell
-
-CELLS = {"lstm": LSTMCell, "gru": GRUCell, "rnn": RNNCell}
+from keras_encdec.layers.cells import recurrent_cell_class
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 
 
-def recurrent_cell(cell, units, initial_scale, dtype):
+def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: Any) -> RecurrentCell:
     """A cell of uniform initial weights.
 
     Args:
-        cell: "lstm", "gru" or "rnn".
+        cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
         units: int. Number of hidden units.
         initial_scale: float. Bound of the initial weights.
         dtype: the dtype policy.
 
     Raises:
-        ValueError: for another cell.
+        ValueError: for a cell that is not registered.
     """
-    if cell not in CELLS:
-        raise ValueError(f"found cell={cell!r}, expected one of {', '.join(map(repr, CELLS))}")
-    return CELLS[cell](
+    return recurrent_cell_class(cell)(
         units,
         kernel_initializer=uniform(initial_scale),
         recurrent_initializer=uniform(initial_scale),
@@ -31,11 +28,13 @@ def recurrent_cell(cell, units, initial_scale, dtype):
     )
 
 
-def dense(units, initial_scale, dtype, activation=None, use_bias=True):
+def dense(
+    units: int, initial_scale: float, dtype: Any, activation: str | None = None, use_bias: bool = True
+) -> keras.layers.Dense:
     """A Dense layer of uniform initial weights."""
     return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
 
 
-def uniform(initial_scale):
+def uniform(initial_scale: float) -> keras.initializers.Initializer:
     """Uniform distribution between minus and plus the bound."""
     return keras.initializers.RandomUniform(-initial_scale, initial_scale)

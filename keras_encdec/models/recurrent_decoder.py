@@ -1,23 +1,28 @@
 """Decoder of stacked recurrent layers."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
-from keras_encdec.layers.scanned_recurrence import run_through_time
+from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.recurrent_cells import dense, recurrent_cell
 from keras_encdec.models.recurrent_layers import RecurrentLayers
+from keras_encdec.models.tensor_spec import TensorSpec
 from keras_encdec.text.vocabulary import END
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RecurrentDecoder(RecurrentLayers):
+class RecurrentDecoder(RecurrentLayers, Decoder):
     """Predicts each target word from the words before it, with stacked recurrent layers.
 
         h_t^(0) = e(y_{t-1}),   y_0 the end of sequence, which marks that the source is over
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   l = 1 .. L
         logits  = h_t^(L) W_hy + b_hy
 
-    s is the state of a cell, [h c] of an LSTM and h of the others. The first states s_0^(l) are given, or, with
+    s is the state of a cell, h and c of an LSTM and h of the others. The first states s_0^(l) are given, or, with
     a summary c of the source, made of it, s_0^(l) = tanh(c V^(l) + b_V^(l)), and c is then read by the first
     layer at every step, beside the word.
 
@@ -36,7 +41,7 @@ class RecurrentDecoder(RecurrentLayers):
     Call arguments:
         previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its
             last id. 0 is taken for the end of sequence.
-        encoded: list of float tensors, of `RecurrentEncoder`.
+        encoded: dict of float tensors, of `RecurrentEncoder`.
 
     Returns:
         float tensor `(batch, time, vocabulary_size)`: logits.
@@ -46,18 +51,27 @@ class RecurrentDecoder(RecurrentLayers):
         - Cho et al., 2014 (arXiv 1406.1078), section 2.2: the summary at every step
     """
 
-    def __init__(self, vocabulary_size, embedding_dim, units, cell="lstm", layers=1, summary=False, **kwargs):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding_dim: int,
+        units: int,
+        cell: str = "lstm",
+        layers: int = 1,
+        summary: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
         policy, initial_scale = self.dtype_policy, self.initial_scale
         self.cells = [recurrent_cell(cell, units, initial_scale, policy) for _ in range(layers)]
         self.output_matrix = dense(vocabulary_size, initial_scale, policy)
         if summary:
-            state_size = self.cells[0].state_size
+            state_size = sum(self.cells[0].state_widths.values())
             self.first_states = [dense(state_size, initial_scale, policy, "tanh") for _ in range(layers)]
             # Its rows below those of the words in the first layer's matrix, whose bias is enough for both.
             self.context = dense(self.cells[0].gates * units, initial_scale, policy, use_bias=False)
 
-    def build(self, previous_shape=None, encoded_shape=None):
+    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
         self.embedding.build((None, None))
         for cell, width in zip(self.cells, [self.embedding_dim] + [self.units] * (self.layers - 1), strict=True):
             cell.build((None, width))
@@ -67,56 +81,64 @@ class RecurrentDecoder(RecurrentLayers):
                 layer.build((None, self.units))
         self.built = True
 
-    def call(self, previous, encoded):
-        states, memory = self.start(encoded)
-
-        # No mask: padding follows the end of sequence, so no state that counts comes after it.
-        def run(cell, inputs, state):
-            return run_through_time(cell.step, cell.parameters(), inputs, state)
-
-        memory = [ops.expand_dims(one, 1) for one in memory]
-        return self.output_matrix(self._through(self._embedded(previous), states, memory, run)[0])
-
-    def start(self, encoded):
-        """What decoding word by word begins with, see `TranslationModel.start`."""
-        if not self.summary:
-            return list(encoded), []
-        (summary,) = encoded
-        return [first(summary) for first in self.first_states], [self.context(summary)]
-
-    def step(self, previous, states, memory):
-        """The logits of the next word, see `TranslationModel.step`."""
-        features, states = self.advance(previous, states, memory)
-        return self.output_matrix(features), states
-
-    def advance(self, previous, states, memory):
-        """As `step`, but h of the last layer `(batch, units)` instead of the logits."""
-
-        def run(cell, inputs, state):
-            return cell.step.forward(inputs, state, cell.parameters())[0]
-
-        return self._through(self._embedded(previous), states, memory, run)
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        return self.layer_states_spec(self.cells[0].state_widths)
 
     @property
-    def output_weights(self):
-        """The output matrix `(units, vocabulary_size)` and its bias."""
+    def memory_spec(self) -> dict[str, TensorSpec]:
+        return {"context": TensorSpec((self.context.units,))} if self.summary else {}
+
+    @property
+    def output_weights(self) -> tuple[Any, Any]:
         return self.output_matrix.kernel, self.output_matrix.bias
 
-    @property
-    def state_sizes(self):
-        """Widths of the states of `start`: list of int."""
-        return [cell.state_size for cell in self.cells]
+    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        if not self.summary:
+            return {name: encoded[name] for name in self.state_spec}, {}
+        state, widths = {}, self.cells[0].state_widths
+        for number, first in enumerate(self.first_states, start=1):
+            both, start = first(encoded["summary"]), 0
+            for part, width in widths.items():
+                state[f"{part}_{number}"] = both[:, start : start + width]
+                start += width
+        return state, {"context": self.context(encoded["summary"])}
 
-    def _embedded(self, previous):
-        return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
+    def advance(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> dict[str, Any]:
+        def run(cell, inputs, state):
+            return cell.step(inputs, state, cell.parameters())
 
-    def _through(self, inputs, states, memory, run):
-        """What the output matrix multiplies and the new states, from the embedded words up through all layers."""
-        new = []
-        for cell, state in zip(self.cells, states, strict=True):
+        context = memory and self.take_memory(memory["context"], ops.shape(previous)[0], source_of_row)
+        return self._through_layers(previous, state, context, run)
+
+    def features(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> Any:
+        return self.input_dropout(state[f"hidden_{self.layers}"])
+
+    # As in the base, but layer by layer, so that the inputs of all steps are projected at once.
+    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+        def run(cell, inputs, state):
+            return run_recurrence(cell.step, inputs, state, cell.parameters())
+
+        state, memory = self.start(encoded)
+        context = memory and ops.expand_dims(memory["context"], 1)
+        states = self._through_layers(previous, state, context, run)
+        return self.logits(self.features(previous, states, memory))
+
+    def _through_layers(
+        self, previous: Any, state: dict[str, Any], context: Any, run: Callable[..., dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The new states of all layers, from the embedded words up; `run` takes a cell through a step or many."""
+        inputs = self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
+        new = {}
+        for number, cell in enumerate(self.cells, start=1):
             projected = cell.project_inputs(self.input_dropout(inputs))
-            if memory and not new:
-                projected = projected + memory[0]
-            new.append(run(cell, projected, state))
-            inputs = new[-1][..., : self.units]
-        return self.input_dropout(inputs), new
+            if number == 1 and self.summary:
+                projected = projected + context
+            states = run(cell, projected, {part: state[f"{part}_{number}"] for part in cell.state_widths})
+            inputs = states["hidden"]
+            new.update({f"{part}_{number}": tensor for part, tensor in states.items()})
+        return new

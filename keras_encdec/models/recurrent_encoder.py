@@ -1,21 +1,25 @@
 """Encoder of stacked recurrent layers."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from keras_encdec.layers.scanned_recurrence import run_through_time
+from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.models.encoder import Encoder
 from keras_encdec.models.recurrent_cells import dense, recurrent_cell
 from keras_encdec.models.recurrent_layers import RecurrentLayers
+from keras_encdec.models.tensor_spec import TensorSpec
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RecurrentEncoder(RecurrentLayers):
+class RecurrentEncoder(RecurrentLayers, Encoder):
     """Reads a source with stacked recurrent layers, in one direction or in both.
 
         h_t^(0) = e(x_t)
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   s_0^(l) = 0,   l = 1 .. L
 
-    s is the state of a cell, [h c] of an LSTM and h of the others. Of s_N^(l), the states after the last
+    s is the state of a cell, h and c of an LSTM and h of the others. Of s_N^(l), the states after the last
     symbol, the decoder gets those of every layer, or of the last alone a summary, c = tanh(h_N^(L) V + b_V).
 
     With two directions, a second cell in each layer reads from the right, and the layer above reads
@@ -30,7 +34,7 @@ class RecurrentEncoder(RecurrentLayers):
         units: int. Number of hidden units of each layer and direction.
         cell: "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
-        bidirectional: `None`, "concat" or "sum". Defaults to `None`: from left to right alone.
+        bidirectional: "none", "concat" or "sum". Defaults to "none": from left to right alone.
         reverse_source: bool. Whether the words are read in reverse order, the end of sequence still last.
             Defaults to `False`.
         summary: bool. Whether the decoder gets the summary c instead of all states. Defaults to `False`.
@@ -41,8 +45,8 @@ class RecurrentEncoder(RecurrentLayers):
         source: integer tensor `(batch, time)`: ids closed by the end of sequence (2), then padding (0).
 
     Returns:
-        list of float tensors: for each layer the state `(batch, units)`, of an LSTM `(batch, 2 * units)`; or the
-        summary `(batch, units)` alone.
+        dict of float tensors `(batch, units)`: for each layer, counted from 1, "hidden_1" and, of an LSTM, "cell_1";
+        or "summary" alone.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), chapter 2, algorithm 3
@@ -52,33 +56,33 @@ class RecurrentEncoder(RecurrentLayers):
 
     def __init__(
         self,
-        vocabulary_size,
-        embedding_dim,
-        units,
-        cell="lstm",
-        layers=1,
-        bidirectional=None,
-        reverse_source=False,
-        summary=False,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        embedding_dim: int,
+        units: int,
+        cell: str = "lstm",
+        layers: int = 1,
+        bidirectional: str = "none",
+        reverse_source: bool = False,
+        summary: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
         self.bidirectional = bidirectional
         self.reverse_source = reverse_source
         policy, initial_scale = self.dtype_policy, self.initial_scale
-        directions = 2 if bidirectional else 1
+        directions = 1 if bidirectional == "none" else 2
         self.cells = [
             [recurrent_cell(cell, units, initial_scale, policy) for _ in range(directions)] for _ in range(layers)
         ]
-        parts = self.cells[0][0].state_size // units
+        parts = len(self.cells[0][0].state_widths)
         if summary:
             self.projections = [[dense(units, initial_scale, policy, "tanh")]]
-        elif bidirectional:
+        elif directions > 1:
             self.projections = [[dense(units, initial_scale, policy) for _ in range(parts)] for _ in range(layers)]
         else:
             self.projections = []
 
-    def build(self, source_shape=None):
+    def build(self, source_shape: tuple | None = None) -> None:
         self.embedding.build((None, None))
         directions, width = len(self.cells[0]), self.embedding_dim
         for cells in self.cells:
@@ -90,43 +94,43 @@ class RecurrentEncoder(RecurrentLayers):
                 projection.build((None, directions * self.units))
         self.built = True
 
-    def call(self, source):
+    @property
+    def encoded_spec(self) -> dict[str, TensorSpec]:
+        if self.summary:
+            return {"summary": TensorSpec((self.units,))}
+        return self.layer_states_spec(self.cells[0][0].state_widths)
+
+    def call(self, source: Any) -> dict[str, Any]:
         if self.reverse_source:
             source = words_reversed(source)
         mask, inputs = ops.not_equal(source, 0), self.embedding(source)
-        lasts = []
-        for cells in self.cells:
+        encoded = {}
+        for number, cells in enumerate(self.cells, start=1):
             inputs = self.input_dropout(inputs)
             # The second cell of a layer, where there is one, reads from the right.
             runs = [self._run(cell, inputs, mask, backwards=bool(i)) for i, cell in enumerate(cells)]
-            outputs, last = zip(*runs, strict=True)
-            lasts.append(last)
+            outputs, lasts = zip(*runs, strict=True)
+            last = {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in lasts[0]}
+            if self.bidirectional != "none" and not self.summary:
+                projections = zip(last.items(), self.projections[number - 1], strict=True)
+                last = {part: projection(state) for (part, state), projection in projections}
+            encoded.update({f"{part}_{number}": state for part, state in last.items()})
             inputs = ops.concatenate(outputs, axis=-1) if self.bidirectional == "concat" else sum(outputs)
-        if self.summary:
-            return [self.projections[0][0](self._parts(lasts[-1])[0])]
-        if not self.bidirectional:
-            return [last for (last,) in lasts]
-        return [
-            ops.concatenate([one(part) for one, part in zip(projections, self._parts(last), strict=True)], axis=-1)
-            for projections, last in zip(self.projections, lasts, strict=True)
-        ]
+        return {"summary": self.projections[0][0](last["hidden"])} if self.summary else encoded
 
-    def _run(self, cell, inputs, mask, backwards):
+    def _run(self, cell: Any, inputs: Any, mask: Any, backwards: bool) -> tuple[Any, dict[str, Any]]:
         """Outputs `(batch, time, units)` and the last state of a cell."""
         if backwards:
             # Padding then stands first, where it leaves the state at zero.
             inputs, mask = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
-        first = ops.zeros((ops.shape(inputs)[0], cell.state_size), inputs.dtype)
-        states = run_through_time(cell.step, cell.parameters(), cell.project_inputs(inputs), first, mask)
-        outputs = states[..., : self.units]
-        return (ops.flip(outputs, axis=1) if backwards else outputs), states[:, -1]
+        rows = ops.shape(inputs)[0]
+        first = {part: ops.zeros((rows, width), inputs.dtype) for part, width in cell.state_widths.items()}
+        states = run_recurrence(cell.step, cell.project_inputs(inputs), first, cell.parameters(), mask)
+        outputs = states["hidden"]
+        last = {part: state[:, -1] for part, state in states.items()}
+        return (ops.flip(outputs, axis=1) if backwards else outputs), last
 
-    def _parts(self, states):
-        """h of all directions side by side, and, of an LSTM, c."""
-        places = range(0, self.cells[0][0].state_size, self.units)
-        return [ops.concatenate([s[:, i : i + self.units] for s in states], axis=-1) for i in places]
-
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "bidirectional": self.bidirectional,
@@ -134,7 +138,7 @@ class RecurrentEncoder(RecurrentLayers):
         }
 
 
-def words_reversed(source):
+def words_reversed(source: Any) -> Any:
     """Sources with their words in reverse order; the end of sequence and the padding stay where they are.
 
     Args:
@@ -144,5 +148,5 @@ def words_reversed(source):
         integer tensor of the same shape.
     """
     words = ops.sum(ops.cast(ops.not_equal(source, 0), "int32"), axis=1, keepdims=True) - 1
-    places = ops.expand_dims(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
-    return ops.take_along_axis(source, ops.where(places < words, words - 1 - places, places), axis=1)
+    indices = ops.expand_dims(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
+    return ops.take_along_axis(source, ops.where(indices < words, words - 1 - indices, indices), axis=1)

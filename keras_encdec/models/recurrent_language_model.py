@@ -1,13 +1,21 @@
 """The recurrent language model."""
 
+from typing import TYPE_CHECKING, Any
+
 import keras
 from keras import ops
 
-from keras_encdec.models.decoder import Decoder
-from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
+from keras_encdec.architectures.configurations import RecurrentLanguageModelConfig
+from keras_encdec.configuration import Configuration
+from keras_encdec.layers.cells import recurrent_cell_class
+from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.models.zero_states import ZeroStates
 from keras_encdec.text.vocabulary import END
+
+if TYPE_CHECKING:
+    from keras_encdec.decoding import Hypothesis, Sampler
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -25,7 +33,8 @@ class RecurrentLanguageModel(TranslationModel):
 
     Args:
         words: int. Words in the shortlist, the three special ids not counted.
-        cell, layers, units, embedding_dim, dropout, initial_scale: see `RecurrentEncoderDecoder`.
+        **arguments: hyper-parameters of `RecurrentLanguageModelConfig`, and arguments of `keras.Model`, such as
+            `dtype`.
 
     Call arguments:
         inputs: dict with "target" `(batch, time)`, or these integer ids.
@@ -34,7 +43,7 @@ class RecurrentLanguageModel(TranslationModel):
         float32 tensor `(batch, time)`: token log-probabilities in nats, 0 on padding.
 
     Raises:
-        ValueError: for a `cell` there is none of, or less than one layer.
+        ValueError: for a hyper-parameter of another type or out of its bounds, or a cell that is not registered.
 
     Example:
 
@@ -46,66 +55,37 @@ class RecurrentLanguageModel(TranslationModel):
         - Luong, 2016, Neural Machine Translation (thesis), chapter 2
     """
 
-    def __init__(
-        self,
-        words,
-        cell="lstm",
-        layers=2,
-        units=256,
-        embedding_dim=256,
-        dropout=0.0,
-        initial_scale=0.1,
-        **kwargs,
-    ):
-        super().__init__(source_words=0, target_words=words, **kwargs)
-        self.words = words
-        self.cell = cell
-        self.depth = layers
-        self.units = units
-        self.embedding_dim = embedding_dim
-        self.dropout = dropout
-        self.initial_scale = initial_scale
+    config_class = RecurrentLanguageModelConfig
+    has_source = False
+
+    @classmethod
+    def check_config(cls, config: Configuration) -> None:
+        recurrent_cell_class(config.cell)
+
+    def __init__(self, words: int, **arguments: Any) -> None:
+        super().__init__(source_words=0, target_words=words, **arguments)
+        config, policy = self.config, self.dtype_policy
         self.decoder = RecurrentDecoder(
             words + SPECIAL_IDS,
-            embedding_dim,
-            units,
-            cell,
-            layers,
-            dropout=dropout,
-            initial_scale=initial_scale,
-            dtype=self.dtype_policy,
+            config.embedding_dim,
+            config.units,
+            config.cell,
+            config.layers,
+            dropout=config.dropout,
+            initial_scale=config.initial_scale,
+            dtype=policy,
             name="decoder",
         )
+        self.encoder = ZeroStates(self.decoder.state_spec, dtype=policy, name="encoder")
         self.build()
 
-    def build(self, input_shape=None):
-        if not self.built:
-            self.decoder.build()
-            self.built = True
-
-    def call(self, inputs, training=None):
-        _, target = self.sides(inputs)
-        logits = self.decoder(Decoder.previous_words(target), self.encode(target), training=training)
-        return token_log_probs(logits, target)
-
     @staticmethod
-    def sides(inputs):
-        """No source, and the target of what the model is called with."""
-        return None, inputs["target"] if isinstance(inputs, dict) else inputs
+    def sides(inputs: Any) -> tuple[Any, Any]:
+        """The target twice: of what stands for the source, only the size of the batch is read."""
+        target = inputs["target"] if isinstance(inputs, dict) else inputs
+        return target, target
 
-    def encode(self, source):
-        """The first states of the decoder's layers, zero.
-
-        Args:
-            source: tensor `(batch, ...)`; only the size of the batch is taken.
-
-        Returns:
-            list of float tensors `(batch, width)`.
-        """
-        batch = ops.shape(source)[0]
-        return [state for cell in self.decoder.cells for state in cell.get_initial_state(batch)]
-
-    def token_log_probs(self, target):
+    def token_log_probs(self, target: Any) -> Any:
         """log p(y_t | y_<t) of each token.
 
         Args:
@@ -116,7 +96,7 @@ class RecurrentLanguageModel(TranslationModel):
         """
         return self({"target": ops.convert_to_tensor(target, "int32")})
 
-    def score(self, target):
+    def score(self, target: Any) -> Any:
         """log p(y), end of sequence included, no length normalization.
 
         Args:
@@ -127,11 +107,13 @@ class RecurrentLanguageModel(TranslationModel):
         """
         return sequence_log_probs(self.token_log_probs(target))
 
-    def generate(self, count=1, sampler="greedy", max_length=50, **arguments):
+    def generate(
+        self, count: int = 1, sampler: "Sampler | str" = "greedy", max_length: int = 50, **arguments: Any
+    ) -> "list[list[Hypothesis]]":
         """Generates sequences.
 
         Args:
-            count: int. How many sources there were if there were any: so many lists of hypotheses are
+            count: int. How many lists of hypotheses are
                 returned. Defaults to `1`: a sampler draws several itself.
             sampler: see `TranslationModel.generate`. Defaults to "greedy".
             max_length: int. Words of a sequence at most. Defaults to `50`.
@@ -142,14 +124,8 @@ class RecurrentLanguageModel(TranslationModel):
         """
         return super().generate([[END]] * count, sampler, max_length=max_length, **arguments)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "words": self.words,
-            "cell": self.cell,
-            "layers": self.depth,
-            "units": self.units,
-            "embedding_dim": self.embedding_dim,
-            "dropout": self.dropout,
-            "initial_scale": self.initial_scale,
-        }
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["source_words"]
+        config["words"] = config.pop("target_words")
+        return config

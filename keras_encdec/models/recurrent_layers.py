@@ -1,10 +1,13 @@
 """What the encoder and the decoder of stacked recurrent layers have in common."""
 
+from typing import Any
+
 import keras
 
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.models.recurrent_cells import uniform
+from keras_encdec.models.tensor_spec import TensorSpec
 
 
 class RecurrentLayers(keras.layers.Layer):
@@ -26,16 +29,16 @@ class RecurrentLayers(keras.layers.Layer):
 
     def __init__(
         self,
-        vocabulary_size,
-        embedding_dim,
-        units,
-        cell="lstm",
-        layers=1,
-        summary=False,
-        dropout=0.0,
-        initial_scale=0.1,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        embedding_dim: int,
+        units: int,
+        cell: str = "lstm",
+        layers: int = 1,
+        summary: bool = False,
+        dropout: float = 0.0,
+        initial_scale: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if layers < 1:
             raise ValueError(f"found layers={layers}, expected 1 or more")
@@ -52,7 +55,19 @@ class RecurrentLayers(keras.layers.Layer):
         )
         self.input_dropout = Dropout(dropout, dtype=self.dtype_policy)
 
-    def get_config(self):
+    def layer_states_spec(self, widths: dict[str, int]) -> dict[str, TensorSpec]:
+        """The states of all layers: "hidden_1", of an LSTM "cell_1" too, "hidden_2" and so on.
+
+        Args:
+            widths: dict of the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
+        """
+        return {
+            f"{part}_{layer}": TensorSpec((width,))
+            for layer in range(1, self.layers + 1)
+            for part, width in widths.items()
+        }
+
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

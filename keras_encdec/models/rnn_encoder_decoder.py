@@ -1,10 +1,12 @@
 """The RNN Encoder-Decoder."""
 
+from typing import Any
+
 import keras
 
-from keras_encdec.models.decoder import Decoder
-from keras_encdec.models.encoder import Encoder
-from keras_encdec.models.presets import encdec_preset
+from keras_encdec.architectures.configurations import RNNEncoderDecoderConfig
+from keras_encdec.models.rnn_decoder import RNNDecoder
+from keras_encdec.models.rnn_encoder import RNNEncoder
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
 
 
@@ -25,14 +27,9 @@ class RNNEncoderDecoder(TranslationModel):
 
     Args:
         source_words, target_words: int. Words in each shortlist, the three special ids not counted.
-        embedding_dim: int. Dimension of the word embeddings. Defaults to `100`.
-        units: int. Hidden units of encoder and decoder. Defaults to `1000`.
-        maxout_units: int. Maxout units of the readout. Defaults to `500`.
-        output_rank: int. Rank of the output matrix. Defaults to `100`.
-        reset_after: bool. Where the encoder's reset gate stands, see `keras_encdec.layers.GRUCell`.
-            Defaults to `False`.
-        initial_stddev: float. Standard deviation of the initial weights that are not recurrent. A larger
-            one than the published learns much sooner. Defaults to `0.01`, as published.
+        **arguments: hyper-parameters of `RNNEncoderDecoderConfig` (`embedding_dim`, `units`, `maxout_units`,
+            `output_rank`, `reset_after`, `initial_stddev`), whose defaults are the paper's, and arguments of
+            `keras.Model`, such as `dtype`.
 
     Call arguments:
         inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, or the
@@ -40,6 +37,9 @@ class RNNEncoderDecoder(TranslationModel):
 
     Returns:
         float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
+
+    Raises:
+        ValueError: for a hyper-parameter of another type or out of its bounds.
 
     Example:
 
@@ -51,88 +51,35 @@ class RNNEncoderDecoder(TranslationModel):
         - Cho et al., 2014 (arXiv 1406.1078)
     """
 
-    def __init__(
-        self,
-        source_words,
-        target_words,
-        embedding_dim=100,
-        units=1000,
-        maxout_units=500,
-        output_rank=100,
-        reset_after=False,
-        initial_stddev=0.01,
-        **kwargs,
-    ):
-        super().__init__(source_words, target_words, **kwargs)
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.maxout_units = maxout_units
-        self.output_rank = output_rank
-        self.reset_after = reset_after
-        self.initial_stddev = initial_stddev
-        policy = self.dtype_policy
-        self.encoder = Encoder(
+    config_class = RNNEncoderDecoderConfig
+
+    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
+        super().__init__(source_words, target_words, **arguments)
+        config, policy = self.config, self.dtype_policy
+        self.encoder = RNNEncoder(
             source_words + SPECIAL_IDS,
-            embedding_dim,
-            units,
-            reset_after,
-            initial_stddev,
+            config.embedding_dim,
+            config.units,
+            config.reset_after,
+            config.initial_stddev,
             dtype=policy,
             name="encoder",
         )
-        self.decoder = Decoder(
+        self.decoder = RNNDecoder(
             target_words + SPECIAL_IDS,
-            embedding_dim,
-            units,
-            maxout_units,
-            output_rank,
-            initial_stddev,
+            config.embedding_dim,
+            config.units,
+            config.maxout_units,
+            config.output_rank,
+            config.initial_stddev,
             dtype=policy,
             name="decoder",
         )
         # Every size is known: the weights exist at once, to be counted, set or loaded.
         self.build()
 
-    @classmethod
-    def from_preset(cls, preset, source_words, target_words, **kwargs):
-        """A new model of published sizes.
 
-        Args:
-            preset: `"cho2014"` (the body of the paper), `"cho2014_supplement"` or `"small"` (for CPUs).
-            source_words, target_words: int. Words in each shortlist.
-            **kwargs: further arguments of the constructor; they override the preset's.
-
-        Raises:
-            ValueError: for a preset there is none of, or of another model.
-        """
-        return cls(source_words, target_words, **{**encdec_preset(preset), **kwargs})
-
-    def encode(self, source):
-        """The summary c of each source.
-
-        Args:
-            source: integer ids `(batch, time)`.
-
-        Returns:
-            float tensor `(batch, units)`.
-        """
-        return super().encode(source)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "source_words": self.source_words,
-            "target_words": self.target_words,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "maxout_units": self.maxout_units,
-            "output_rank": self.output_rank,
-            "reset_after": self.reset_after,
-            "initial_stddev": self.initial_stddev,
-        }
-
-
-def published_optimizer():
+def published_optimizer() -> keras.optimizers.Optimizer:
     """Adadelta as published: rho 0.95, epsilon 1e-6, step size 1, the gradient's norm clipped at 1.
 
     Keras's own defaults differ (step size 0.001, epsilon 1e-7).

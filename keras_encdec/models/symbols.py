@@ -1,10 +1,15 @@
 """A model's weights as arrays under the symbols of the equations, the way in and out."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from keras import ops
 
+from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder
 
-def to_symbols(model):
+
+def to_symbols(model: RNNEncoderDecoder) -> dict[str, np.ndarray]:
     """Reads the weights.
 
     Whatever the layers fuse inside, each matrix of the equations is one array: "source.E",
@@ -19,11 +24,11 @@ def to_symbols(model):
     """
     return {
         symbol: np.array(ops.convert_to_numpy(variable)[..., columns])
-        for symbol, (variable, columns) in _places(model).items()
+        for symbol, (variable, columns) in _columns_by_symbol(model).items()
     }
 
 
-def from_symbols(model, arrays):
+def from_symbols(model: RNNEncoderDecoder, arrays: Mapping[str, Any]) -> RNNEncoderDecoder:
     """Sets the weights.
 
     Args:
@@ -38,12 +43,12 @@ def from_symbols(model, arrays):
         ValueError: naming symbols that are missing or unknown, or a shape that does not fit; the
             model is then unchanged.
     """
-    places = _places(model)
-    missing, unknown = sorted(places.keys() - set(arrays)), sorted(set(arrays) - places.keys())
+    columns_by_symbol = _columns_by_symbol(model)
+    missing, unknown = sorted(columns_by_symbol.keys() - set(arrays)), sorted(set(arrays) - columns_by_symbol.keys())
     if missing or unknown:
         raise ValueError(f"The weights lack {missing or 'nothing'} and have {unknown or 'nothing'} unknown.")
     new = {}
-    for symbol, (variable, columns) in places.items():
+    for symbol, (variable, columns) in columns_by_symbol.items():
         whole = new.setdefault(id(variable), (variable, np.array(ops.convert_to_numpy(variable))))[1]
         array = np.asarray(arrays[symbol])
         if array.shape != whole[..., columns].shape:
@@ -56,16 +61,16 @@ def from_symbols(model, arrays):
     return model
 
 
-def _places(model):
+def _columns_by_symbol(model):
     """Each symbol's variable and the columns it takes there."""
     encoder, decoder = model.encoder, model.decoder
     cell, context_cell, readout = encoder.gru.cell, decoder.cell, decoder.readout
-    units = model.units
+    units = model.config.units
     everything = slice(None)
     r, z, n = (slice(i * units, (i + 1) * units) for i in range(3))
 
     def gates(letter, variable, names=("{}_r", "{}_z", "{}")):
-        return {name.format(letter): (variable, place) for name, place in zip(names, (r, z, n), strict=False)}
+        return {name.format(letter): (variable, columns) for name, columns in zip(names, (r, z, n), strict=False)}
 
     parts = {
         "source": {"E": (encoder.embedding.embeddings, everything)},
@@ -96,4 +101,4 @@ def _places(model):
             "b_G": (readout.output_bias, everything),
         },
     }
-    return {f"{part}.{name}": place for part, names in parts.items() for name, place in names.items()}
+    return {f"{part}.{name}": where for part, names in parts.items() for name, where in names.items()}

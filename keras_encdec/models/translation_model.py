@@ -1,14 +1,24 @@
 """What all models of p(target | source) have in common."""
 
 import functools
+import importlib
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 from keras import ops
 
+from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.architectures.presets import load_preset
+from keras_encdec.backend.training_step import portable_compile_config
+from keras_encdec.configuration import Configuration
 from keras_encdec.models.decoder import Decoder
+from keras_encdec.models.encoder import Encoder
 from keras_encdec.models.gradient_clipping import exact_clipping
 from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
 from keras_encdec.models.metrics import LogLikelihood, Perplexity
+
+if TYPE_CHECKING:
+    from keras_encdec.decoding import Hypothesis, Sampler
 
 SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of sequence
 
@@ -18,15 +28,15 @@ class TranslationModel(keras.Model):
 
         log p(y | x) = sum over t of log p(y_t | y_<t, x)
 
-    A subclass builds `self.encoder`, which maps source ids `(batch, time)` to whatever the decoder takes, and
-    `self.decoder`, which is called with the previous words `(batch, time)` and that, and gives logits
-    `(batch, time, vocabulary)`. The decoder has `start` and `step` as well, which do the same word by word.
+    A subclass names its `config_class` and builds `self.encoder`, an `Encoder`, and `self.decoder`, a `Decoder`: all
+    else is made from these two.
 
     The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs;
     `compile` takes no other.
 
     Args:
         source_words, target_words: int. Words in each shortlist, the three special ids not counted.
+        **arguments: hyper-parameters of the `config_class`, and arguments of `keras.Model`, such as `dtype`.
 
     Call arguments:
         inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, or the
@@ -34,45 +44,83 @@ class TranslationModel(keras.Model):
 
     Returns:
         float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
+
+    Raises:
+        ValueError: for a hyper-parameter of another type or out of its bounds.
     """
 
-    def __init__(self, source_words, target_words, **kwargs):
-        super().__init__(**kwargs)
+    #: The class of the model's hyper-parameters, whose fields are arguments of the constructor.
+    config_class: type[Configuration]
+    #: Whether targets depend on a source; those of a language model do not.
+    has_source: bool = True
+    encoder: Encoder
+    decoder: Decoder
+
+    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
+        names = {parameter.name for parameter in self.config_class.hyperparameters()}
+        super().__init__(**{name: value for name, value in arguments.items() if name not in names})
         self.source_words = source_words
         self.target_words = target_words
+        self.config = self.config_class(**{name: value for name, value in arguments.items() if name in names})
         self.reduction, self.clip_elements = "sum", None
         self.perplexity = Perplexity()
         self.log_likelihood = LogLikelihood()
 
-    def build(self, input_shape=None):
+    @classmethod
+    def check_config(cls, config: Configuration) -> None:
+        """Raises ValueError for hyper-parameters that the model cannot be built with, before anything is made.
+
+        What the configuration itself checks, it has checked already; here is what needs Keras's layers.
+        """
+
+    @classmethod
+    def from_preset(cls, preset: str, source_words: int, target_words: int, **arguments: Any) -> Self:
+        """A new model of published or recommended sizes.
+
+        Args:
+            preset: str. One of `keras_encdec.architectures.preset_names()`, of this model.
+            source_words, target_words: int. Words in each shortlist.
+            **arguments: further ones of the constructor; they override the preset's.
+
+        Raises:
+            ValueError: for a preset that does not exist, or is of another model.
+        """
+        loaded = load_preset(preset)
+        model_class = architecture(loaded.architecture).model_class
+        if model_class is not cls:
+            raise ValueError(f"found the preset {preset!r} of {model_class.__name__}, expected one of {cls.__name__}")
+        return cls(source_words, target_words, **{**loaded.model, **arguments})
+
+    def build(self, input_shape: Any = None) -> None:
         if not self.built:
             self.encoder.build()
             self.decoder.build()
             self.built = True
 
     # Handed on, as under JAX a training step calls this function itself, and no layer knows of it otherwise.
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         source, target = self.sides(inputs)
         encoded = self.encoder(source, training=training)
         return token_log_probs(self.decoder(Decoder.previous_words(target), encoded, training=training), target)
 
     @staticmethod
-    def sides(inputs):
+    def sides(inputs: Any) -> tuple[Any, Any]:
         """Source and target of what the model is called with: the tuple of the two."""
         return (inputs["source"], inputs["target"]) if isinstance(inputs, dict) else inputs
 
-    def encode(self, source):
-        """What the decoder gets of each source.
+    def encode(self, source: Any) -> dict[str, Any]:
+        """What the encoder makes of each source.
 
         Args:
-            source: integer ids `(batch, time)`.
+            source: integer ids `(batch, time)`, closed by the end of sequence and padded with 0.
 
         Returns:
-            of the encoder: a tensor, or a list of tensors, with the batch as dimension 0.
+            dict of tensors, one row a source, as described by `encoder.encoded_spec`; of `RNNEncoderDecoder`
+            "summary" `(batch, units)`.
         """
         return self.encoder(ops.convert_to_tensor(source, "int32"))
 
-    def token_log_probs(self, source, target):
+    def token_log_probs(self, source: Any, target: Any) -> Any:
         """log p(y_t | y_<t, x) of each target token.
 
         Args:
@@ -84,7 +132,7 @@ class TranslationModel(keras.Model):
         """
         return self({"source": _ids(source), "target": _ids(target)})
 
-    def score(self, source, target):
+    def score(self, source: Any, target: Any) -> Any:
         """log p(y | x), end of sequence included, no length normalization.
 
         Args:
@@ -96,31 +144,20 @@ class TranslationModel(keras.Model):
         """
         return sequence_log_probs(self.token_log_probs(source, target))
 
-    def start(self, source):
+    def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """What decoding word by word begins with.
 
         Args:
             source: integer ids `(batch, time)`.
 
         Returns:
-            tuple: list of the decoder's states, which change with every word, and list of what it remembers
-            of the source; all tensors have the batch as dimension 0.
+            tuple: the decoder's first state, and its memory of the source; see `Decoder`.
         """
         return self.decoder.start(self.encode(source))
 
-    def step(self, previous, states, memory):
-        """The decoder's next step.
-
-        Args:
-            previous: integer ids `(batch,)`, the word before; 0 at the beginning.
-            states, memory: of `start`, or states of the step before.
-
-        Returns:
-            tuple: logits of the next word `(batch, vocabulary)`, and the new states.
-        """
-        return self.decoder.step(previous, states, memory)
-
-    def generate(self, sources, sampler="greedy", **arguments):
+    def generate(
+        self, sources: Any, sampler: "Sampler | str" = "greedy", **arguments: Any
+    ) -> "list[list[Hypothesis]]":
         """Target sequences for source sequences.
 
         Args:
@@ -135,13 +172,17 @@ class TranslationModel(keras.Model):
         return self._generator.generate(sources, sampler, **arguments)
 
     @functools.cached_property
-    def _generator(self):
-        """Kept, as it keeps what is compiled."""
-        from keras_encdec.decoding import Generator  # it is built on models
+    def _generator(self) -> Any:
+        """Kept, as it keeps what is compiled. Decoding builds on the models, which know it by name alone."""
+        return importlib.import_module("keras_encdec.decoding.generator").Generator(self)
 
-        return Generator(self)
-
-    def compile(self, optimizer="rmsprop", reduction="sum", clip_elements=None, **arguments):
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        reduction: str = "sum",
+        clip_elements: float | None = None,
+        **arguments: Any,
+    ) -> None:
         """Configures training.
 
         Args:
@@ -161,19 +202,17 @@ class TranslationModel(keras.Model):
         self.reduction, self.clip_elements = reduction, clip_elements
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
         return config and {**config, "reduction": self.reduction, "clip_elements": self.clip_elements}
 
-    def compile_from_config(self, config):
-        # A model compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
-        optimizer = config.get("optimizer")
-        if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
-            config = {**config, "optimizer": {**optimizer, "module": "keras.optimizers"}}
-        self.compile(**keras.saving.deserialize_keras_object(config))
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        self.compile(**keras.saving.deserialize_keras_object(portable_compile_config(config)))
         self.optimizer.build(self.trainable_variables)
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
         if self._compile_loss is not None or self._compile_metrics is not None:
             raise ValueError(
                 f"{type(self).__name__} owns its loss and its metrics (perplexity, log_likelihood): "
@@ -184,11 +223,19 @@ class TranslationModel(keras.Model):
             pairs = pairs * ops.cast(sample_weight, pairs.dtype)
         return -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         self.perplexity.update_state(y_pred, self.sides(x)[1])
         self.log_likelihood.update_state(y_pred)
         return self.get_metrics_result()
 
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "source_words": self.source_words,
+            "target_words": self.target_words,
+            **self.config.to_dict(),
+        }
 
-def _ids(ids):
+
+def _ids(ids: Any) -> Any:
     return ops.convert_to_tensor(ids, "int32")

@@ -1,36 +1,41 @@
 """Log-probabilities of many pairs."""
 
 import concurrent.futures
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.data import pad
-from keras_encdec.in_order import in_order
-from keras_encdec.models import RNNEncoderDecoder
-from keras_encdec.models.translation_model import SPECIAL_IDS
-from keras_encdec.scoring.batch_encoder import BatchEncoder
-from keras_encdec.scoring.compiled import compiled_call, xla_on_cpu
-from keras_encdec.scoring.groups import groups
-from keras_encdec.scoring.prefix_encoder import PrefixEncoder
-from keras_encdec.scoring.walk import Walk
+from keras_encdec.models.tensor_spec import TensorSpec
+from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.parallel import in_order
+from keras_encdec.scoring.batch_encoder import BatchEncoder, padded_width
+from keras_encdec.scoring.pair_groups import PairGroup, cut_into_groups
+from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
+from keras_encdec.scoring.prefix_tree_encoder import PrefixTreeEncoder
 from keras_encdec.text.vocabulary import END
 
 # The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
 SAFE = 60.0
-# Slots of a group for states, fewer if these would take more bytes.
+# Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.
 SLOTS, BYTES = 1 << 15, 1 << 28
 # Ids in memory as one padded array.
 AREA = 1 << 22
+
+Pair = tuple[Sequence[int], Sequence[int]]
 
 
 class Scorer:
     """Scores pairs as the model's `score` does, every state of the decoder computed once.
 
-    Among the pairs it is given together, the targets of a source share the decoder's states of the
-    prefixes they have in common, and what depends on the source alone is computed once a source; the
-    sources of an `RNNEncoderDecoder` share the encoder's states likewise. No padding of a target is
-    computed. A score does not depend on what it is scored with.
+    Among the pairs that it is given together, the targets of a source share the decoder's states of their common
+    prefixes, and what depends on the source alone is computed once a source; sources share the states of an
+    incremental encoder, such as that of `RNNEncoderDecoder`, in the same way. No padding of a target is
+    computed. A score does not depend on what it is scored with. A model without a source scores the targets alone.
 
     Args:
         model: TranslationModel, such as RNNEncoderDecoder.
@@ -38,29 +43,27 @@ class Scorer:
             at least. Defaults to `None`: the model's own compute dtype.
     """
 
-    def __init__(self, model, dtype=None):
+    def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
         self.model = model
         computed = in_dtype(model, dtype or model.compute_dtype)
-        self._slots = SLOTS
-        while 4 * self._slots * sum(computed.decoder.state_sizes) > BYTES:
-            self._slots //= 2
-        self._sources = self._slots // 8
-        if isinstance(model, RNNEncoderDecoder):
-            self._encoder = PrefixEncoder(computed, self._slots, self._sources)
+        decoder = computed.decoder
+        self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec
+        if computed.encoder.is_incremental:
+            self._encoder = PrefixTreeEncoder(computed, self._room(1)[0])
         else:
-            self._encoder = BatchEncoder(computed, self._sources)
-        self._walk = compiled_call(Walk(computed.decoder))
-        self._careful_walk = compiled_call(Walk(computed.decoder, careful=True))
+            self._encoder = BatchEncoder(computed)
+        self._decode = compiled_call(PrefixTreeDecoder(decoder))
+        self._decode_carefully = compiled_call(PrefixTreeDecoder(decoder, careful=True))
         self._careful = False
         # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.
         self._workers = 2 if xla_on_cpu() else 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
 
-    def close(self):
+    def close(self) -> None:
         """Drops what is still to be computed: calls in other threads fail, and further ones."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def score(self, pairs):
+    def score(self, pairs: Sequence[Pair]) -> np.ndarray:
         """log p(y | x) of each pair, end of sequence included, no length normalization.
 
         Args:
@@ -71,14 +74,14 @@ class Scorer:
 
         Raises:
             ValueError: for a sequence that is not closed by the end of sequence, or has ids that the model
-                has not.
+                does not have.
         """
         scores = np.empty(len(pairs))
-        for places, log_probs, _ in self._scored(pairs):
-            scores[places] = log_probs.sum(axis=1)
+        for indices, log_probs, _ in self._scored(pairs):
+            scores[indices] = log_probs.sum(axis=1)
         return scores
 
-    def token_scores(self, pairs):
+    def token_scores(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
         """log p(y_t | y_<t, x) of each target token of each pair, the end of sequence last.
 
         Args:
@@ -91,40 +94,54 @@ class Scorer:
             ValueError: see `score`.
         """
         tokens = [None] * len(pairs)
-        for places, log_probs, lengths in self._scored(pairs):
-            for place, row, length in zip(places, log_probs, lengths, strict=True):
-                tokens[place] = row[:length]
+        for indices, log_probs, lengths in self._scored(pairs):
+            for index, row, length in zip(indices, log_probs, lengths, strict=True):
+                tokens[index] = row[:length]
         return tokens
 
-    def _scored(self, pairs):
-        """Yields some places among the pairs, their token log-probabilities `(n, longest)`, and lengths."""
-        for places, group, results in in_order(self._executor, self._walked, self._groups(pairs), self._workers):
-            yield places, group.log_probs(results), group.lengths
+    def _scored(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yields indices of pairs, their token log-probabilities `(n, longest)`, and their lengths."""
+        groups = self._groups(pairs)
+        for indices, group, results in in_order(self._executor, self._decoded, groups, self._workers):
+            yield indices, group.log_probs(results), group.lengths
 
-    def _groups(self, pairs):
-        """Yields some places among the pairs, and a group of the pairs there."""
-        for places in _cut(pairs):
-            distinct, inside = {}, np.empty(len(places), np.int64)
-            for i, place in enumerate(places):
-                inside[i] = distinct.setdefault(tuple(pairs[place][0]), len(distinct))
-            sources, targets = _padded(list(distinct)), _padded([pairs[place][1] for place in places])
+    def _groups(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, PairGroup]]:
+        """Yields indices of pairs, and the group of the pairs there."""
+        if not self.model.has_source:
+            pairs = [((END,), target) for _, target in pairs]
+        for indices in _cut(pairs):
+            numbers, source_of_pair = {}, np.empty(len(indices), np.int64)
+            for i, index in enumerate(indices):
+                source_of_pair[i] = numbers.setdefault(tuple(pairs[index][0]), len(numbers))
+            sources, targets = _padded(list(numbers)), _padded([pairs[index][1] for index in indices])
             _check("source", *sources, self.model.source_words + SPECIAL_IDS)
             _check("target", *targets, self.model.target_words + SPECIAL_IDS)
-            for group in groups(*sources, inside, *targets, self._slots, self._sources):
-                yield places[group.pairs], group
+            for group in cut_into_groups(*sources, source_of_pair, *targets, self._room):
+                yield indices[group.pairs], group
 
-    def _walked(self, item):
-        places, group = item
-        started = self._encoder.start(group.sources, group.source_lengths)
+    def _room(self, longest: int) -> tuple[int, int]:
+        """States and sources of a group at most, by the length of its longest source: powers of two, as each number
+        is compiled."""
+        width, slots = padded_width(longest), SLOTS
+        while slots > 2 and 4 * slots * _elements(self._state_spec, width) > BYTES:
+            slots //= 2
+        most = max(2, slots // 8)
+        while most > 2 and 4 * most * _elements(self._memory_spec, width) > BYTES:
+            most //= 2
+        return slots, most
+
+    def _decoded(self, item: tuple[np.ndarray, PairGroup]) -> tuple[np.ndarray, PairGroup, np.ndarray]:
+        indices, group = item
+        state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows)
         if not self._careful:
-            results = ops.convert_to_numpy(self._walk(*group.inputs, *started))
+            results = ops.convert_to_numpy(self._decode(*group.inputs, state, memory))
             if (np.abs(results[2, group.paths]) < SAFE).all():
-                return places, group, results
+                return indices, group, results
             self._careful = True
-        return places, group, ops.convert_to_numpy(self._careful_walk(*group.inputs, *started))
+        return indices, group, ops.convert_to_numpy(self._decode_carefully(*group.inputs, state, memory))
 
 
-def in_dtype(model, dtype):
+def in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
     """The model itself, or one that holds its weights in another dtype and computes in it."""
     if model.dtype_policy.name == dtype:
         return model
@@ -134,8 +151,13 @@ def in_dtype(model, dtype):
     return other
 
 
-def _cut(pairs):
-    """Places of the pairs, in parts whose padded arrays are not too large: all at once unless some are long."""
+def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:
+    """Numbers in a row of tensors."""
+    return sum(math.prod(spec.with_time(steps)) for spec in specs.values())
+
+
+def _cut(pairs: Sequence[Pair]) -> Iterator[np.ndarray]:
+    """Indices of the pairs, in parts whose padded arrays are not too large: all at once unless some are long."""
     longest = np.fromiter((max(map(len, pair)) for pair in pairs), np.int64, len(pairs))
     order = np.argsort(longest, kind="stable")
     start = 0
@@ -146,17 +168,17 @@ def _cut(pairs):
         start = stop
 
 
-def _check(side, rows, lengths, ids):
-    """Raises ValueError unless each row is of ids below so many, none 0, closed by the end of sequence."""
+def _check(side: str, rows: np.ndarray, lengths: np.ndarray, ids: int) -> None:
+    """Raises ValueError unless each row holds ids below a number, none 0, closed by the end of sequence."""
     closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
     inside = np.count_nonzero(rows, axis=1) == lengths
     wrong = np.flatnonzero(~closed | ~inside | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
     if len(wrong):
-        found = rows[wrong[0], : lengths[wrong[0]]].tolist()
+        sequence = rows[wrong[0], : lengths[wrong[0]]].tolist()
         expected = f"ids from 1 to {ids - 1} closed by the end of sequence, {END}"
-        raise ValueError(f"found the {side} {found}, expected {expected}")
+        raise ValueError(f"found the {side} {sequence}, expected {expected}")
 
 
-def _padded(sequences):
+def _padded(sequences: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Id sequences as int32 rows padded with 0, and their lengths."""
     return pad(sequences), np.fromiter(map(len, sequences), np.int64, len(sequences))

@@ -1,14 +1,19 @@
 """Log-probabilities of pairs of text, from a model directory."""
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from keras_encdec.scoring.model_directory import ModelDirectory
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
 
 
 class TextScorer:
-    """Scores pairs of words with the model of a directory, forward or reverse.
+    """Scores pairs of words with the model of a directory, forward or reverse: a PairScorer.
 
     Source and target are the user's in both directions: a reverse model gives p(source | target).
 
@@ -22,20 +27,20 @@ class TextScorer:
         scorer.score([scorer.words("open the file", "ouvrir le fichier")])
     """
 
-    def __init__(self, directory, dtype=None):
+    def __init__(self, directory: ModelDirectory | str | os.PathLike[str], dtype: str | None = None) -> None:
         self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
         self._scorer = Scorer(self.directory.model, dtype)
 
-    def close(self):
+    def close(self) -> None:
         """See `Scorer.close`."""
         self._scorer.close()
 
-    def words(self, source, target):
+    def words(self, source: str, target: str) -> WordPair:
         """A pair of lists of words from a pair of str, see `ModelDirectory.words`."""
         return self.all_words([(source, target)])[0]
 
-    def all_words(self, pairs, factored=False):
-        """Likewise for a list of pairs of str, all at once.
+    def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
+        """The words of a list of pairs of str, all at once.
 
         Args:
             pairs: list of pairs of str.
@@ -47,7 +52,7 @@ class TextScorer:
         words = self.directory.words([side for pair in pairs for side in pair], factored)
         return list(zip(words[::2], words[1::2], strict=True))
 
-    def columns(self, pairs, names):
+    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
         """Several results of the same pairs.
 
         Args:
@@ -63,7 +68,7 @@ class TextScorer:
         }  # fmt: skip
         return [results[name](pairs) for name in names]
 
-    def score(self, pairs):
+    def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
         """ln p of each pair, end of sequence included.
 
         Args:
@@ -74,11 +79,11 @@ class TextScorer:
         """
         return self._scorer.score(self._ids(pairs))
 
-    def token_scores(self, pairs):
+    def token_scores(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
         """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays."""
         return self._scorer.token_scores(self._ids(pairs))
 
-    def unknown_counts(self, pairs):
+    def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
         """Number of target words outside the shortlist, of each pair: list of int.
 
         The paper's word penalty: to the network all these words are one, whose probability is that of
@@ -101,7 +106,7 @@ class DryTextScorer(TextScorer):
         directory: `ModelDirectory`, with or without weights.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: ModelDirectory) -> None:
         self.directory = directory
         self._scorer = _DryScorer()
 

@@ -1,1 +1,14 @@
 """What surrounds the model in statistical machine translation."""
+
+from typing import TYPE_CHECKING
+
+from keras_encdec.lazy_imports import lazy_imports
+
+if TYPE_CHECKING:
+    from keras_encdec.smt.alignment import align as align
+    from keras_encdec.smt.phrase_extraction import extract_phrases as extract_phrases
+    from keras_encdec.smt.phrase_scoring import score_phrases as score_phrases
+    from keras_encdec.smt.rerank import RerankSummary as RerankSummary
+    from keras_encdec.smt.rerank import rerank as rerank
+
+lazy_imports(__name__)

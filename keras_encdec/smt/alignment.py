@@ -2,11 +2,15 @@
 
 import contextlib
 import ctypes
+from collections.abc import Sequence
+from typing import Any
 
 from keras_encdec.errors import InputError
 
 
-def align(source_sentences, target_sentences, iterations=5):
+def align(
+    source_sentences: Sequence[Sequence[str]], target_sentences: Sequence[Sequence[str]], iterations: int = 5
+) -> list[Any]:
     """Aligns words in both directions with fast_align's model and symmetrizes.
 
     The model is IBM model 2 with its positions reparameterized (Dyer, Chahuneau and Smith, "A Simple,

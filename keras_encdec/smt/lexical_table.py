@@ -1,6 +1,8 @@
 """Word translation probabilities and the lexical weights computed with them."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 # The word that explains what is aligned to nothing. Moses keeps it among the words, so a word of the
 # text that is spelled so shares its counts; so it does here.
@@ -25,7 +27,7 @@ class LexicalTable:
     1.0
     """
 
-    def __init__(self, sentence_pairs, alignments):
+    def __init__(self, sentence_pairs: Iterable[Any], alignments: Iterable[Any]) -> None:
         self._joint, self._source, self._target = Counter(), Counter(), Counter()
         for (source, target), points in zip(sentence_pairs, alignments, strict=True):
             points = set(points)
@@ -38,15 +40,15 @@ class LexicalTable:
             self._source.update(pair[0] for pair in pairs)
             self._target.update(pair[1] for pair in pairs)
 
-    def target_probability(self, source, target):
+    def target_probability(self, source: str, target: str) -> float:
         """w(target|source); 1 for words never aligned to each other, as in Moses."""
         return self._ratio((source, target), self._source[source])
 
-    def source_probability(self, source, target):
+    def source_probability(self, source: str, target: str) -> float:
         """w(source|target); 1 for words never aligned to each other, as in Moses."""
         return self._ratio((source, target), self._target[target])
 
-    def weight_target(self, source, target, alignment):
+    def weight_target(self, source: Sequence[str], target: Sequence[str], alignment: Any) -> float:
         """lex(e|f): the product over target words of their mean probability given what they align to.
 
         Args:
@@ -62,7 +64,7 @@ class LexicalTable:
             weight *= sum(self.target_probability(other, word) for other in given) / len(given)
         return weight
 
-    def weight_source(self, source, target, alignment):
+    def weight_source(self, source: Sequence[str], target: Sequence[str], alignment: Any) -> float:
         """lex(f|e): as `weight_target`, with the sides exchanged.
 
         Args:

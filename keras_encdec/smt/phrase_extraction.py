@@ -1,7 +1,11 @@
 """Extraction of consistent phrase pairs from one word-aligned sentence pair."""
 
 
-def extract_phrases(source_length, target_length, alignment, max_length=7):
+from collections.abc import Iterator
+from typing import Any
+
+
+def extract_phrases(source_length: int, target_length: int, alignment: Any, max_length: int = 7) -> Iterator[Any]:
     """Finds every phrase pair that is consistent with a word alignment.
 
     A source span and a target span are consistent when no word inside either is aligned to a word

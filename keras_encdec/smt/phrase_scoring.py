@@ -4,7 +4,9 @@ In Moses's letters, which the phrase table formats keep, f is the source and e t
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from keras_encdec.smt.lexical_table import LexicalTable
 from keras_encdec.smt.phrase_extraction import extract_phrases
 
 
-def score_phrases(sentence_pairs, alignments, max_length=7):
+def score_phrases(sentence_pairs: Sequence[Any], alignments: Sequence[Any], max_length: int = 7) -> Any:
     """Extracts and scores every phrase pair, as Moses's `extract`, `score` and `consolidate` do.
 
     Each pair gets four scores in this order: p(f|e), lex(f|e), p(e|f), lex(e|f). The first and third

@@ -1,6 +1,10 @@
 """Tokenization of raw text, one definition for tf.data pipelines and for the served graph."""
 
 
+from collections.abc import Sequence
+from typing import Any
+
+
 class Tokenizer:
     """Splits raw text into words, every step a TensorFlow operation.
 
@@ -24,7 +28,7 @@ class Tokenizer:
     ['open the file . . .', "l ' été"]
     """
 
-    def __init__(self, lowercase=False):
+    def __init__(self, lowercase: bool = False) -> None:
         try:
             import tensorflow_text
         except ImportError as error:
@@ -35,7 +39,7 @@ class Tokenizer:
         self._text = tensorflow_text
         self.lowercase = lowercase
 
-    def __call__(self, lines):
+    def __call__(self, lines: Any) -> Any:
         """Tokenizes.
 
         Args:
@@ -54,7 +58,7 @@ class Tokenizer:
         # Not tensorflow-text's WhitespaceTokenizer, which cuts the two bytes of U+0085 apart.
         return tf.strings.strip(tf.strings.regex_replace(lines, r"[\p{Z}\p{Cc}]+", " "))
 
-    def words(self, lines):
+    def words(self, lines: Sequence[str]) -> list[list[str]]:
         """Tokenizes lines of str, as lists of words.
 
         Args:
@@ -67,6 +71,6 @@ class Tokenizer:
         return [split_tokens(line) for line in tokenized.numpy()]
 
 
-def split_tokens(line):
+def split_tokens(line: bytes) -> list[str]:
     """The words of a tokenized line: bytes to list of str."""
     return line.decode().split(" ") if line else []

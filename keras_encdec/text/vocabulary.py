@@ -1,6 +1,9 @@
 """Words and their ids."""
 
 import itertools
+import os
+from collections.abc import Iterable, Mapping
+from typing import Self
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, open_output
@@ -35,7 +38,7 @@ class Vocabulary:
     ([3, 1, 2], ['le', 'chat'])
     """
 
-    def __init__(self, words):
+    def __init__(self, words: Iterable[str]) -> None:
         self.words = list(words)
         self._ids = _Ids(zip(self.words, itertools.count(FIRST_WORD), strict=False))
         if len(self._ids) < len(self.words):
@@ -43,25 +46,25 @@ class Vocabulary:
             twice = next(word for word in self.words if word in seen or seen.add(word))
             raise ValueError(f"found {twice!r} twice, expected distinct words")
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Number of words, the three special ids not counted."""
         return len(self.words)
 
-    def encode(self, words):
+    def encode(self, words: Iterable[str]) -> list[int]:
         """Ids of a phrase, closed by the end of sequence: list of str to list of int."""
         return [*map(self._ids.__getitem__, words), END]
 
-    def decode(self, ids, unknown="<unk>"):
+    def decode(self, ids: Iterable[int], unknown: str = "<unk>") -> list[str]:
         """Words of ids; special ids other than the unknown word are left out."""
         return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> None:
         """Writes one word a line, UTF-8; bytes that were carried through undecoded come out as they were."""
         with open_output(path) as file:
             file.write("".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | os.PathLike) -> Self:
         """Reads one word a line. Where every line ends with a carriage return it is no part of the words.
 
         Raises:
@@ -84,7 +87,7 @@ class Vocabulary:
         return cls(words)
 
 
-def most_frequent(counts, size):
+def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:
     """The shortlist: the `size` most frequent words; of equally frequent ones the first in code point order.
 
     Args:

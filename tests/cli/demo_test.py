@@ -1,25 +1,29 @@
-"""The demonstration, cut short, through its entry point in a new process."""
+"""The demonstration, cut short."""
 
-import pathlib
 import re
-import subprocess
-import sys
 
+import pytest
+from in_process import in_process
+
+from keras_encdec.cli.demo import COMMAND, demonstrate
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import InputLines
 
 
-def test_demo_trains_compares_scores_and_shows(tmp_path):
-    command = [str(pathlib.Path(sys.executable).parent / "encdec-demo"), "--minutes=0.05", "--output_dir=out"]
-    for _ in range(2):  # a second demonstration replaces the first
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", done.stdout, re.M)
-    assert len(perplexities) == 2 and all(float(perplexity) > 1 for perplexity in perplexities)
-    listing = done.stdout.partition("Table 2):")[2].partition("What to do next")[0]
+def test_it_trains_compares_scores_and_shows(tmp_path, capsys):
+    result = demonstrate(tmp_path / "out", minutes=0.05)
+    output = capsys.readouterr().out
+    perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
+    expected = [result.perplexity, result.perplexity_without_source]
+    assert [float(one) for one in perplexities] == pytest.approx(expected, abs=0.01) and min(expected) > 1
+    listing = output.partition("Table 2):")[2].partition("What to do next")[0]
     sources = re.findall(r"^   (\S.*)$", listing, re.M)
-    assert len(sources) == 5 and len(re.findall(r"^      \S.* +\S", listing, re.M)) == 15
+    assert sources == [one.source for one in result.preferences] and len(sources) == 5
+    assert len(re.findall(r"^      \S.* +\S", listing, re.M)) == 15
+    for program in ("encdec-train --preset=small", "encdec-score --model_dir="):
+        assert f"   $ {program}" in output
     table = tmp_path / "out" / "phrase-table.gz"
+    assert result.phrase_table == table
     with InputLines(table) as scored, InputLines(libreoffice_en_fr().phrase_table) as lines:
         for after, before in zip(scored, lines, strict=True):
             fields = after.split(b" ||| ")
@@ -28,3 +32,6 @@ def test_demo_trains_compares_scores_and_shows(tmp_path):
             assert b" ||| ".join(fields) == before and 0 < float(added) <= 1
     ini = (tmp_path / "out" / "moses.ini").read_text()
     assert "num-features=5" in ini and str(table) in ini
+    # A second demonstration replaces the first.
+    process = in_process(COMMAND, f"--output_dir={tmp_path}/out", "--minutes=0.01")
+    assert process.returncode == 0 and "What to do next" in process.stdout

@@ -19,27 +19,27 @@ WORDS = [
 
 
 def write(folder, kind, encoding="utf-8"):
-    """Writes the pairs as one kind of input; returns what `open_pairs` is told."""
+    """Writes the pairs in a format; returns the arguments for `open_pairs`."""
     both = list(zip(SOURCE.splitlines(), TARGET.splitlines(), strict=True))
     if kind == "parallel":
         (folder / "source").write_text(SOURCE, encoding=encoding)
         (folder / "target").write_bytes(gzip.compress(TARGET.encode(encoding)))
-        return {kind: (folder / "source", folder / "target")}
+        return {"path": folder / "target", "source_path": folder / "source", "format": kind}
     if kind == "tsv":
         text = "".join(f"{source}\t{target}\tignored\n" for source, target in both)
     else:
         both[-1] = ("R&amp;D|NN &#124;|SYM", "R&D &#124;")  # where a bar is between factors
         text = "".join(f"{source} ||| {target} ||| 0.5 0.5 ||| 0-0\n" for source, target in both)
     (folder / kind).write_text(text, encoding=encoding)
-    return {kind: folder / kind}
+    return {"path": folder / kind, "format": kind}
 
 
 def test_sentences_are_read_as_targets_are(tmp_path):
     (tmp_path / "target").write_text(TARGET)
-    with open_pairs(sentences=tmp_path / "target") as (pairs, _):
+    with open_pairs(tmp_path / "target", "sentences") as (pairs, _):
         assert list(pairs) == [([], target) for _, target in WORDS]
     (tmp_path / "raw").write_text("The cat's\n\n")
-    with open_pairs(sentences=tmp_path / "raw", tokenizer=Tokenizer(lowercase=True)) as (pairs, _):
+    with open_pairs(tmp_path / "raw", "sentences", tokenizer=Tokenizer(lowercase=True)) as (pairs, _):
         assert list(pairs) == [([], ["the", "cat", "'", "s"]), ([], [])]
 
 
@@ -71,10 +71,9 @@ def test_a_declared_encoding_is_used(tmp_path, kind):
 @KINDS
 def test_malformed_lines_stop_or_are_left_out_and_counted(tmp_path, kind):
     files = write(tmp_path, kind)
-    last = files[kind][1] if kind == "parallel" else files[kind]
-    data = last.read_bytes()
+    data = files["path"].read_bytes()
     lines = (gzip.decompress(data) if kind == "parallel" else data).splitlines(keepends=True)
-    last.write_bytes(b"".join([lines[0], b"caf\xe9\n", *lines[2:]]))
+    files["path"].write_bytes(b"".join([lines[0], b"caf\xe9\n", *lines[2:]]))
     with pytest.raises(InputError, match="line 2: "), open_pairs(**files) as (pairs, _):
         list(pairs)
     with open_pairs(**files, on_error="keep") as (pairs, reader):
@@ -105,16 +104,16 @@ def test_raw_text_is_tokenized_as_it_stands(tmp_path, tokenizer, kind, reverse):
 
 def test_raw_text_is_tokenized_across_batches(tmp_path, tokenizer):
     (tmp_path / "tsv").write_text("".join(f"Line {i}.\tZeile {i}\n" for i in range(3000)))
-    with open_pairs(tsv=tmp_path / "tsv", tokenizer=tokenizer) as (pairs, _):
+    with open_pairs(tmp_path / "tsv", "tsv", tokenizer=tokenizer) as (pairs, _):
         assert list(pairs) == [(["line", str(i), "."], ["zeile", str(i)]) for i in range(3000)]
 
 
 def test_a_malformed_line_of_raw_text_is_reported_as_any_other(tmp_path, tokenizer):
     (tmp_path / "tsv").write_text("one\teins\ntwo\nthree\tdrei\n")
     with pytest.raises(InputError, match="tsv, line 2: found no tab, expected source and target"):
-        with open_pairs(tsv=tmp_path / "tsv", tokenizer=tokenizer) as (pairs, _):
+        with open_pairs(tmp_path / "tsv", "tsv", tokenizer=tokenizer) as (pairs, _):
             list(pairs)
-    with open_pairs(tsv=tmp_path / "tsv", tokenizer=tokenizer, on_error="keep") as (pairs, reader):
+    with open_pairs(tmp_path / "tsv", "tsv", tokenizer=tokenizer, on_error="keep") as (pairs, reader):
         assert list(pairs) == [(["one"], ["eins"]), (["three"], ["drei"])]
     assert reader.malformed == 1
 

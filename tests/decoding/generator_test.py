@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from keras import ops
+from toy_contract import expected_log_probs, window_model
 from toy_search import SIZES, sequences, toy
 
 from keras_encdec.data import pad
-from keras_encdec.decoding import BeamSampler, Ensemble, Generator, RandomSampler, generator, search
-from keras_encdec.decoding.generator import AREA
+from keras_encdec.decoding import BeamSampler, Ensemble, Generator, GreedySampler, RandomSampler, generator
 from keras_encdec.models import RNNEncoderDecoder
 
 
@@ -18,7 +18,7 @@ def random_sources(number, longest, seed=0):
 
 def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
     """More of them than are decoded together, of mixed lengths, so that batches shrink as sources are done."""
-    monkeypatch.setattr(generator, "ROWS", 96)
+    monkeypatch.setattr(generator, "MOST_ROWS", 96)
     model, _ = toy(target_words=12, seed=1)
     sources = random_sources(40, 20)
     sampler = BeamSampler(6, num_best=2)
@@ -58,18 +58,30 @@ def test_nothing_is_the_translation_of_nothing():
         assert found.log_prob == pytest.approx(float(ops.convert_to_numpy(model.score([[2]], [[2]]))[0]), abs=1e-5)
 
 
+@pytest.mark.parametrize("sampler", [GreedySampler(), BeamSampler(4, num_best=3), RandomSampler(3)], ids=str)
+def test_a_memory_with_a_time_axis_and_a_state_of_integers_are_searched(sampler):
+    models, sources = [window_model(), window_model(seed=1)], random_sources(6, 6)
+    for source, hypotheses in zip(sources, Generator(models[0]).generate(sources, sampler), strict=True):
+        expected = [expected_log_probs(models[0], source, each.ids).sum() for each in hypotheses]
+        np.testing.assert_allclose([each.log_prob for each in hypotheses], expected, atol=1e-4)
+    twice = Generator([models[0], models[0]]).generate(sources, sampler)
+    once = Generator(models[0]).generate(sources, sampler)
+    assert [[each.ids for each in some] for some in twice] == [[each.ids for each in some] for some in once]
+    assert Generator(models).generate(sources, sampler) != once
+
+
 @pytest.mark.parametrize("average", ["arithmetic", "geometric"])
 def test_an_ensemble_averages_the_probabilities_of_each_word(average):
     models, weights = [toy(seed=seed)[0] for seed in (1, 2)], [1, 3]
     every, source = sequences(models[0], 3), [4, 5, 2]
     tables = []
     for model in models:
-        (states, memory), table = model.start(ops.array([source])), {}
+        (state, memory), table = model.start(ops.array([source])), {}
+        log_probs, after = model.decoder.next_log_probs(ops.array([0]), state, memory)
+        table[()] = np.exp(ops.convert_to_numpy(log_probs)[0].astype(float))
         for first in (1, 3, 4, 5):
-            logits, after = model.step(ops.array([0]), states, memory)
-            table[()] = ops.convert_to_numpy(ops.softmax(logits))[0].astype(float)
-            logits, _ = model.step(ops.array([first]), after, memory)
-            table[(first,)] = ops.convert_to_numpy(ops.softmax(logits))[0].astype(float)
+            log_probs, _ = model.decoder.next_log_probs(ops.array([first]), after, memory)
+            table[(first,)] = np.exp(ops.convert_to_numpy(log_probs)[0].astype(float))
         tables.append(table)
 
     def averaged(prefix):
@@ -112,8 +124,8 @@ def test_wrong_arguments_are_refused():
         Ensemble([model], average="mean")
     with pytest.raises(ValueError, match=r"source \[3\], expected ids closed"):
         Generator(model).generate([[3]])
-    with pytest.raises(ValueError, match="sampler='beam', expected one of"):
-        Generator(model).generate([[3, 2]], "beam")
+    with pytest.raises(ValueError, match="sampler='beams', expected a .* or one of beam, greedy, sample"):
+        Generator(model).generate([[3, 2]], "beams")
     for weight in (float("nan"), float("inf"), 0.0):
         with pytest.raises(ValueError, match="expected 2 positive"):
             Ensemble([model, model], [1, weight])
@@ -135,25 +147,16 @@ def test_a_model_that_gives_no_numbers_is_told(sampler):
         model.generate([[3, 2]], sampler)
 
 
-def test_what_is_compiled_serves_the_next_call_and_all_samplers_that_choose_alike(monkeypatch):
-    model, made = toy(target_words=12)[0], []
-    compile_ = search.compiled_call
-    monkeypatch.setattr(search, "compiled_call", lambda layer: made.append(layer.name) or compile_(layer))
-    for length_penalty in (0.0, 1.0):
-        model.generate([[3, 2]], BeamSampler(3, num_best=2, length_penalty=length_penalty))
-    for seed in (1, 2):
-        model.generate([[3, 2]], RandomSampler(3, seed=seed))
-    assert made == ["start", "step", "step"]
-    model.generate([[3, 2]], RandomSampler(3, temperature=0.5))
-    assert made == ["start", "step", "step", "step"]
-
-
-def test_a_long_source_makes_no_batch_of_short_ones_wide():
+def test_a_long_source_makes_no_batch_of_short_ones_wide(monkeypatch):
     model, _ = toy(target_words=12)
-    wide, sources = [], random_sources(700, 20) + [[3] * 3000 + [2]]
-    generator = Generator(model)
-    start = generator._functions.start
-    generator._functions.start = lambda source: wide.append(source.shape) or start(source)
-    found = [best.ids for [best] in generator.generate(sources, max_length=3)]
-    assert all(rows * width <= AREA for rows, width in wide) and sorted(wide)[0] == (1, 3072)
-    assert found[:3] == [best.ids for [best] in generator.generate(sources[:3], max_length=3)]
+    shapes, sources = [], random_sources(700, 20) + [[3] * 3000 + [2]]
+    pad_batch = generator.pad
+
+    def noted(sequences, width):
+        shapes.append((len(sequences), width))
+        return pad_batch(sequences, width)
+
+    monkeypatch.setattr(generator, "pad", noted)
+    found = [best.ids for [best] in Generator(model).generate(sources, max_length=3)]
+    assert all(rows * width <= generator.MOST_TOKENS for rows, width in shapes) and sorted(shapes)[0] == (1, 3072)
+    assert found[:3] == [best.ids for [best] in Generator(model).generate(sources[:3], max_length=3)]

@@ -22,9 +22,9 @@ def first_words(model, sampler):
     """How often each word came first, and log p of each: dict and array over the vocabulary."""
     [samples] = Generator(model).generate([SOURCE], sampler)
     counts = collections.Counter(sample.ids[0] for sample in samples)
-    states, memory = model.start(ops.array([SOURCE]))
-    logits, _ = model.step(ops.array([0]), states, memory)
-    return counts, ops.convert_to_numpy(ops.log_softmax(logits))[0].astype(float)
+    state, memory = model.start(ops.array([SOURCE]))
+    log_probs, _ = model.decoder.next_log_probs(ops.array([0]), state, memory)
+    return counts, ops.convert_to_numpy(log_probs)[0].astype(float)
 
 
 def chi_squared(counts, probabilities):
@@ -69,8 +69,8 @@ def test_whole_sequences_are_as_frequent_as_they_are_probable():
     [samples] = Generator(model).generate([SOURCE], RandomSampler(NUMBER, seed=2))
     every = sequences(model, 4)
     probabilities = np.exp(ops.convert_to_numpy(model.score(pad([SOURCE] * len(every)), pad(every))).astype(float))
-    places = {ids: place for place, ids in enumerate(every)}
-    counts = collections.Counter(places.get(sample.ids, len(every)) for sample in samples)
+    index = {ids: number for number, ids in enumerate(every)}
+    counts = collections.Counter(index.get(sample.ids, len(every)) for sample in samples)
     statistic, bound = chi_squared(counts, np.append(probabilities, 1 - probabilities.sum()))
     assert statistic < bound
 

@@ -1,7 +1,8 @@
-"""Tests of the client command, each run in a process of its own, against a server that is made up."""
+"""The client against a server that is made up."""
 
 import gzip
 import os
+import pathlib
 import random
 import re
 import signal
@@ -11,7 +12,7 @@ import sys
 
 import numpy as np
 import pytest
-from commands import Command, fail, succeed
+from commands import fail, succeed
 from fake_prediction_server import (
     TOKENIZE,
     Failure,
@@ -21,10 +22,10 @@ from fake_prediction_server import (
     unknown_count,
 )
 
-from keras_encdec.cli.scored_rows import PhraseTableRows, TsvRows
 from keras_encdec.export.retries import Retries
 from keras_encdec.export.server_error import ServerError
-from keras_encdec.formats import PhraseTableReader, TsvReader, model_words
+from keras_encdec.formats import model_words, pair_format
+from keras_encdec.scoring.record_scorer import RecordScorer
 
 # Lines of every form that Moses reads, and the words that the model is to see.
 LINES = {
@@ -49,8 +50,8 @@ TSV = {
 class DirectScorer:
     """The fake model without a server."""
 
-    def all_words(self, pairs):
-        return [tuple(model_words(side, factored=False) for side in pair) for pair in pairs]
+    def all_words(self, pairs, factored=False):
+        return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
 
     def columns(self, pairs, names):
         tokens = [token_scores(*pair) for pair in pairs]
@@ -64,19 +65,15 @@ class DirectScorer:
 
 def expected(path, format="phrase_table", unknown=False, tokens=False, **arguments):
     """What encdec-score would write for the fake model's scores."""
-    if format == "tsv":
-        reader, rows = TsvReader(path, **arguments), TsvRows([DirectScorer()], unknown, tokens)
-    else:
-        reader, rows = PhraseTableReader(path, **arguments), PhraseTableRows([DirectScorer()], unknown)
-    with reader:
-        return b"\n".join(rows(list(reader))) + b"\n" * reader.lines.ended_with_newline
+    known = pair_format(format)
+    scorer = RecordScorer(known, [DirectScorer()], unknown_count=unknown, token_scores=tokens)
+    with known.open_reader(path, **arguments) as reader:
+        return b"\n".join(scorer(list(reader))) + b"\n" * reader.lines.ended_with_newline
 
 
-@pytest.fixture(scope="module")
-def command():
-    command = Command("keras_encdec.export.client", "encdec-client")
-    yield command
-    command.close()
+@pytest.fixture
+def command(client_command):
+    return client_command
 
 
 @pytest.fixture
@@ -347,7 +344,7 @@ def test_wrong_use_is_told(command, many, out):
 @pytest.mark.parametrize("module", ["grpc", "tensorflow_serving", "tensorflow", "requests"])
 def test_what_is_not_installed_is_told(module):
     server = "http://localhost:1" if module == "requests" else "localhost:1"
-    program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.export.client as c; c.run()"
+    program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.run()"
     command = [sys.executable, "-c", program, f"--server={server}", "--health"]
     done = subprocess.run(command, capture_output=True, text=True)
     fail(done, 1, module, "pip install 'keras-encdec[serving]'.")
@@ -357,18 +354,23 @@ def test_nothing_heavy_is_imported(servers, many, out):
     for server in servers.values():
         program = (
             "import atexit, sys; atexit.register(lambda: print(sys.modules.keys() & {'keras', 'tensorflow', 'jax'}));"
-            "import keras_encdec.export.client as c; c.run()"
+            "import keras_encdec.cli.client as c; c.run()"
         )
         flags = [f"--server={server}", f"--input={many}", f"--output={out}/table"]
         done = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True)
         assert succeed(done).stdout == "set()\n"
 
 
+def installed(*flags):
+    script = pathlib.Path(sys.executable).with_name("encdec-client")
+    return subprocess.Popen([script, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_client_that_is_stopped_leaves_nothing(client, command, model, many, out, number):
+def test_a_client_that_is_stopped_leaves_nothing(client, model, many, out, number):
     model.held.clear()
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=10", "--deadline=600"]
-    process = client(*flags, start=command.installed)
+    process = client(*flags, start=installed)
     assert model.holding.wait(60)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)

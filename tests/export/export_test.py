@@ -1,4 +1,4 @@
-"""encdec-export: what it writes, and what it says when it cannot."""
+"""Exports: what they write, and what is told when they cannot."""
 
 import itertools
 import json
@@ -9,38 +9,22 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+import threading
 
+import keras
 import pytest
 import tensorflow as tf
 import toy_models
-from commands import Command, fail, succeed
+from commands import fail, succeed
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
+from keras_encdec.errors import InputError
+from keras_encdec.export import export_model, move_stable_label, remove_version, verify_export
+
 WORDS = [f"w{i}" for i in range(30)]
-
-
-@pytest.fixture(scope="module")
-def export():
-    command = Command("keras_encdec.export.export", "encdec-export")
-    yield command
-    command.close()
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return toy_models.save_model(tmp_path_factory.mktemp("toy") / "model", WORDS, WORDS)
-
-
-@pytest.fixture(scope="module")
-def exported(export, model, tmp_path_factory):
-    """A folder with one exported version."""
-    folder = tmp_path_factory.mktemp("exported") / "models"
-    succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
-    return folder
 
 
 def names(folder):
@@ -51,6 +35,14 @@ def names(folder):
 def models_config(folder):
     config = model_server_config_pb2.ModelServerConfig()
     return text_format.Parse((folder / "models.config").read_text(), config).model_config_list.config
+
+
+def labels(folder):
+    return dict(models_config(folder)[0].version_labels)
+
+
+def served(folder, version=1):
+    return tf.saved_model.load(str(folder / str(version))).signatures
 
 
 def test_a_version_has_what_a_server_reads(exported):
@@ -126,93 +118,138 @@ def test_warm_up_has_every_signature_in_several_lengths_and_it_runs(exported):
         assert len({length for length, _ in found}) > 2 and len({number for _, number in found}) > 1
 
 
-def test_versions_are_numbered_upward_and_labels_follow(export, model, tmp_path):
+def test_versions_are_numbered_upward_and_labels_follow(quick_export, model_dir, tmp_path):
     folder = tmp_path / "models"
-    for flags in ((), ("--version=5",), ()):
-        succeed(export(f"--model_dir={model}", f"--export_dir={folder}", *flags))
+    versions = [export_model(model_dir, folder, version=version).version for version in (None, 5, None)]
+    assert versions == [1, 5, 6]
     assert names(folder) == ["1", "5", "6", "batching_parameters.txt", "models.config"]
     (config,) = models_config(folder)
     assert dict(config.version_labels) == {"stable": 1, "canary": 6}
     assert (config.name, config.base_path, config.model_platform) == ("encdec", str(folder), "tensorflow")
     assert config.model_version_policy.WhichOneof("policy_choice") == "all"
 
-    succeed(export(f"--export_dir={folder}", "--stable_version=6"))
-    assert dict(models_config(folder)[0].version_labels) == {"stable": 6, "canary": 6}
-    fail(export(f"--export_dir={folder}", "--stable_version=7"), 1, "found no version 7", "(1, 5, 6)")
-    # A number that was given to people is not given to another model; only folders are versions.
-    shutil.rmtree(folder / "6")
-    (folder / "9").write_text("")
-    (folder / "007").mkdir()
-    done = succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
-    assert "version 7" in done.stderr and "stable is no version that is there" in done.stderr
-    assert dict(models_config(folder)[0].version_labels) == {"stable": 6, "canary": 7}
-    succeed(export(f"--export_dir={folder}", "--stable_version=5"))
-    assert dict(models_config(folder)[0].version_labels) == {"stable": 5, "canary": 7}
+    move_stable_label(folder, "encdec", 6)
+    assert labels(folder) == {"stable": 6, "canary": 6}
+    with pytest.raises(InputError, match=r"found no version 7, expected one of those there \(1, 5, 6\)"):
+        move_stable_label(folder, "encdec", 7)
     before = (folder / "5" / "saved_model.pb").stat().st_mtime_ns
-    fail(export(f"--model_dir={model}", f"--export_dir={folder}", "--version=5"), 1, folder / "5", "already")
+    with pytest.raises(InputError, match="already"):
+        export_model(model_dir, folder, version=5)
     assert (folder / "5" / "saved_model.pb").stat().st_mtime_ns == before
     assert not [name for name in names(folder) if name.startswith(".")]
 
 
-def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(export, model, tmp_path):
+def test_labels_of_versions_that_are_gone_are_dropped(quick_export, model_dir, export_command, tmp_path):
+    """A server reads no further in a file with such a label."""
+    folder = tmp_path / "models"
+    for _ in range(3):
+        export_model(model_dir, folder)
+    move_stable_label(folder, "encdec", 3)
+    # A number that was given to people is not given to another model; only folders are versions.
+    shutil.rmtree(folder / "3")
+    (folder / "9").write_text("")
+    (folder / "007").mkdir()
+    done = succeed(export_command(f"--model_dir={model_dir}", f"--export_dir={folder}"))
+    assert "version 4, stable is none" in done.stderr and "stable is no version that is there" in done.stderr
+    assert labels(folder) == {"canary": 4}
+    shutil.rmtree(folder / "4")
+    done = succeed(export_command(f"--export_dir={folder}", "--stable_version=2"))
+    assert done.stderr == f"{folder / 'models.config'}: stable is version 2\n"
+    assert labels(folder) == {"stable": 2}
+
+
+def test_a_version_is_taken_away_with_its_labels(quick_export, model_dir, export_command, tmp_path):
     folder = tmp_path / "models"
     for _ in range(2):
-        succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
-    processes = [export.installed(f"--model_dir={model}", f"--export_dir={folder}") for _ in range(2)]
-    while not any(name.startswith(".version") for name in names(folder)):
-        assert processes[0].poll() is None, "it was over before the label could be moved"
-        time.sleep(0.001)
-    succeed(export(f"--export_dir={folder}", "--stable_version=2"))
-    for process in processes:
-        assert "stable is 2" in process.communicate()[1] and process.returncode == 0
+        export_model(model_dir, folder)
+    with pytest.raises(InputError, match="found version 1 to be the stable one"):
+        remove_version(folder, "encdec", 1)
+    succeed(export_command(f"--export_dir={folder}", "--remove_version=2"))
+    assert names(folder) == ["1", "batching_parameters.txt", "models.config"] and labels(folder) == {"stable": 1}
+    fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "found no version 2")
+
+
+def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(exported, model_dir, monkeypatch, tmp_path):
+    folder, at_work, moved = tmp_path / "models", threading.Barrier(3), threading.Event()
+
+    def write(directory, path, *arguments):
+        shutil.copytree(exported / "1", path, dirs_exist_ok=True)
+        if len(names(folder)) > 4:  # two versions, two files
+            at_work.wait(60)
+            moved.wait(60)
+
+    monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", write)
+    for _ in range(2):
+        export_model(model_dir, folder)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(export_model(model_dir, folder))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    at_work.wait(60)
+    assert [name for name in names(folder) if name.startswith(".version")]
+    move_stable_label(folder, "encdec", 2)
+    moved.set()
+    for thread in threads:
+        thread.join()
     # Two exports at a time give two versions.
-    assert names(folder)[:4] == ["1", "2", "3", "4"]
-    assert dict(models_config(folder)[0].version_labels) == {"stable": 2, "canary": 4}
+    assert sorted(result.version for result in results) == [3, 4] and {result.stable for result in results} == {2}
+    assert names(folder) == ["1", "2", "3", "4", "batching_parameters.txt", "models.config"]
+    assert labels(folder) == {"stable": 2, "canary": 4}
 
 
-def test_a_folder_is_one_models(export, model, tmp_path):
-    succeed(export(f"--model_dir={model}", f"--export_dir={tmp_path}", "--model_name=phrases"))
+def test_a_folder_is_one_models(quick_export, model_dir, tmp_path):
+    export_model(model_dir, tmp_path, model_name="phrases")
     before = (tmp_path / "models.config").read_text()
-    fail(export(f"--export_dir={tmp_path}", "--stable_version=1"), 1, "'phrases' for this", "--model_name=phrases")
-    fail(export(f"--model_dir={model}", f"--export_dir={tmp_path}"), 1, "'phrases' for this", "--model_name=phrases")
+    for wrong in (
+        lambda: move_stable_label(tmp_path, "encdec", 1),
+        lambda: export_model(model_dir, tmp_path),
+    ):
+        with pytest.raises(InputError, match="'phrases' for this.*give --model_name=phrases"):
+            wrong()
     assert (tmp_path / "models.config").read_text() == before and not (tmp_path / "2").exists()
 
 
-def test_the_search_that_is_served_is_as_wide_as_asked_for(export, model, tmp_path):
-    succeed(export(f"--model_dir={model}", f"--export_dir={tmp_path}", "--beam_size=3", "--max_tokens=4"))
-    signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
+def test_the_search_that_is_served_is_as_wide_as_asked_for(export_command, model_dir, tmp_path):
+    flags = f"--model_dir={model_dir}", f"--export_dir={tmp_path}", "--beam_size=3", "--max_tokens=4"
+    done = succeed(export_command(*flags))
+    assert done.stderr == f"{tmp_path / '1'}: version 1, stable is 1\n"
+    signatures = served(tmp_path)
     assert signatures["generate"](source=tf.constant(["w1"]))["target"].shape == (1, 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="at most 4"):
         signatures["generate"](source=tf.constant(["w1 " * 5]))
+    description = json.loads((tmp_path / "1" / "assets.extra" / "keras_encdec.json").read_text())
+    assert description["beam_size"] == 3 and description["max_tokens"] == 4
 
 
-def test_what_the_user_wrote_into_the_servers_files_stays(export, model, tmp_path):
+def test_what_the_user_wrote_into_the_servers_files_stays(quick_export, model_dir, tmp_path):
     (tmp_path / "batching_parameters.txt").write_text("max_batch_size { value: 7 }\n")
     (tmp_path / "models.config").write_text('model_config_list { config { name: "other" base_path: "/elsewhere" } }')
-    succeed(export(f"--model_dir={model}", f"--export_dir={tmp_path}", "--model_name=phrases"))
+    export_model(model_dir, tmp_path, model_name="phrases")
     assert (tmp_path / "batching_parameters.txt").read_text() == "max_batch_size { value: 7 }\n"
     assert [(c.name, c.base_path) for c in models_config(tmp_path)] == [
         ("other", "/elsewhere"), ("phrases", str(tmp_path)),
     ]  # fmt: skip
 
     (tmp_path / "models.config").write_text("model_config_list [")
-    fail(export(f"--model_dir={model}", f"--export_dir={tmp_path}"), 1, tmp_path / "models.config", "ModelServerConfig")
+    with pytest.raises(InputError, match="models.config: .*ModelServerConfig"):
+        export_model(model_dir, tmp_path)
     assert not (tmp_path / "2").exists()
 
 
-def test_it_works_after_it_was_moved_and_without_its_model(export, tmp_path):
-    model = toy_models.save_model(tmp_path / "model", WORDS, WORDS)
-    succeed(export(f"--model_dir={model}", f"--export_dir={tmp_path / 'models'}"))
+def test_it_works_after_it_was_moved_and_without_its_model(exported, tmp_path):
+    """The session's model stays; the copy knows nothing of it."""
+    shutil.copytree(exported, tmp_path / "models")
     inputs = {"source": tf.constant(["w1 w2"]), "target": tf.constant(["w3 other"])}
-    before = tf.saved_model.load(str(tmp_path / "models" / "1")).signatures["score"](**inputs)
-    os.rename(model, tmp_path / "gone")
+    before = served(tmp_path / "models")["score"](**inputs)
     os.rename(tmp_path / "models", tmp_path / "moved")
-    after = tf.saved_model.load(str(tmp_path / "moved" / "1")).signatures["score"](**inputs)
+    after = served(tmp_path / "moved")["score"](**inputs)
     assert float(before["log_prob"][0]) == float(after["log_prob"][0]) and int(after["unknown_count"][0]) == 1
+    saved = (exported / "1" / "saved_model.pb").read_bytes()
+    assert os.fsencode(exported.parent.parent) not in saved
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(export, tmp_path, backend):
+def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(tmp_path, backend):
     """And in float32, although it was trained in bfloat16; with no KERAS_BACKEND that would have to be set."""
     script = (
         "import pathlib, sys, keras, toy_models; keras.config.set_dtype_policy('mixed_bfloat16'); "
@@ -220,69 +257,93 @@ def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(export,
     )
     environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(pathlib.Path(toy_models.__file__).parent)}
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "model")], env=environment, check=True)
-    environment["KERAS_BACKEND"] = backend
-    done = export.installed(f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}", env=environment)
-    assert done.communicate()[1].startswith(str(tmp_path / "models" / "1")) and done.returncode == 0
-    verify = Command("keras_encdec.export.verify", "encdec-verify")
-    flags = f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}", "--pairs=50"
-    out, errors = verify.installed(*flags, env=environment).communicate()
-    assert "exported: 50 pairs" in out, errors
+    flags = f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}"
+    script = pathlib.Path(sys.executable).with_name("encdec-export")
+    done = subprocess.run([script, *flags], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr.startswith(str(tmp_path / "models" / "1")), done.stderr
+    report = verify_export(tmp_path / "model", tmp_path / "models", made_pairs=50)
+    assert [comparison.pairs for comparison in report.comparisons] == [50, 6]
 
 
-def test_a_killed_export_leaves_no_version(export, model, tmp_path):
-    folder = tmp_path / "models"
-    process = export.installed(f"--model_dir={model}", f"--export_dir={folder}")
-    while process.poll() is None and not list(folder.glob(".version*")):
-        time.sleep(0.001)
+def test_under_another_backend_it_says_what_is_expected(model_dir, monkeypatch, tmp_path):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    for wrong in (lambda: export_model(model_dir, tmp_path), lambda: verify_export(model_dir, tmp_path)):
+        with pytest.raises(InputError, match="found Keras on jax, expected KERAS_BACKEND=tensorflow"):
+            wrong()
+
+
+KILLED = """
+import sys, time
+from keras_encdec.export.versions import new_version
+with new_version(sys.argv[1]) as made:
+    (made.path / "saved_model.pb").write_text("half of it")
+    print("at work", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_export_leaves_no_version_and_the_next_tidies_up(quick_export, model_dir, tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"at work\n"
+    export_model(model_dir, tmp_path)
+    assert [name for name in names(tmp_path) if name.startswith(".version")], "it was still being written"
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
-    assert not (folder / "1").exists()
-    succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
-    tf.saved_model.load(str(folder / "1"))
+    assert [name for name in names(tmp_path) if name.startswith(".version")]
+    assert export_model(model_dir, tmp_path).version == 2
+    assert names(tmp_path) == ["1", "2", "batching_parameters.txt", "models.config"]
 
 
-def test_an_export_that_fails_leaves_nothing(export, model, tmp_path):
+def test_an_export_that_fails_leaves_nothing(export_command, model_dir, tmp_path):
     folder = tmp_path / "models"
-    fail(export(f"--model_dir={tmp_path / 'none'}", f"--export_dir={folder}"), 1, "none", "no such directory")
+    flags = f"--model_dir={model_dir}", f"--export_dir={folder}"
+    fail(export_command(f"--model_dir={tmp_path / 'none'}", flags[1]), 1, "none", "no such directory")
     assert not folder.exists()
     (tmp_path / "file").write_text("")
-    fail(export(f"--model_dir={model}", f"--export_dir={tmp_path / 'file'}"), 1, "found a file", "--export_dir")
-    fail(export(f"--export_dir={folder}"), 2, "--model_dir")
-    fail(export(f"--model_dir={model}", "--export_dir="), 2, "empty --export_dir")
-    fail(export(f"--model_dir={model}", f"--export_dir={folder}", f"--version={2**63}"), 2, "--version")
-    process = export.installed(
-        f"--model_dir={model}", f"--export_dir={folder}", preexec_fn=lambda: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (1 << 12, 1 << 12)
-        ),
-    )  # fmt: skip
-    told = process.communicate()[1]
-    assert process.returncode == 1 and "could not be written" in told and "Traceback" not in told
-    assert names(folder) == []
-    folder.rmdir()
-    for flag in ("version", "max_tokens", "beam_size"):
-        fail(export(f"--model_dir={model}", f"--export_dir={folder}", f"--{flag}=0"), 2, flag)
-
-
-def test_raw_text_needs_the_operations_of_tensorflow_text_and_says_how_it_tokenizes(export, model, tmp_path):
-    pytest.importorskip("tensorflow_text")
-    done = succeed(export(f"--model_dir={model}", f"--export_dir={tmp_path}", "--raw_text"))
-    assert "trained on tokens" in done.stderr and "case folded" in done.stderr
-    description = json.loads((tmp_path / "1" / "assets.extra" / "keras_encdec.json").read_text())
-    assert description["reads"] == "raw text" and description["tokenization"] == {"lowercase": True}
-    trained = toy_models.save_model(tmp_path / "raw", WORDS, WORDS, tokenization={"lowercase": False})
-    done = succeed(export(f"--model_dir={trained}", f"--export_dir={tmp_path}", "--raw_text"))
-    assert "trained on tokens" not in done.stderr
-    verify = Command("keras_encdec.export.verify", "encdec-verify")
+    fail(export_command(flags[0], f"--export_dir={tmp_path / 'file'}"), 1, "found a file", "--export_dir")
+    fail(export_command(flags[1]), 2, "--model_dir")
+    fail(export_command(*flags, "--stable_version=1"), 2, "--model_dir and --stable_version")
+    fail(export_command(flags[0], "--export_dir="), 2, "empty --export_dir")
+    fail(export_command(*flags, f"--version={2**63}"), 2, "--version")
+    for flag in ("version", "max_tokens", "beam_size", "top_k", "top_p"):
+        fail(export_command(*flags, f"--{flag}=0"), 2, flag)
+    assert not folder.exists()
+    most, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
     try:
-        succeed(verify(f"--model_dir={trained}", f"--export_dir={tmp_path}", "--pairs=20"))
+        done = export_command(*flags)
     finally:
-        verify.close()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    fail(done, 1, "could not be written")
+    assert names(folder) == []
 
 
-def test_without_the_extra_it_names_it(model, tmp_path):
+def test_a_language_model_is_not_served(tmp_path):
+    model = toy_models.save_model(tmp_path / "model", [], WORDS, language_model=True)
+    with pytest.raises(InputError, match="found a language model, expected one that has a source"):
+        export_model(model, tmp_path / "models")
+    assert not (tmp_path / "models").exists()
+
+
+def test_raw_text_needs_the_operations_of_tensorflow_text_and_says_how_it_tokenizes(
+    export_command, verify_command, quick_export, model_dir, monkeypatch, tmp_path
+):
+    pytest.importorskip("tensorflow_text")
+    done = succeed(export_command(f"--model_dir={model_dir}", f"--export_dir={tmp_path / 'quick'}", "--raw_text"))
+    assert "trained on tokens" in done.stderr and "case folded" in done.stderr
+    monkeypatch.undo()
+    trained = toy_models.save_model(tmp_path / "raw", WORDS, WORDS, tokenization={"lowercase": False})
+    flags = f"--model_dir={trained}", f"--export_dir={tmp_path / 'models'}"
+    assert "trained on tokens" not in succeed(export_command(*flags, "--raw_text")).stderr
+    description = json.loads((tmp_path / "models" / "1" / "assets.extra" / "keras_encdec.json").read_text())
+    assert description["reads"] == "raw text" and description["tokenization"] == {"lowercase": False}
+    succeed(verify_command(*flags, "--pairs=20"))
+
+
+def test_without_the_extra_it_names_it(model_dir, tmp_path):
     (tmp_path / "tensorflow_serving.py").write_text("raise ImportError(\"No module named 'tensorflow_serving'\")")
-    command = [sys.executable, "-m", "keras_encdec.export.export", f"--model_dir={model}", f"--export_dir={tmp_path}/m"]
+    flags = f"--model_dir={model_dir}", f"--export_dir={tmp_path}/m"
+    command = [sys.executable, "-m", "keras_encdec.cli.export", *flags]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and "pip install 'keras-encdec[serving]'" in done.stderr

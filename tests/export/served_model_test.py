@@ -4,29 +4,36 @@ import numpy as np
 import oracle
 import pytest
 import tensorflow as tf
+import toy_contract
 import toy_models
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, TextGenerator
-from keras_encdec.export import packed
+from keras_encdec.export.length_sorted import PHRASES
 from keras_encdec.export.phrase_ids import PhraseIds
+from keras_encdec.export.saved_model import write_saved_model
+from keras_encdec.export.scoring_graph import TOKENS
 from keras_encdec.export.served_model import ServedModel
+from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.formats import model_words
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
-from keras_encdec.scoring import ModelDirectory, TextScorer
+from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Tokenizer, Vocabulary
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
 TARGET_WORDS = [f"t{i}" for i in range(11)]
 MAX_TOKENS = 40
+CONFIG = ServingConfig(max_tokens=MAX_TOKENS)
 
 
 def served(folder, tokenization=None, **arguments):
     """A toy model's directory and its served functions."""
     directory = ModelDirectory.load(toy_models.save_model(folder / "model", SOURCE_WORDS, TARGET_WORDS, **arguments))
     (folder / "assets").mkdir()
-    return directory, ServedModel(directory, folder / "assets", MAX_TOKENS, tokenization)
+    return directory, ServedModel(directory, folder / "assets", CONFIG, tokenization)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +68,7 @@ def oracle_scores(directory, pairs):
     for source, target in pairs:
         source = directory.source_vocabulary.encode(source.split())
         target = directory.target_vocabulary.encode(target.split())
-        table = oracle.token_log_probs(weights, source, target, directory.model.reset_after)
+        table = oracle.token_log_probs(weights, source, target, directory.model.config.reset_after)
         rows.append(table[range(len(target)), target])
     return rows
 
@@ -87,8 +94,8 @@ def test_scores_are_the_oracles(tmp_path, reset_after):
 def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
     """Alone, with longer ones, in another order, twice; more pairs and tokens than are computed at a time."""
     directory, model = toy
-    pairs = random_pairs(2 * packed.PHRASES + 7, 30, seed=1)
-    assert sum(len(target.split()) + 1 for _, target in pairs[: packed.PHRASES]) > 2 * packed.TOKENS
+    pairs = random_pairs(2 * PHRASES + 7, 30, seed=1)
+    assert sum(len(target.split()) + 1 for _, target in pairs[: PHRASES]) > 2 * TOKENS
     sources, targets = zip(*pairs, strict=True)
     together = call(model, "score", source=sources, target=targets)["log_prob"]
     expected = [row.sum() for row in oracle_scores(directory, pairs)]
@@ -106,7 +113,7 @@ def test_the_probabilities_of_all_continuations_sum_to_one(tmp_path):
     directory = ModelDirectory.load(toy_models.save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
     bias = directory.model.decoder.readout.output_bias
     bias.assign(np.where(np.arange(bias.shape[0]) == 0, -50, bias))  # padding, which no string stands for
-    model = ServedModel(directory, tmp_path, MAX_TOKENS)
+    model = ServedModel(directory, tmp_path, CONFIG)
     words = [*TARGET_WORDS, "other"]
     targets = ["", *words, *(f"{a} {b}" for a in words for b in words)]
     found = call(model, "score_tokens", source=["s1 s2"] * len(targets), target=targets)
@@ -129,12 +136,12 @@ def test_a_reverse_model_takes_the_users_sides(tmp_path):
     # Its own source is the user's target.
     folder = toy_models.save_model(tmp_path / "model", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     directory = ModelDirectory.load(folder)
-    model = ServedModel(directory, tmp_path, MAX_TOKENS)
+    model = ServedModel(directory, tmp_path, CONFIG)
     found = call(model, "score", source=["s1 s2 other", "s4"], target=["t1 other other", "t7"])
     expected = oracle_scores(directory, [("t1 other other", "s1 s2 other"), ("t7", "s4")])
     np.testing.assert_allclose(found["log_prob"], [row.sum() for row in expected], atol=1e-5)
     assert found["token_count"].tolist() == [4, 2] and found["unknown_count"].tolist() == [2, 0]
-    assert call(model, "encode", target=["t1 t2"])["summary"].shape == (1, directory.model.units)
+    assert call(model, "encode", target=["t1 t2"])["summary"].shape == (1, directory.model.config.units)
 
 
 SOURCES = ["s1 s2 s3", "s4", "", "s5 s6 s7 s8 s0 s1 s2 s3 s4", "s1 s2 s3", "other s1"]
@@ -158,6 +165,23 @@ def test_the_best_targets_are_those_of_the_search_in_python(toy):
         assert target.decode() == " ".join(best.words) and log_prob == pytest.approx(best.log_prob, abs=1e-4)
 
 
+def test_the_search_that_is_served_has_the_options_of_pythons(tmp_path, toy):
+    directory = toy[0]
+    options = {"length_penalty": 0.8, "suppress_unknown": True}
+    config = ServingConfig(max_tokens=MAX_TOKENS, beam_size=4, top_k=1, **options)
+    model = ServedModel(directory, tmp_path, config)
+    found = call(model, "generate", source=SOURCES)
+    expected = TextGenerator([directory]).generate(SOURCES, BeamSampler(4, num_best=4, **options))
+    for row, log_probs, hypotheses in zip(found["target"], found["log_prob"], expected, strict=True):
+        assert [text.decode() for text in row[: len(hypotheses)]] == [" ".join(best.words) for best in hypotheses]
+        np.testing.assert_allclose(log_probs[: len(hypotheses)], [best.log_prob for best in hypotheses], atol=1e-4)
+    greedy = call(model, "generate_greedy", source=SOURCES)["target"].tolist()
+    assert not any(b"<unk>" in target for target in [*greedy, *found["target"].ravel()])
+    # Of the most probable word alone.
+    drawn = call(model, "sample", source=SOURCES, seed=range(6), temperature=[1.0] * 6)
+    assert drawn["target"].tolist() == greedy
+
+
 def test_samples_have_the_models_scores_and_depend_on_their_seeds(toy):
     directory, model = toy
     sources, seeds, hot = SOURCES[:2] * 50, [i // 2 for i in range(100)], [2.0] * 100
@@ -173,14 +197,14 @@ def test_samples_have_the_models_scores_and_depend_on_their_seeds(toy):
 def test_samples_follow_the_probabilities_and_the_temperature(toy):
     directory, model = toy
     source, number = directory.source_vocabulary.encode(["s1", "s2"]), 4000
-    (states, memory), words = directory.model.start(tf.constant([source])), [*TARGET_WORDS]
-    logits, _ = directory.model.step(tf.constant([0]), states, memory)
+    (state, memory), words = directory.model.start([source]), [*TARGET_WORDS]
+    log_probs, _ = directory.model.decoder.next_log_probs(tf.constant([0]), state, memory)
     for temperature in (1.0, 0.5):
         drawn = call(
             model, "sample", source=["s1 s2"] * number, seed=range(number), temperature=[temperature] * number
         )  # fmt: skip
         first = [text.decode().split(" ")[0] for text in drawn["target"]]
-        probabilities = tf.nn.softmax(logits[0, 1:] / temperature).numpy()  # of no padding
+        probabilities = tf.nn.softmax(log_probs[0, 1:] / temperature).numpy()  # of no padding
         for word, probability in zip(["<unk>", "", *words], probabilities, strict=True):
             spread = np.sqrt(number * probability * (1 - probability))
             assert abs(first.count(word) - number * probability) < 4.5 * spread + 1, word
@@ -195,7 +219,7 @@ def test_the_coldest_samples_are_the_greedy_target(toy):
 
 def test_a_temperature_that_is_none_is_refused(toy):
     for temperature in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)temperatures.*expected positive"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)temperatures.*a number, above 0"):
             call(toy[1], "sample", source=["s1"], seed=[1], temperature=[temperature])
     with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)seeds and temperatures.*as many"):
         call(toy[1], "sample", source=["s1"], seed=[1, 2], temperature=[1.0])
@@ -211,7 +235,7 @@ def test_a_temperature_that_is_none_is_refused(toy):
 def test_recurrent_models_are_served_too(tmp_path, arguments):
     directory, model = served(tmp_path, **arguments)
     scorer, generator = TextScorer(directory), TextGenerator([directory])
-    pairs = random_pairs(packed.PHRASES + 20, 9)
+    pairs = random_pairs(PHRASES + 20, 9)
     sources, targets = zip(*pairs, strict=True)
     found = call(model, "score_tokens", source=sources, target=targets)
     rows = scorer.token_scores([scorer.words(*pair) for pair in pairs])
@@ -228,7 +252,44 @@ def test_recurrent_models_are_served_too(tmp_path, arguments):
     targets = [text.replace(b"<unk>", b"other") for text in drawn["target"]]
     expected = call(model, "score", source=SOURCES, target=targets)
     np.testing.assert_allclose(drawn["log_prob"], expected["log_prob"], atol=1e-4)
-    assert call(model, "encode", source=SOURCES)["summary"].shape[0] == 6
+    encoded = call(model, "encode", source=SOURCES)
+    ids = pad([directory.source_vocabulary.encode(source.split()) for source in SOURCES])
+    for name, table in directory.model.encode(ids).items():
+        np.testing.assert_allclose(encoded[name], table, atol=1e-6)
+
+
+def test_any_model_that_keeps_the_contract_is_served(tmp_path):
+    """With a memory along the source, its mask, and a state of integers; in a SavedModel."""
+    source_words, target_words = SOURCE_WORDS[:6], TARGET_WORDS[:7]
+    model = toy_contract.window_model(len(source_words), len(target_words))
+    directory = ModelDirectory(tmp_path, Vocabulary(source_words), Vocabulary(target_words), model=model)
+    write_saved_model(directory, tmp_path / "1", CONFIG)
+    signatures = tf.saved_model.load(str(tmp_path / "1")).signatures
+    pairs = random_pairs(PHRASES + 20, 9)
+    sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
+    scored = signatures["score_tokens"](source=sources, target=targets)
+    ids = [
+        (directory.source_vocabulary.encode(source.split()), directory.target_vocabulary.encode(target.split()))
+        for source, target in pairs
+    ]
+    own = model.token_log_probs(pad([source for source, _ in ids]), pad([target for _, target in ids])).numpy()
+    np.testing.assert_allclose(scored["token_log_probs"], own, atol=1e-5)
+    for i in range(20):
+        expected = toy_contract.expected_log_probs(model, *ids[i])
+        np.testing.assert_allclose(scored["token_log_probs"][i, : len(expected)], expected, atol=1e-5)
+    encoded = signatures["encode"](source=sources[:5])
+    longest = max(len(source) for source, _ in ids[:5])
+    assert encoded["annotations"].shape == (5, longest, 6) and encoded["mask"].dtype == tf.bool
+    assert tf.reduce_sum(tf.cast(encoded["mask"], tf.int32), 1).numpy().tolist() == [len(s) for s, _ in ids[:5]]
+    few = tf.constant(SOURCES)
+    best = signatures["generate"](source=few)
+    expected = TextGenerator([directory]).generate(SOURCES, BeamSampler(5, num_best=5))
+    for row, hypotheses in zip(best["target"].numpy(), expected, strict=True):
+        assert [text.decode() for text in row][: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+    drawn = signatures["sample"](source=few, seed=tf.range(6, dtype=tf.int64), temperature=tf.ones(6))
+    texts = tf.strings.regex_replace(drawn["target"], "<unk>", "other")
+    again = signatures["score"](source=few, target=texts)["log_prob"]
+    np.testing.assert_allclose(drawn["log_prob"], again, atol=1e-4)
 
 
 def test_regress_reads_examples(toy):
@@ -252,7 +313,7 @@ def test_nothing_is_scored_as_nothing(toy):
     directory, model = toy
     empty = call(model, "score_tokens", source=[], target=[])
     assert [len(values) for values in empty.values()] == [0, 0, 0, 0]
-    assert call(model, "encode", source=[])["summary"].shape == (0, directory.model.units)
+    assert call(model, "encode", source=[])["summary"].shape == (0, directory.model.config.units)
     assert call(model, "regress", inputs=[])["outputs"].shape == (0,)
     assert call(model, "generate", source=[])["target"].shape == (0, 5)
     assert call(model, "generate_greedy", source=[])["log_prob"].shape == (0,)

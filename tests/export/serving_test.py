@@ -16,40 +16,15 @@ import pytest
 import requests
 import tensorflow as tf
 import toy_models
-from commands import Command, fail, succeed
+from commands import fail, succeed
 from grpc import StatusCode
 from serving_calls import Calls, refusal
 from serving_process import ServingProcess
 
+from keras_encdec.export import export_model, move_stable_label, score_file_with_server
 from keras_encdec.scoring import TextScorer
 
 WORDS = [f"w{i}" for i in range(30)]
-
-
-@pytest.fixture(scope="module")
-def export():
-    command = Command("keras_encdec.export.export", "encdec-export")
-    yield command
-    command.close()
-
-
-@pytest.fixture(scope="module")
-def client():
-    command = Command("keras_encdec.export.client", "encdec-client")
-    yield command
-    command.close()
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return toy_models.save_model(tmp_path_factory.mktemp("toy") / "model", WORDS, WORDS)
-
-
-@pytest.fixture(scope="module")
-def folder(export, model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served") / "models"
-    succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
-    return folder
 
 
 class StockServer:
@@ -95,24 +70,14 @@ STOCK = ["stock", "stock, batching"] if shutil.which("tensorflow_model_server") 
 
 
 @pytest.fixture(scope="module", params=["peer", "peer, batching", *STOCK])
-def server(request, folder):
+def server(request, exported, peer):
     """A running server of the exported model."""
     kind, *batching = request.param.split(", ")
-    # Large blocks go back to the system at once: what stays is what is kept.
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1000000")
-    if kind == "stock":
-        running = StockServer(folder, batching)
-    else:
-        flags = {"model_config_file": folder / "models.config", "rest_api_port": 0}
-        flags["allow_version_labels_for_unavailable_models"] = True
-        if batching:
-            flags |= {"enable_batching": True, "batching_parameters_file": folder / "batching_parameters.txt"}
-        running = ServingProcess(**flags)
-    monkeypatch.undo()
+    running = StockServer(exported, batching) if kind == "stock" else peer(bool(batching))
     running.batching = bool(batching)
     yield running
-    running.close()
+    if kind == "stock":
+        running.close()
 
 
 @pytest.fixture
@@ -121,7 +86,7 @@ def calls(server):
 
 
 @pytest.fixture(scope="module")
-def scored(model):
+def scored(model_dir):
     """Pairs of mixed lengths, and their scores in Python."""
     random = np.random.default_rng(0)
 
@@ -129,7 +94,7 @@ def scored(model):
         return " ".join(random.choice([*WORDS, "other"], random.integers(0, 12)))
 
     pairs = [(phrase(), phrase()) for _ in range(200)]
-    scorer = TextScorer(model)
+    scorer = TextScorer(model_dir)
     return pairs, scorer.score([scorer.words(*pair) for pair in pairs])
 
 
@@ -234,23 +199,25 @@ def test_ten_thousand_malformed_requests_leave_the_server_as_it_was(server, call
     np.testing.assert_allclose(score(calls, scored[0]), scored[1], atol=1e-5)
 
 
-def test_pairs_that_a_server_merges_with_bad_ones_are_scored_all_the_same(server, client, scored, tmp_path):
+def test_pairs_that_a_server_merges_with_bad_ones_are_scored_all_the_same(server, scored, tmp_path):
     """Two clients at once, of which one sends pairs that are refused: each of the other's is scored."""
     long = "w1 " * 300
     lines = {
         "good": [f"{source}\t{target}\n" for source, target in scored[0]] * 3,
         "mixed": [f"{long if i % 7 == 0 else source}\t{target}\n" for i, (source, target) in enumerate(scored[0])] * 3,
     }
-    flags = f"--server={server.grpc_address}", "--format=tsv", "--batch_size=4", "--on_error=keep"
 
     def run(name):
         (tmp_path / name).write_text("".join(lines[name]))
-        done = client.installed(*flags, f"--input={tmp_path / name}", f"--output={tmp_path / name}.out")
-        return done.communicate()[1], (tmp_path / f"{name}.out").read_text().splitlines()
+        paths = tmp_path / name, tmp_path / f"{name}.out"
+        summary = score_file_with_server(
+            server.grpc_address, *paths, format="tsv", batch_size=4, in_flight=16, on_error="keep"
+        )
+        return summary.refused, paths[1].read_text().splitlines()
 
     with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        (told, good), (told_mixed, mixed) = executor.map(run, lines)
-    assert "refused" not in told and "87 lines that the server refused" in told_mixed
+        (refused, good), (refused_mixed, mixed) = executor.map(run, lines)
+    assert (refused, refused_mixed) == (0, 87)
     expected = [f"{score:.3f}" for score in scored[1]] * 3
     found = [line.split("\t")[2] for line in good]
     np.testing.assert_allclose([float(x) for x in found], [float(x) for x in expected], atol=1e-3)
@@ -259,12 +226,13 @@ def test_pairs_that_a_server_merges_with_bad_ones_are_scored_all_the_same(server
         assert value == pytest.approx(0 if (i % len(scored[0])) % 7 == 0 else scored[1][i % len(scored[0])], abs=1e-4)
 
 
-def test_a_new_version_is_published_and_rolled_back(export, client, model, tmp_path):
+def test_a_new_version_is_published_and_rolled_back(exported, client_command, tmp_path):
     """Labels move while the server runs; no request fails on the way."""
     folder = tmp_path / "models"
     other = toy_models.save_model(tmp_path / "other", WORDS, WORDS, seed=1)
     pair = {"source": ["w1 w2"], "target": ["w3"]}
-    succeed(export(f"--model_dir={model}", f"--export_dir={folder}"))
+    shutil.copytree(exported, folder)
+    move_stable_label(folder, "encdec", 1)  # a folder that was copied has a path of its own
     flags = {"model_config_file": folder / "models.config", "allow_version_labels_for_unavailable_models": True}
     with ServingProcess(
         **flags, rest_api_port=0, model_config_file_poll_wait_seconds=0.1, file_system_poll_wait_seconds=0.1
@@ -282,7 +250,7 @@ def test_a_new_version_is_published_and_rolled_back(export, client, model, tmp_p
 
         first = scores("stable")
         assert scores("canary") == first
-        succeed(export(f"--model_dir={other}", f"--export_dir={folder}"))
+        export_model(other, folder)
         second = float(TextScorer(other).score([(["w1", "w2"], ["w3"])])[0])
         deadline = time.monotonic() + 60
         while scores("canary") == first:
@@ -293,16 +261,16 @@ def test_a_new_version_is_published_and_rolled_back(export, client, model, tmp_p
 
         def written(*flags, server=running.grpc_address):
             flags = f"--server={server}", "--format=tsv", f"--input={tmp_path / 'pairs'}", *flags
-            succeed(client(*flags, f"--output={tmp_path / 'scored'}"))
+            succeed(client_command(*flags, f"--output={tmp_path / 'scored'}"))
             return float((tmp_path / "scored").read_text().split("\t")[2])
 
         for server in (running.grpc_address, running.rest_address):
             assert written("--label=stable", server=server) == pytest.approx(first, abs=1e-5)
             assert written("--label=canary", server=server) == written(server=server) == second
-            fail(client(f"--server={server}", "--label=new", "--health"), 1, "label 'new'", "check --label")
-        succeed(export(f"--export_dir={folder}", "--stable_version=2"))
+            fail(client_command(f"--server={server}", "--label=new", "--health"), 1, "label 'new'", "check --label")
+        move_stable_label(folder, "encdec", 2)
         becomes("stable", second)
-        succeed(export(f"--export_dir={folder}", "--stable_version=1"))
+        move_stable_label(folder, "encdec", 1)
         becomes("stable", first)
 
 

@@ -1,19 +1,15 @@
-"""encdec-verify: it passes for the model that was exported, and for no other."""
+"""Verification of exports: it passes for the model that was exported, and for no other."""
 
 import shutil
 
 import pytest
 import toy_models
-from commands import Command, fail, succeed
+from commands import fail, succeed
+
+from keras_encdec.errors import InputError
+from keras_encdec.export import export_model, verify_export
 
 WORDS = [f"w{i}" for i in range(30)]
-
-
-@pytest.fixture(scope="module")
-def verify():
-    command = Command("keras_encdec.export.verify", "encdec-verify")
-    yield command
-    command.close()
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +17,13 @@ def folders(tmp_path_factory):
     """A model's directory and the folder it was exported to: a reverse one, the harder case."""
     folder = tmp_path_factory.mktemp("verify")
     model = toy_models.save_model(folder / "model", WORDS, ["é", *WORDS], reverse=True)
-    export = Command("keras_encdec.export.export", "encdec-export")
-    succeed(export(f"--model_dir={model}", f"--export_dir={folder / 'models'}"))
-    export.close()
+    export_model(model, folder / "models")
     return model, folder / "models"
+
+
+@pytest.fixture
+def verify(verify_command):
+    return verify_command
 
 
 def flags(folders, *others):
@@ -47,9 +46,19 @@ def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
     assert "exported: 2 pairs" in done.stdout
 
 
-def test_another_model_does_not_pass(verify, folders, tmp_path):
+def test_another_model_does_not_pass(folders, tmp_path):
     other = toy_models.save_model(tmp_path / "model", WORDS, ["é", *WORDS], reverse=True, seed=1)
-    fail(verify(*flags((other, folders[1]), "--pairs=20")), 1, folders[1], "found ln p", "expected the model's own")
+    with pytest.raises(InputError, match=f"{folders[1]}: found ln p .*expected the model's own"):
+        verify_export(other, folders[1], made_pairs=20)
+
+
+def test_the_report_says_what_agrees(folders):
+    report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
+    assert report.path == folders[1] / "1"
+    assert [(comparison.scorer, comparison.pairs) for comparison in report.comparisons] == [
+        ("exported", 2), ("exported, one at a time", 1),
+    ]  # fmt: skip
+    assert all(0 <= comparison.largest_difference < 1e-5 for comparison in report.comparisons)
 
 
 def test_wrong_use_is_explained(verify, folders, tmp_path):
@@ -67,7 +76,8 @@ def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_
     description = tmp_path / "models" / "1" / "assets.extra" / "keras_encdec.json"
     for content in ("{", "{}"):
         description.write_text(content)
-        fail(verify(*flags((folders[0], tmp_path / "models"))), 1, description, "export the model again")
+        with pytest.raises(InputError, match=f"{description}: .*export the model again"):
+            verify_export(folders[0], tmp_path / "models")
     shutil.copy(folders[1] / "1" / "assets.extra" / "keras_encdec.json", description)
     (tmp_path / "models" / "1" / "saved_model.pb").unlink()
     fail(verify(*flags((folders[0], tmp_path / "models"), "--pairs=5")), 1, tmp_path / "models" / "1", "scoring failed")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.files import InputLines, open_output
+from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
 
 
 def naive_lines(data):
@@ -68,6 +68,28 @@ def test_lines_are_read_from_a_pipe():
         with InputLines(f"/dev/fd/{process.stdout.fileno()}") as lines:
             assert list(lines) == [b"one", b"two"]
         assert (lines.bytes_total, lines.bytes_read) == (0, 8)
+
+
+@contextlib.contextmanager
+def standard_input(data):
+    """Has the data on the standard input in the `with` block."""
+    kept = os.dup(0)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
+def test_a_hyphen_is_the_standard_input():
+    with standard_input(gzip.compress(b"one\ntwo")):
+        assert read("-") == [b"one", b"two"]
+    with standard_input(b""), pytest.raises(InputError, match="standard input: found an empty file"):
+        InputLines("-")
 
 
 def test_progress_moves_with_the_lines(tmp_path):
@@ -268,6 +290,30 @@ def test_a_device_is_written_to_directly():
     with open_output("/dev/null") as file:
         file.write(b"x")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_the_standard_output_is_written_to_directly(capfd, path):
+    with open_output(path) as file:
+        file.write(b"x\n")
+    assert capfd.readouterr().out == "x\n"
+    with open_output(path, keep=False) as file:
+        file.write(b"x\n")
+    assert capfd.readouterr().out == ""
+
+
+def test_a_reader_that_left_is_no_fault_of_the_disk():
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with pytest.raises(BrokenPipeError), open_output(f"/dev/fd/{theirs}") as file:
+        file.write(b"x\n")
+    os.close(theirs)
+
+
+def test_files_for_two_purposes_are_refused(tmp_path):
+    check_distinct_files(tmp_path / "a", None, tmp_path / "b", "-", "-")
+    with pytest.raises(ValueError, match="found one file for two purposes"):
+        check_distinct_files(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a")
 
 
 def test_a_long_name_is_no_obstacle(tmp_path):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.moses_ini import rewrite
+from keras_encdec.formats.moses_ini import rewrite_moses_ini
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 FACTORS = "input-factor=0 output-factor=0"
@@ -40,7 +40,7 @@ def changes(old, new):
 @pytest.mark.parametrize("end", ["", "\r"])
 def test_path_number_and_weights_change_and_nothing_else(end):
     text = INI.replace("\n", end + "\n") + end
-    new, notices = rewrite(text, "/new/t.gz", 2, path="moses.ini", table_scores=4)
+    new, notices = rewrite_moses_ini(text, "/new/t.gz", 2, path="moses.ini", table_scores=4)
     assert notices == []
     assert changes(text, new) == [
         (
@@ -52,12 +52,12 @@ def test_path_number_and_weights_change_and_nothing_else(end):
 
 
 def test_new_weights_can_be_given():
-    new, _ = rewrite(INI, "t", 2, new_weights=[0.123456789, -3])
+    new, _ = rewrite_moses_ini(INI, "t", 2, new_weights=[0.123456789, -3])
     assert "\nTM0= 0.1 -0.2 0.3 0.2 0.123457 -3   # tuned\n" in new
     with pytest.raises(ValueError, match="extra_scores=1 and new_weights=\\[1, 2\\]"):
-        rewrite(INI, "t", 1, new_weights=[1, 2])
+        rewrite_moses_ini(INI, "t", 1, new_weights=[1, 2])
     with pytest.raises(ValueError, match="extra_scores=0"):
-        rewrite(INI, "t", 0)
+        rewrite_moses_ini(INI, "t", 0)
 
 
 UNNAMED = """[feature]
@@ -72,7 +72,7 @@ PhraseDictionaryMemory1= 1 1 1
 
 
 def test_features_without_a_name_are_numbered_as_moses_does():
-    new, _ = rewrite(UNNAMED, "new", 1, feature="PhraseDictionaryMemory1")
+    new, _ = rewrite_moses_ini(UNNAMED, "new", 1, feature="PhraseDictionaryMemory1")
     assert changes(UNNAMED, new) == [
         (
             "PhraseDictionaryMemory other-path=z num-features=3 path=c",
@@ -88,7 +88,7 @@ def test_features_without_a_name_are_numbered_as_moses_does():
 def test_a_binarized_table_becomes_one_of_text(binary):
     text = INI.replace("PhraseDictionaryMemory name=TM0", f"{binary} load=lazy name=TM0")
     text = text.replace("20\n", "20 \n")
-    new, notices = rewrite(text, "new.gz", 1)
+    new, notices = rewrite_moses_ini(text, "new.gz", 1)
     assert [pair[1] for pair in changes(text, new)] == [
         f"PhraseDictionaryMemory name=TM0 num-features=5 path=new.gz {FACTORS} table-limit=20 ",
         "TM0= 0.1 -0.2 0.3 0.2 0.2   # tuned",
@@ -101,13 +101,13 @@ def test_a_binarized_table_becomes_one_of_text(binary):
 
 def test_binarized_tables_without_names_keep_those_they_had():
     text = UNNAMED.replace("PhraseDictionaryMemory", "ProbingPT")
-    new, _ = rewrite(text, "new", 1, feature="ProbingPT0")
+    new, _ = rewrite_moses_ini(text, "new", 1, feature="ProbingPT0")
     assert [pair[1] for pair in changes(text, new)] == [
         "PhraseDictionaryMemory num-features=3 path=new name=ProbingPT0",
         "ProbingPT other-path=z num-features=3 path=c name=ProbingPT1",
         "ProbingPT0= 1 1 1",
     ]
-    again, _ = rewrite(new, "newer", 1, feature="ProbingPT1")
+    again, _ = rewrite_moses_ini(new, "newer", 1, feature="ProbingPT1")
     assert "PhraseDictionaryMemory other-path=z num-features=4 path=newer name=ProbingPT1" in again
 
 
@@ -195,14 +195,14 @@ def test_what_cannot_be_rewritten_is_reported(case):
         text, count = re.subn(*edit, INI, count=1)
         assert count == 1
     with pytest.raises(InputError) as caught:
-        rewrite(text, "new.gz", 1, path="moses.ini", **arguments)
+        rewrite_moses_ini(text, "new.gz", 1, path="moses.ini", **arguments)
     assert str(caught.value) == "moses.ini" + sentence
 
 
 @pytest.mark.parametrize("table_path", ["my table.gz", "tab\tle", "table#1.gz", "new\nline", ""])
 def test_a_path_that_moses_cannot_read_is_refused(table_path):
     with pytest.raises(InputError) as caught:
-        rewrite(INI, table_path, 1, path="moses.ini")
+        rewrite_moses_ini(INI, table_path, 1, path="moses.ini")
     assert str(caught.value) == (
         f'moses.ini: found the path "{table_path}" of the table, expected one without spaces and #; '
         "rename the table or its directory: moses.ini cannot hold such a path."
@@ -222,7 +222,7 @@ def test_a_path_that_moses_cannot_read_is_refused(table_path):
 )
 def test_real_files_change_in_two_lines(name, scores, notice):
     text = (DATA / name).read_bytes().decode()
-    new, notices = rewrite(text, "${X}/scored.gz", 2, table_scores=scores)
+    new, notices = rewrite_moses_ini(text, "${X}/scored.gz", 2, table_scores=scores)
     assert bool(notices) == notice
     delta = [line for line in difflib.ndiff(text.split("\n"), new.split("\n")) if line[0] in "+-"]
     assert len(delta) == 4, delta
@@ -230,4 +230,4 @@ def test_real_files_change_in_two_lines(name, scores, notice):
     assert f" num-features={scores + 2} " in feature and " path=${X}/scored.gz " in feature
     (weights,) = [line for line in delta if line.startswith("+ ") and line != feature]
     assert len(weights.split()) == 2 + scores + 2
-    assert rewrite(new, "again.gz", 1, table_scores=scores + 2)[1] == []
+    assert rewrite_moses_ini(new, "again.gz", 1, table_scores=scores + 2)[1] == []

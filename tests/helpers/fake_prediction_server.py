@@ -196,7 +196,7 @@ class _Predictions(PredictionServiceServicer):
         strings = [list(request.inputs[name].string_val) for name in ("source", "target")]
         response = predict_pb2.PredictResponse()
         for name, values in self._model.predict(signature, *strings, asked).items():
-            if name in self._model.signatures[signature][1] and name in request.output_filter:
+            if name in self._model.signatures[signature][1]:
                 _fill(response.outputs[name], np.array(values))
         return response
 

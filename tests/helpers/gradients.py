@@ -40,3 +40,57 @@ def score_gradients(model, source, target):
         gradients = [v.value.grad for v in variables]
         assert isinstance(gradients[0], torch.Tensor)
     return {v.path: keras.ops.convert_to_numpy(g) for v, g in zip(variables, gradients, strict=True)}
+
+
+def gradients_of(total, arguments, outputs):
+    """The outputs of a function and the gradients of a scalar, in each way in which the backend runs them.
+
+    Args:
+        total: function of tensors to a scalar.
+        arguments: list of arrays.
+        outputs: function of the same tensors to a structure of tensors.
+
+    Yields:
+        tuple: the name of the way ("eager", "compiled", ...), the outputs as arrays, and the gradients of the scalar
+        with respect to the arguments of floats, a list of arrays.
+    """
+    backend = keras.backend.backend()
+    floats = [i for i, argument in enumerate(arguments) if argument.dtype.kind == "f"]
+
+    def arrays(structure):
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, structure)
+
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        def both(*tensors):
+            with tf.GradientTape() as tape:
+                tape.watch(tensors)
+                value = total(*tensors)
+            return outputs(*tensors), tape.gradient(value, [tensors[i] for i in floats])
+
+        # The first argument is (batch, time, ...).
+        shapes = [[None, None, *arguments[0].shape[2:]], *(argument.shape for argument in arguments[1:])]
+        unknown = [tf.TensorSpec(shape, a.dtype) for shape, a in zip(shapes, arguments, strict=True)]
+        ways = {
+            "eager": both,
+            "graph": tf.function(both, autograph=False),
+            "unknown length": tf.function(both, autograph=False, input_signature=unknown),
+            "compiled": tf.function(both, autograph=False, jit_compile=True),
+        }
+        for name, way in ways.items():
+            yield (name, *arrays(way(*map(tf.constant, arguments))))
+    elif backend == "jax":
+        import jax
+
+        def both(*tensors):
+            return outputs(*tensors), jax.grad(total, argnums=floats)(*tensors)
+
+        for name, way in {"eager": both, "compiled": jax.jit(both)}.items():
+            yield (name, *arrays(way(*map(jax.numpy.asarray, arguments))))
+    else:
+        import torch
+
+        tensors = [torch.tensor(argument, requires_grad=i in floats) for i, argument in enumerate(arguments)]
+        total(*tensors).backward()
+        yield "eager", arrays(outputs(*tensors)), arrays([tensors[i].grad for i in floats])

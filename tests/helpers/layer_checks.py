@@ -1,20 +1,31 @@
 """Checks that every layer passes, on whichever backend the tests run."""
 
-import os
+import atexit
+import functools
+import json
 import subprocess
 import sys
 
 import keras
 import numpy as np
 
+# Answers requests, a line each, until its input ends.
 LOAD_AND_PREDICT = """
-import sys
+import importlib, json, sys, traceback
 import numpy as np
 import keras
-import keras_encdec.layers, keras_encdec.models
-model = keras.saving.load_model(sys.argv[1])
-inputs = np.load(sys.argv[2])
-np.save(sys.argv[3], model.predict([inputs[name] for name in sorted(inputs.files)], verbose=0))
+for line in sys.stdin:
+    try:
+        request = json.loads(line)
+        for module in request["modules"]:
+            importlib.import_module(module)
+        model = keras.saving.load_model(request["model"])
+        inputs = np.load(request["inputs"])
+        np.save(request["outputs"], model.predict([inputs[name] for name in sorted(inputs.files)], verbose=0))
+        print("done", flush=True)
+    except Exception:
+        traceback.print_exc()
+        print("failed", flush=True)
 """
 
 
@@ -67,10 +78,35 @@ def check_layer(cls, config, inputs, output_shape, weights, folder, differentiab
         assert numpy(values).shape == output_shape and np.isfinite(numpy(values)).all(), policy
 
 
-def check_saved_in_a_new_process(model, inputs, expected, folder):
-    """Saves a model, loads it where nothing of this process is left, and compares what it predicts."""
+def check_saved_in_a_new_process(model, inputs, expected, folder, modules=("keras_encdec.layers",)):
+    """Saves a model, loads it where nothing of this process is left, and compares what it predicts.
+
+    The other process stays for the checks that follow: starting it takes longer than they do.
+
+    Args:
+        model: built `keras.Model`.
+        inputs: list of arrays.
+        expected: array.
+        folder: path the model is saved in.
+        modules: modules that the other process imports first.
+    """
     model.save(folder / "model.keras")
     np.savez(folder / "inputs.npz", **{f"{i}": x for i, x in enumerate(inputs)})
-    paths = [str(folder / name) for name in ("model.keras", "inputs.npz", "outputs.npy")]
-    subprocess.run([sys.executable, "-c", LOAD_AND_PREDICT, *paths], check=True, env={**os.environ})
-    np.testing.assert_allclose(np.load(paths[2]), expected, atol=1e-5)
+    names = {"model": "model.keras", "inputs": "inputs.npz", "outputs": "outputs.npy"}
+    process = _loading_process()
+    request = {"modules": list(modules), **{key: str(folder / name) for key, name in names.items()}}
+    process.stdin.write(json.dumps(request) + "\n")
+    process.stdin.flush()
+    # TensorFlow may write lines of its own.
+    answer = next((line.strip() for line in process.stdout if line.strip() in ("done", "failed")), "ended")
+    assert answer == "done", "the other process's error stands in the captured stderr"
+    np.testing.assert_allclose(np.load(folder / "outputs.npy"), expected, atol=1e-5)
+
+
+@functools.cache
+def _loading_process():
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOAD_AND_PREDICT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(process.communicate)  # closes its input, and waits
+    return process

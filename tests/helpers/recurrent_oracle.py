@@ -52,7 +52,7 @@ def encode(w, source, choices):
     inputs, lasts = [w["source"][i] for i in source], []
     for cells in w["encoder"]:
         last, outputs = read(kind, cells[0], inputs, np.zeros(width))
-        if choices["bidirectional"]:
+        if choices["bidirectional"] != "none":
             last_left, outputs_left = read(kind, cells[1], inputs[::-1], np.zeros(width))
             both = zip(outputs, outputs_left[::-1], strict=True)
             outputs = [np.concatenate(two) if choices["bidirectional"] == "concat" else sum(two) for two in both]
@@ -64,7 +64,7 @@ def encode(w, source, choices):
     if choices["condition"] == "context":
         V, b = w["projections"][0][0]
         return np.tanh(np.concatenate([one[:units] for one in lasts[-1]]) @ V + b)
-    if not choices["bidirectional"]:
+    if choices["bidirectional"] == "none":
         return [one for (one,) in lasts]
     return [
         np.concatenate(

@@ -54,7 +54,7 @@ def nested_weights(model):
 def thesis_weights(model):
     """What `thesis_oracle` takes: columns where the layers have rows."""
     sides = {"decoder": (model.decoder, model.decoder.cells)}
-    if isinstance(model, RecurrentEncoderDecoder):
+    if model.has_source:
         sides["encoder"] = (model.encoder, [cell for (cell,) in model.encoder.cells])
     weights = {"W_hy": array(model.decoder.output_matrix.kernel).T, "b_y": array(model.decoder.output_matrix.bias)}
     for side, (part, cells) in sides.items():

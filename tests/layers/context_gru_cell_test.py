@@ -3,7 +3,7 @@ import numpy as np
 from layer_checks import check_saved_in_a_new_process, numpy
 from oracle import sigmoid
 
-from keras_encdec.layers import ContextGRUCell
+from keras_encdec.layers import ContextGRUCell, run_recurrence
 
 rng = np.random.default_rng(0)
 INPUTS = rng.normal(size=(3, 5, 4)).astype("float32")
@@ -33,11 +33,10 @@ def test_follows_the_equations_in_keras_rnn(tmp_path):
 
 def test_projecting_once_is_projecting_at_every_step():
     cell, model = stirred_rnn()
-    state = keras.ops.convert_to_tensor(STATE)
-    projected, context = cell.project_inputs(INPUTS), cell.project_context(CONTEXT)
-    for t in range(INPUTS.shape[1]):
-        state, _ = cell.step.forward(projected[:, t], state, cell.parameters(context))
-    np.testing.assert_allclose(numpy(state), model.predict([INPUTS, STATE, CONTEXT], verbose=0), atol=1e-6)
+    parameters = cell.parameters(cell.project_context(CONTEXT))
+    states = run_recurrence(cell.step, cell.project_inputs(INPUTS), {"hidden": STATE}, parameters)
+    last = numpy(states["hidden"][:, -1])
+    np.testing.assert_allclose(last, model.predict([INPUTS, STATE, CONTEXT], verbose=0), atol=1e-6)
 
 
 def test_config_round_trips_and_low_precision_runs():

@@ -40,7 +40,7 @@ def test_log_probabilities_are_the_oracles(reset_after, dtype, tolerance):
         model, weights = model_and_weights(reset_after, dtype)
         tokens = keras.ops.convert_to_numpy(model.token_log_probs(SOURCE, TARGET))
         scores = keras.ops.convert_to_numpy(model.score(SOURCE, TARGET))
-        summaries = keras.ops.convert_to_numpy(model.encode(SOURCE))
+        summaries = keras.ops.convert_to_numpy(model.encode(SOURCE)["summary"])
     assert tokens.dtype == scores.dtype == dtype
     for (source, target), row, score, c in zip(PAIRS, tokens, scores, summaries, strict=True):
         table = oracle.token_log_probs(weights, source, target, reset_after)
@@ -82,13 +82,14 @@ def test_probabilities_of_all_two_token_continuations_sum_to_one():
     source = padded([[4, 1, 6, 2]] * len(ids) ** 2)
     targets = np.array(list(itertools.product(ids, ids)), "int32")
     tokens = numpy(model.token_log_probs(source, targets))
-    summary = model.encode(source[:1])
-    logits = model.decoder(np.zeros((1, 1), "int32"), summary)
+    encoded = model.encode(source[:1])
+    logits = model.decoder(np.zeros((1, 1), "int32"), encoded)
     first = numpy(keras.ops.softmax(logits[0, 0]))
     np.testing.assert_allclose(np.exp(tokens[:: len(ids), 0]), first[1:], atol=1e-6)
     # What is left of one is what goes to id 0, at the first place or at the second.
     previous = np.array([[0, i] for i in ids], "int32")
-    second = numpy(keras.ops.softmax(model.decoder(previous, keras.ops.repeat(summary, len(ids), 0)), -1))[:, 1]
+    repeated = {"summary": keras.ops.repeat(encoded["summary"], len(ids), 0)}
+    second = numpy(keras.ops.softmax(model.decoder(previous, repeated), -1))[:, 1]
     total = np.exp(tokens.sum(-1)).sum() + first[0] + (first[1:] * second[:, 0]).sum()
     assert abs(total - 1) < 1e-5
 

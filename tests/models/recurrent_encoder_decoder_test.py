@@ -14,9 +14,7 @@ from layer_checks import numpy
 from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy, toy_language_model
 
 from keras_encdec.decoding import BeamSampler
-from keras_encdec.layers import scanned_recurrence
-from keras_encdec.layers.recurrence import run_recurrence
-from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder, recurrent_decoder, recurrent_encoder
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.models.recurrent_encoder import words_reversed
 
 # Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
@@ -24,7 +22,7 @@ DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
 
 NAMES = ("cell", "bidirectional", "condition", "reverse_source")
 CHOICES = list(
-    itertools.product(("lstm", "gru", "rnn"), (None, "concat", "sum"), ("states", "context"), (False, True))
+    itertools.product(("lstm", "gru", "rnn"), ("none", "concat", "sum"), ("states", "context"), (False, True))
 )
 # Each of their values, and every pair of a few; JAX compiles all anew for each.
 SOME_CHOICES = CHOICES[::5] if keras.backend.backend() == "jax" else CHOICES
@@ -36,7 +34,7 @@ def model_of(choices, **arguments):
 
 def expected_of(model, weights=None):
     weights = weights or nested_weights(model)
-    choices = {name: getattr(model, name) for name in (*NAMES, "units")}
+    choices = {name: getattr(model.config, name) for name in (*NAMES, "units")}
     return [recurrent_oracle.token_log_probs(weights, x, y, choices) for x, y in PAIRS]
 
 
@@ -59,12 +57,13 @@ def test_every_choice_follows_the_equations_alone_in_a_batch_and_word_by_word(ch
 
 def log_probs_by_word(model, source, target):
     """log p of each token from `start` and `step`, 0 fed first."""
-    states, memory = model.start(source)
-    assert {one.shape[0] for one in (*states, *memory)} == {len(source)}
+    state, memory = model.start(source)
+    assert {tensor.shape[0] for tensor in (*state.values(), *memory.values())} == {len(source)}
+    assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
     previous, rows = np.zeros(len(source), "int32"), []
     for t in range(target.shape[1]):
-        logits, states = model.step(keras.ops.convert_to_tensor(previous), states, memory)
-        log_probs = keras.ops.convert_to_numpy(keras.ops.log_softmax(logits, axis=-1))
+        log_probs, state = model.decoder.next_log_probs(keras.ops.convert_to_tensor(previous), state, memory)
+        log_probs = keras.ops.convert_to_numpy(log_probs)
         previous = target[:, t]
         rows.append(log_probs[range(len(source)), previous])
     return np.stack(rows, axis=1)
@@ -73,7 +72,7 @@ def log_probs_by_word(model, source, target):
 @pytest.mark.parametrize(
     "choices",
     [
-        ("gru", None, "states", False),
+        ("gru", "none", "states", False),
         ("gru", "sum", "context", False),
         ("lstm", "concat", "context", True),
         ("rnn", "concat", "states", False),
@@ -98,21 +97,6 @@ def test_gradients_are_finite_differences_of_the_equations(choices):
                 totals.append(sum(of.sum() for of in expected_of(model, weights)))
             weight[place] = value
             np.testing.assert_allclose(gradient[place], (totals[0] - totals[1]) / (2 * step), atol=1e-6)
-
-
-def test_the_loop_is_the_steps_written_out(monkeypatch):
-    """Gradients, under a mask; both ways are compared with the oracles elsewhere, one of them by each backend."""
-    model = toy(cell="gru", layers=1)
-    before = score_gradients(model, SOURCE, TARGET)
-    if keras.backend.backend() == "jax":
-        monkeypatch.setattr(scanned_recurrence, "UNROLLED_STEPS", 0)  # these were written out, and now are not
-    else:
-        for module in (recurrent_encoder, recurrent_decoder):
-            monkeypatch.setattr(module, "run_through_time", run_recurrence)
-    for variable in model.trainable_variables if keras.backend.backend() == "torch" else ():
-        variable.value.grad = None
-    for path, gradient in score_gradients(model, SOURCE, TARGET).items():
-        np.testing.assert_allclose(gradient, before[path], atol=1e-4, err_msg=path)
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow has unknown lengths")
@@ -142,7 +126,7 @@ def test_config_round_trips(choices):
     model = model_of(choices, dropout=0.3, initial_scale=0.2)
     again = RecurrentEncoderDecoder.from_config(model.get_config())
     assert again.get_config() == model.get_config()
-    assert {name: getattr(again, name) for name in NAMES} == dict(zip(NAMES, choices, strict=True))
+    assert {name: getattr(again.config, name) for name in NAMES} == dict(zip(NAMES, choices, strict=True))
     assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
     for part in ("encoder", "decoder"):
         layer = getattr(model, part)
@@ -155,12 +139,12 @@ def test_config_round_trips(choices):
 @pytest.mark.parametrize(
     "bidirectional, condition, cells",
     [
-        (None, "states", 2 * (128 + 144)),
+        ("none", "states", 2 * (128 + 144)),
         # Both projections of both layers: 2 2 (8 4 + 4).
         ("concat", "states", 2 * 128 + 2 * 208 + 4 * 36 + 128 + 144),
         ("sum", "states", 2 * 128 + 2 * 144 + 4 * 36 + 128 + 144),
         # The summary, 4 4 + 4; the first states, 2 (4 8 + 8); c at every step, 4 16.
-        (None, "context", 2 * (128 + 144) + 20 + 80 + 64),
+        ("none", "context", 2 * (128 + 144) + 20 + 80 + 64),
     ],
 )
 def test_it_has_the_weights_of_its_sizes(bidirectional, condition, cells):
@@ -200,9 +184,9 @@ def test_a_compiled_training_step_lowers_the_loss(layers, choices):
     model.compile(keras.optimizers.SGD(0.1, global_clipnorm=5.0))
     if keras.backend.backend() == "tensorflow":
         # As the trainer does, with XLA.
-        from keras_encdec.trainers.by_shape import train_by_shape
+        from keras_encdec.backend.training_step import compile_by_shape
 
-        train_by_shape(model)
+        compile_by_shape(model)
     before = model.evaluate(TRAINING, verbose=0, return_dict=True)
     history = model.fit(TRAINING, epochs=4, batch_size=16, verbose=0).history
     after = model.evaluate(TRAINING, verbose=0, return_dict=True)
@@ -216,17 +200,18 @@ def test_dropout_is_for_training_and_for_connections_that_are_not_recurrent():
     inferred = numpy(model(inputs))
     np.testing.assert_array_equal(inferred, numpy(without(inputs)))
     assert np.abs(numpy(model(inputs, training=True)) - inferred).max() > 0.1
-    trained = [numpy(one) for one in model.encoder(SOURCE, training=True)]
-    untrained = [numpy(one) for one in model.encoder(SOURCE)]
+    trained = [numpy(tensor) for tensor in model.encoder(SOURCE, training=True).values()]
+    untrained = [numpy(tensor) for tensor in model.encoder(SOURCE).values()]
     assert all(np.abs(a - b).max() > 0.01 for a, b in zip(trained, untrained, strict=True))
     for (cell,) in model.encoder.cells:
         cell.kernel.assign(np.zeros(cell.kernel.shape))  # nothing but the recurrent connections is left
-    for a, b in zip(model.encoder(SOURCE, training=True), model.encoder(SOURCE), strict=True):
-        np.testing.assert_array_equal(numpy(a), numpy(b))
+    trained, untrained = model.encoder(SOURCE, training=True), model.encoder(SOURCE)
+    for name in trained:
+        np.testing.assert_array_equal(numpy(trained[name]), numpy(untrained[name]))
 
 
 def test_low_precision_trains_and_scores_in_float32():
-    choices = ("lstm", None, "states", False)
+    choices = ("lstm", "none", "states", False)
     keras.utils.set_random_seed(0)
     model = model_of(choices, dtype="mixed_bfloat16", dropout=0.5, layers=1)
     model.compile("adam")
@@ -257,7 +242,7 @@ if keras.backend.backend() != "tensorflow":
 pairs = np.load(sys.argv[1])
 for path in sys.argv[2:]:
     model = keras.saving.load_model(path)
-    sides = [pairs["source"], pairs["target"]][-2 if model.source_words else -1 :]
+    sides = [pairs["source"], pairs["target"]][-2 if model.has_source else -1 :]
     np.save(path + ".npy", keras.ops.convert_to_numpy(model.score(*sides)))
 """
 
@@ -272,16 +257,17 @@ def test_saved_models_score_the_same_in_a_new_process(tmp_path):
     command = [sys.executable, "-c", SCORE_IN_A_NEW_PROCESS, str(tmp_path / "pairs.npz"), *map(str, models)]
     subprocess.run(command, check=True, env={**os.environ})
     for path, model in models.items():
-        expected = model.score(*(SOURCE, TARGET)[-2 if model.source_words else -1 :])
+        expected = model.score(*(SOURCE, TARGET)[-2 if model.has_source else -1 :])
         np.testing.assert_allclose(np.load(f"{path}.npy"), numpy(expected), atol=1e-5)
 
 
 def test_presets_have_their_sizes_and_those_of_the_other_model_are_refused():
     model = RecurrentEncoderDecoder.from_preset("luong2015", source_words=5, target_words=6, layers=2, units=7)
-    assert (model.cell, model.depth, model.units, model.embedding_dim) == ("lstm", 2, 7, 1000)
-    assert model.reverse_source and model.dropout == 0.2
-    assert RecurrentEncoderDecoder.from_preset("small_sentences", 5, 5).bidirectional == "concat"
-    with pytest.raises(ValueError, match="'small' is of RNNEncoderDecoder"):
+    config = model.config
+    assert (config.cell, config.layers, config.units, config.embedding_dim) == ("lstm", 2, 7, 1000)
+    assert config.reverse_source and config.dropout == 0.2
+    assert RecurrentEncoderDecoder.from_preset("small_sentences", 5, 5).config.bidirectional == "concat"
+    with pytest.raises(ValueError, match="'small' of RNNEncoderDecoder"):
         RecurrentEncoderDecoder.from_preset("small", 5, 5)
-    with pytest.raises(ValueError, match="'luong2015' is of RecurrentEncoderDecoder"):
+    with pytest.raises(ValueError, match="'luong2015' of RecurrentEncoderDecoder"):
         RNNEncoderDecoder.from_preset("luong2015", 5, 5)

@@ -24,11 +24,11 @@ def test_start_and_step_score_and_the_source_does_not_matter():
     model = toy_language_model()
     tokens = numpy(model.token_log_probs(np.pad(TARGET, [[0, 0], [0, 4]])))
     for source in (np.full((len(TARGET), 1), 2), np.random.default_rng(0).integers(3, 9, (len(TARGET), 5))):
-        states, memory = model.start(source)
+        state, memory = model.start(source)
         previous = np.zeros(len(TARGET), "int32")
         for t in range(TARGET.shape[1]):
-            logits, states = model.step(keras.ops.convert_to_tensor(previous), states, memory)
-            log_probs = numpy(keras.ops.log_softmax(logits, axis=-1))
+            log_probs, state = model.decoder.next_log_probs(keras.ops.convert_to_tensor(previous), state, memory)
+            log_probs = numpy(log_probs)
             previous = TARGET[:, t]
             stepped = np.where(previous == 0, 0, log_probs[range(len(TARGET)), previous])
             np.testing.assert_allclose(stepped, tokens[:, t], atol=1e-5)
@@ -82,7 +82,7 @@ def test_config_round_trips_and_wrong_arguments_are_refused():
     model = RecurrentLanguageModel(7, cell="gru", layers=3, units=4, embedding_dim=3, dropout=0.2, initial_scale=0.3)
     again = RecurrentLanguageModel.from_config(model.get_config())
     assert again.get_config() == model.get_config()
-    assert (again.source_words, again.target_words, again.words, again.cell) == (0, 7, 7, "gru")
+    assert (again.source_words, again.target_words, again.config.cell) == (0, 7, "gru")
     assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
     for arguments in ({"layers": 0}, {"cell": "elman"}):
         with pytest.raises(ValueError, match="expected"):

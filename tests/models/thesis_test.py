@@ -47,7 +47,7 @@ def summed(gradients):
 
 
 def scores(model):
-    arguments = (SOURCE, TARGET) if model.source_words else (TARGET,)
+    arguments = (SOURCE, TARGET) if model.has_source else (TARGET,)
     return [keras.ops.convert_to_numpy(of(*arguments)) for of in (model.token_log_probs, model.score)]
 
 
@@ -73,7 +73,7 @@ def test_gradients_are_the_algorithms(algorithm):
         model = build(dtype="float64")
         expected = summed(gradients(weights(model)))
         # A language model takes no source.
-        pair_model = model if model.source_words else types.SimpleNamespace(
+        pair_model = model if model.has_source else types.SimpleNamespace(
             trainable_variables=model.trainable_variables,
             non_trainable_variables=model.non_trainable_variables,
             stateless_call=model.stateless_call,

@@ -6,7 +6,7 @@ import pytest
 from recurrent_toys import SOURCE, TARGET, toy
 
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.schedules import schedule
+from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,8 @@ from keras_encdec.trainers.schedules import schedule
 def test_each_update_has_its_step_size_within_a_round_too(name, expected):
     model = toy(layers=1)
     model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
-    budget = Budget(0.5, schedule(name, halving_start=1.5, halving_every=0.5), updates_per_epoch=2, updates=7)
+    schedule = learning_rate_schedule(name, halving_start=1.5, halving_every=0.5)
+    budget = Budget(0.5, schedule, updates_per_epoch=2, updates=7)
     data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
     lengths, before = [], model.get_weights()
     callbacks = [budget, Lengths(lengths, before)]

@@ -1,0 +1,120 @@
+"""Times the training of a recurrence: its hand-written gradient beside that of automatic differentiation.
+
+    KERAS_BACKEND=jax python benchmarks/recurrence.py [--units 1000] [--batch 64] [--steps 8 40] [--repeat 10]
+
+For each cell and number of steps, the states and all gradients are computed, compiled (by XLA; PyTorch runs step by
+step), turn and turn about with the cell's `RecurrentStep` and with the same step as a plain function. The ratio is what
+automatic differentiation takes of the time of the hand-written gradient: above 1.03, the latter is worth keeping.
+"""
+
+import argparse
+import time
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_encdec.layers import ContextGRUCell, GRUCell, LSTMCell, RNNCell, run_recurrence
+
+CELLS = {
+    "gru": GRUCell,
+    "gru, reset after": lambda units: GRUCell(units, reset_after=True),
+    "context gru": ContextGRUCell,
+    "lstm": LSTMCell,
+    "rnn": RNNCell,
+}
+
+
+def with_gradients(function, arguments):
+    """A compiled call: no arguments, blocks until the gradients of the sum of `function`'s outputs are there."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        tensors = [tf.constant(argument) for argument in arguments]
+
+        @tf.function(jit_compile=True, autograph=False)
+        def gradients(*tensors):
+            with tf.GradientTape() as tape:
+                tape.watch(tensors)
+                total = function(*tensors)
+            return tape.gradient(total, tensors)
+
+        return lambda: gradients(*tensors)[0].numpy()
+    if backend == "jax":
+        import jax
+
+        tensors = [jax.numpy.asarray(argument) for argument in arguments]
+        gradients = jax.jit(jax.grad(function, argnums=tuple(range(len(tensors)))))
+        return lambda: jax.block_until_ready(gradients(*tensors))
+    import torch
+
+    tensors = [torch.tensor(argument, requires_grad=True) for argument in arguments]
+    return lambda: torch.autograd.grad(function(*tensors), tensors)[0].cpu()
+
+
+def recurrence(name, units, batch, steps):
+    """A cell's `RecurrentStep`, and arrays: inputs, upstream gradient, state and parameters."""
+    rng = np.random.default_rng(0)
+    cell = CELLS[name](units)
+    cell.build((None, units))
+    shapes = [tuple(p.shape) for p in parameters_of(cell, batch)]
+    sizes = [(batch, steps, cell.gates * units), *[(batch, width) for width in cell.state_widths.values()], *shapes]
+    return cell, [rng.normal(0, 0.03, size).astype("float32") for size in sizes]
+
+
+def parameters_of(cell, batch):
+    """The parameters of the cell's step."""
+    if isinstance(cell, ContextGRUCell):
+        return cell.parameters(ops.zeros((batch, 3 * cell.units)))
+    return cell.parameters()
+
+
+def seconds(calls, repeat):
+    """Least and median seconds of each call, turn and turn about."""
+    for call in calls:
+        call()
+    times = np.zeros((repeat, len(calls)))
+    for row in times:
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            row[i] = time.perf_counter() - start
+    return times.min(axis=0), np.median(times, axis=0)
+
+
+def main():
+    """Measures each cell and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--units", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, nargs="+", default=[8, 40])
+    parser.add_argument("--repeat", type=int, default=10)
+    parser.add_argument("--cells", nargs="+", default=list(CELLS), choices=list(CELLS))
+    options = parser.parse_args()
+    print(f"{keras.backend.backend()}: forward and gradients, least and (median) milliseconds")
+    for steps in options.steps:
+        for name in options.cells:
+            cell, arguments = recurrence(name, options.units, options.batch, steps)
+
+            def total(step, inputs, *others, cell=cell):
+                widths = cell.state_widths
+                state = dict(zip(widths, others, strict=False))
+                states = run_recurrence(step, inputs, state, list(others[len(widths) :]))
+                # Every state has a gradient of its own, as with a readout above.
+                return sum(ops.sum(ops.square(state)) for state in states.values())
+
+            calls = [
+                with_gradients(lambda *tensors, step=step: total(step, *tensors), arguments)
+                for step in (cell.step, lambda *now, cell=cell: cell.step(*now))
+            ]
+            least, median = 1000 * np.array(seconds(calls, options.repeat))
+            print(
+                f"{name:18}{steps:4} steps   hand-written {least[0]:7.1f} ({median[0]:7.1f})   "
+                f"automatic {least[1]:7.1f} ({median[1]:7.1f})   ratio {least[1] / least[0]:.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""MkDocs hook: fills in the tables made from the code, and adds the pages that stand at the top of the checkout.
+
+A line `<!-- flags: encdec-train -->` is replaced by that command's flags, `<!-- hyperparameters:
+module:class -->` by the table of that configuration, and `<!-- api: package -->` by the documentation of what the
+package exports.
+"""
+
+import pathlib
+import re
+import shutil
+from typing import Any
+
+from api import directives
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from tables import configuration_table, flag_table
+
+ROOT = pathlib.Path(__file__).parents[2]
+MARKER = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
+GENERATED = {"flags": flag_table, "hyperparameters": configuration_table, "api": directives}
+TOP_LEVEL = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Copies the package's modules, `trainers` and `export` in their places within it, for mkdocstrings to read."""
+    copy = ROOT / "build" / "documented" / "keras_encdec"
+    shutil.rmtree(copy, ignore_errors=True)
+    modules = shutil.ignore_patterns("__pycache__", "libreoffice_en_fr")
+    shutil.copytree(ROOT / "keras_encdec", copy, ignore=modules)
+    for room in ("trainers", "export"):
+        shutil.copytree(ROOT / room, copy / room, ignore=modules)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds ARCHITECTURE.md, CONTRIBUTING.md and CHANGELOG.md, their links as seen from docs/."""
+    for name, page in TOP_LEVEL.items():
+        text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        for other, other_page in TOP_LEVEL.items():
+            text = text.replace(f"]({other}", f"]({other_page}")
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:
+    """Fills in what is generated."""
+    return MARKER.sub(lambda marker: GENERATED[marker[1]](marker[2]), markdown)

@@ -1,0 +1,180 @@
+"""Versions of a trained model for TensorFlow Serving: written, labelled, taken away."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from keras_encdec.backend import devices
+from keras_encdec.errors import InputError
+from keras_encdec.export.batching_parameters import write_batching_parameters
+from keras_encdec.export.models_config import ModelsConfig
+from keras_encdec.export.serving_config import ServingConfig
+from keras_encdec.export.versions import locked, new_version, remove_folder, versions
+from keras_encdec.model_directory import ModelDirectory
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportResult:
+    """What an export wrote.
+
+    Attributes:
+        path: pathlib.Path of the version's folder.
+        version: int.
+        stable: int. The version that has the label `stable`; 0 where that which had it is gone.
+        tokenization: dict of arguments of `Tokenizer`, where the version reads raw text; else `None`.
+        tokenization_is_assumed: bool. Whether the model was trained on tokens, so that how raw text is tokenized was
+            concluded from its vocabularies.
+    """
+
+    path: pathlib.Path
+    version: int
+    stable: int
+    tokenization: dict[str, Any] | None = None
+    tokenization_is_assumed: bool = False
+
+
+def export_model(
+    model_dir: str | os.PathLike,
+    export_dir: str | os.PathLike,
+    version: int | None = None,
+    model_name: str = "encdec",
+    raw_text: bool = False,
+    config: ServingConfig | None = None,
+) -> ExportResult:
+    """Writes a version of a trained model that TensorFlow Serving loads, and the files the server is started with.
+
+    The version appears in the folder when it is complete, so that a server may be polling it. The label `canary` of
+    `models.config` is moved to it; the label `stable` stays where it is, but for the first version.
+
+    Args:
+        model_dir: path of the model directory; any backend may have trained it.
+        export_dir: path of the folder of the served model's versions, made if need be.
+        version: int. Its number. Defaults to `None`: one more than the newest.
+        model_name: str. What the server calls the model. Defaults to `"encdec"`.
+        raw_text: bool. Whether it reads raw text, tokenized in the graph by operations of tensorflow-text. Defaults to
+            `False`: tokens separated by spaces.
+        config: ServingConfig, limits and search. Defaults to `None`: that of the defaults.
+
+    Returns:
+        ExportResult.
+
+    Raises:
+        InputError: when the model cannot be read or has no source, the version exists, or it cannot be written.
+        RuntimeError: under another backend of Keras than TensorFlow.
+        ImportError: when tensorflow-serving-api is not installed.
+    """
+    require_tensorflow()
+    from keras_encdec.export.saved_model import write_saved_model
+
+    if os.path.exists(export_dir) and not os.path.isdir(export_dir):
+        raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", export_dir)
+    labels = ModelsConfig(export_dir, model_name)  # what is wrong with it is told before the work
+    directory = load_served_directory(model_dir)
+    tokenization = (directory.tokenization or _likely_tokenization(directory)) if raw_text else None
+    with (
+        _tensorflow_errors_explained(export_dir),
+        new_version(export_dir, version, labels.largest_labelled) as made,
+    ):
+        write_saved_model(directory, made.path, config, tokenization, model_name)
+    with locked(export_dir):
+        labels = ModelsConfig(export_dir, model_name)  # they may have been moved meanwhile
+        newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number
+        labels.write(None if labels.stable else made.number, newest)
+    write_batching_parameters(export_dir)
+    return ExportResult(
+        pathlib.Path(export_dir) / str(made.number), made.number, labels.stable, tokenization,
+        tokenization_is_assumed=raw_text and directory.tokenization is None,
+    )  # fmt: skip
+
+
+def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: int) -> pathlib.Path:
+    """Makes another version the stable one, for a server that reads `models.config` again.
+
+    Args:
+        export_dir: path of the folder of the versions.
+        model_name: str. What the server calls the model.
+        version: int.
+
+    Returns:
+        path of `models.config`.
+
+    Raises:
+        InputError: when there is no such version, or the folder is another model's.
+    """
+    _require_version(export_dir, version)
+    with locked(export_dir):
+        return ModelsConfig(export_dir, model_name).write(stable=version)
+
+
+def remove_version(export_dir: str | os.PathLike, model_name: str, version: int) -> None:
+    """Takes a version away: its labels from `models.config` first, then its folder.
+
+    Args:
+        export_dir: path of the folder of the versions.
+        model_name: str. What the server calls the model.
+        version: int.
+
+    Raises:
+        InputError: when there is no such version, it is the stable one, or the folder is another model's.
+    """
+    _require_version(export_dir, version)
+    with locked(export_dir):
+        labels = ModelsConfig(export_dir, model_name)
+        if labels.stable == version:
+            raise InputError(
+                f"found version {version} to be the stable one", "expected another",
+                "move the label first (--stable_version)", export_dir,
+            )  # fmt: skip
+        labels.write(without=version)
+        remove_folder(export_dir, version)
+
+
+def load_served_directory(path: str | os.PathLike) -> ModelDirectory:
+    """Loads a model directory whose model has a source, as all that is served.
+
+    Raises:
+        InputError: see `ModelDirectory.load`; for a language model.
+    """
+    directory = ModelDirectory.load(path)
+    if not directory.model.has_source:
+        raise InputError("found a language model", "expected one that has a source", "score with encdec-score", path)
+    return directory
+
+
+def require_tensorflow() -> None:
+    """Raises InputError under another backend of Keras than TensorFlow, which a SavedModel needs."""
+    if devices.name() != "tensorflow":
+        raise InputError(
+            f"found Keras on {devices.name()}", "expected KERAS_BACKEND=tensorflow, which a SavedModel needs",
+            "set it before Keras is imported; a model trained on another backend loads there too",
+        )  # fmt: skip
+
+
+def _require_version(export_dir, version):
+    there = versions(export_dir)
+    if version not in there:
+        listed = ", ".join(map(str, there)) or "none"
+        raise InputError(f"found no version {version}", f"expected one of those there ({listed})", "", export_dir)
+
+
+def _likely_tokenization(directory):
+    """How the tokens that a model was trained on were probably made: case folded, if its vocabularies are."""
+    words = [*directory.source_vocabulary.words, *directory.target_vocabulary.words]
+    return {"lowercase": all(word == word.lower() for word in words)}
+
+
+@contextlib.contextmanager
+def _tensorflow_errors_explained(export_dir) -> Iterator[None]:
+    """TensorFlow's own errors of writing, a full disk above all, as ours."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"could not be written ({error.message.splitlines()[0]})", "",
+            "free space, or check the path and its permissions", export_dir,
+        ) from error  # fmt: skip

@@ -1,0 +1,124 @@
+"""Encoding and scoring of phrases of mixed lengths in a TensorFlow graph, by the decoder contract alone."""
+
+import tensorflow as tf
+
+from keras_encdec.export.length_sorted import in_parts, one_by_one, put_rows, rows_by_step
+from keras_encdec.models.decoder import Decoder
+from keras_encdec.models.encoder import Encoder
+from keras_encdec.models.log_probs import token_log_probs
+from keras_encdec.models.tensor_spec import TensorSpec
+
+# Target tokens whose logits are in memory at a time.
+TOKENS = 512
+
+Tensors = dict[str, tf.Tensor]
+
+
+def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
+    """What the encoder makes of each phrase, the same whatever else is in the batch.
+
+    Args:
+        encoder: Encoder. One that is incremental reads word by word, and no padding.
+        ids: int32 tensor `(n, t)`, closed by the end of sequence and padded.
+        lengths: int32 tensor `(n,)`, the end of sequence counted.
+
+    Returns:
+        dict of tensors `(n, ...)`, `encoded`; along the source's time padded with zero, or false.
+    """
+    encode = _read if encoder.is_incremental else _call
+
+    def part(indices, encoded):
+        made = encode(encoder, tf.gather(ids, indices), tf.gather(lengths, indices))
+        return {name: put_rows(table, indices, made[name]) for name, table in encoded.items()}
+
+    empty = {
+        name: _zeros(spec, tf.size(lengths), tf.shape(ids)[1], encoder.compute_dtype)
+        for name, spec in encoder.encoded_spec.items()
+    }
+    return in_parts(part, lengths, empty)
+
+
+def score_in_graph(
+    decoder: Decoder, ids: tf.Tensor, lengths: tf.Tensor, encoded: Tensors, source_of_phrase: tf.Tensor
+) -> tf.Tensor:
+    """log p of each token of phrases.
+
+    Args:
+        decoder: Decoder.
+        ids: int32 tensor `(n, t)`, closed by the end of sequence and padded.
+        lengths: int32 tensor `(n,)`, the end of sequence counted.
+        encoded: dict of tensors, one row a source, of `encode_in_graph`.
+        source_of_phrase: integer tensor `(n,)`: the row of `encoded` that each phrase is a translation of.
+
+    Returns:
+        float32 tensor `(n, t)`, nats; 0 on padding.
+    """
+    # Of the source alone: once for all of its translations.
+    first_state, memory = decoder.start(encoded)
+    source_of_phrase, previous = tf.cast(source_of_phrase, tf.int32), decoder.previous_words(ids)
+
+    def part(indices, log_probs):
+        source, rows = tf.gather(source_of_phrase, indices), rows_by_step(tf.gather(lengths, indices))
+        words = tf.gather(previous, indices)
+        state = {name: tf.gather(table, source) for name, table in first_state.items()}
+        states = _states(decoder, words, state, memory, source, rows)
+        # Which step of which phrase each row of the states is: step by step, at each the first rows.
+        step, row = tf.unstack(tf.cast(tf.where(tf.sequence_mask(rows)), tf.int32), axis=1)
+        token_of_row = tf.stack([tf.gather(indices, row), step], axis=1)
+        word, target = tf.gather_nd(previous, token_of_row), tf.gather_nd(ids, token_of_row)
+        source_of_row = tf.gather(source, row)
+
+        def chunk(start, log_probs):
+            now = slice(start, start + TOKENS)
+            state = {name: table[now] for name, table in states.items()}
+            logits = decoder.logits(decoder.features(word[now], state, memory, source_of_row[now]))
+            scores = token_log_probs(logits[None], target[None, now])[0]
+            return start + TOKENS, tf.tensor_scatter_nd_update(log_probs, token_of_row[now], scores)
+
+        return one_by_one(lambda start, _: start < tf.size(row), chunk, (0, log_probs))[1]
+
+    return in_parts(part, lengths, tf.zeros(tf.shape(ids), tf.float32))
+
+
+def _read(encoder, ids, lengths):
+    """`encoded` of an incremental encoder, of phrases sorted by length."""
+    rows = rows_by_step(lengths)
+    state = {
+        name: _zeros(spec, tf.size(lengths), None, encoder.compute_dtype) for name, spec in encoder.state_spec.items()
+    }
+
+    def step(t, state):
+        now = rows[t]
+        new = encoder.step(ids[:now, t], {name: table[:now] for name, table in state.items()})
+        return t + 1, {name: tf.concat([new[name], table[now:]], 0) for name, table in state.items()}
+
+    return encoder.finish(one_by_one(lambda t, _: t < tf.size(rows), step, (0, state))[1])
+
+
+def _call(encoder, ids, lengths):
+    """`encoded` of any encoder, of phrases sorted by length."""
+    return encoder(ids[:, : tf.reduce_max(lengths)])
+
+
+def _states(decoder, words, state, memory, source_of_row, rows):
+    """The states after each word of phrases sorted by length, those of a step one below the other."""
+    steps, names = tf.size(rows), list(state)
+    tables = [
+        tf.TensorArray(state[name].dtype, steps, infer_shape=False, element_shape=(None, *state[name].shape[1:]))
+        for name in names
+    ]
+
+    def step(t, state, tables):
+        now = rows[t]
+        before = {name: table[:now] for name, table in state.items()}
+        new = decoder.advance(words[:now, t], before, memory, source_of_row[:now])
+        tables = [table.write(t, new[name]) for name, table in zip(names, tables, strict=True)]
+        return t + 1, {name: tf.concat([new[name], table[now:]], 0) for name, table in state.items()}, tables
+
+    tables = one_by_one(lambda t, *_: t < steps, step, (0, state, tables))[2]
+    return {name: table.concat() for name, table in zip(names, tables, strict=True)}
+
+
+def _zeros(spec: TensorSpec, rows, source_time, compute_dtype):
+    shape = tf.stack([rows, *spec.with_time(source_time)])
+    return tf.ensure_shape(tf.zeros(shape, spec.dtype or compute_dtype), (None, *spec.shape))

@@ -1,0 +1,65 @@
+"""What a served model accepts, and how it searches."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from keras_encdec.configuration import Configuration, hyperparameter
+
+if TYPE_CHECKING:
+    from keras_encdec.decoding.sampler import Sampler
+    from keras_encdec.decoding.sampler_registry import RegisteredSampler
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingConfig(Configuration):
+    """Limits and search of a served model.
+
+    Attributes:
+        max_tokens: int. Tokens of a phrase, the end of sequence not counted; longer phrases are refused, and strings of
+            more than 64 times as many bytes.
+        beam_size: int. Of the signature `generate`: targets that its search keeps for each source, and gives back.
+        length_penalty: float. Of `generate`: targets of T tokens are ranked by log p / ((5 + T) / 6) ** length_penalty.
+        suppress_unknown: bool. Whether no generated target has the unknown word.
+        top_k: int. Of `sample`: number of the most probable words that are drawn from; `None` for all.
+        top_p: float. Of `sample`: only the most probable words that have this probability together are drawn from.
+
+    Raises:
+        ValueError: for a value out of bounds.
+
+    Example:
+
+    >>> ServingConfig(beam_size=3).max_tokens
+    256
+    """
+
+    max_tokens: int = hyperparameter(
+        256, "Longest phrase that is scored, in tokens; longer ones are refused, to protect the server.", minimum=1
+    )
+    beam_size: int = hyperparameter(
+        5,
+        "Of the signature `generate`: targets that the search keeps for each source, and gives back.",
+        minimum=1,
+        maximum=100,
+    )
+    length_penalty: float = hyperparameter(
+        0.0, "Of the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.", minimum=0.0
+    )
+    suppress_unknown: bool = hyperparameter(
+        False, "Generate no unknown word, whatever the signature; otherwise it is written <unk>."
+    )
+    top_k: int | None = hyperparameter(
+        None, "Of the signature `sample`: draw from this number of most probable words; all if not given.", minimum=1
+    )
+    top_p: float = hyperparameter(
+        1.0,
+        "Of the signature `sample`: draw from the most probable words that have this probability together.",
+        above=0.0,
+        maximum=1.0,
+    )
+
+    def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
+        """The sampler of a signature, with those of the options here that it has."""
+        options = self.to_dict()
+        options["num_beams"] = options["num_best"] = self.beam_size
+        names = {parameter.name for parameter in entry.sampler_class.hyperparameters()}
+        return entry.served_sampler(**{name: value for name, value in options.items() if name in names})

@@ -1,0 +1,91 @@
+"""The hyper-parameters of the models."""
+
+import dataclasses
+
+from keras_encdec.configuration import Configuration, hyperparameter
+
+_CHO = "Cho et al., 2014, section 4.1"
+_SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
+_LUONG = "Luong et al., 2015, section 4.1"
+
+
+@dataclasses.dataclass(frozen=True)
+class RNNEncoderDecoderConfig(Configuration):
+    """Hyper-parameters of `RNNEncoderDecoder`; the defaults are those of the body of the paper."""
+
+    embedding_dim: int = hyperparameter(
+        100, "Dimension of the word embeddings.", minimum=1, published={_CHO: 100, _SUPPLEMENT: 500}
+    )
+    units: int = hyperparameter(
+        1000, "Hidden units of the encoder, and of the decoder.", minimum=1, published={_CHO: 1000, _SUPPLEMENT: 1000}
+    )
+    maxout_units: int = hyperparameter(
+        500, "Maxout units of the readout.", minimum=1, published={_CHO: 500, _SUPPLEMENT: 1000}
+    )
+    output_rank: int = hyperparameter(
+        100, "Rank of the factorized output matrix.", minimum=1, published={_CHO: 100, _SUPPLEMENT: 500}
+    )
+    reset_after: bool = hyperparameter(
+        False,
+        "Whether the encoder's reset gate is applied after the recurrent matrix, as in the paper's supplement.",
+        published={_CHO: False, _SUPPLEMENT: True},
+    )
+    initial_stddev: float = hyperparameter(
+        0.01,
+        "Standard deviation of the initial non-recurrent weights; models learn faster with 0.1 than the paper's 0.01.",
+        minimum=0,
+        published={_CHO: 0.01},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentLanguageModelConfig(Configuration):
+    """Hyper-parameters of `RecurrentLanguageModel`, which `RecurrentEncoderDecoder` has as well."""
+
+    cell: str = hyperparameter("lstm", "Recurrent cell of the layers.", published={_LUONG: "lstm"})
+    layers: int = hyperparameter(
+        2, "Recurrent layers of the encoder, and of the decoder.", minimum=1, published={_LUONG: 4}
+    )
+    units: int = hyperparameter(256, "Hidden units of each layer.", minimum=1, published={_LUONG: 1000})
+    embedding_dim: int = hyperparameter(
+        256, "Dimension of the word embeddings.", minimum=1, published={_LUONG: 1000}
+    )
+    dropout: float = hyperparameter(
+        0.0,
+        "Dropout rate of the inputs of each layer and of the output matrix; recurrent connections are kept.",
+        minimum=0,
+        maximum=0.99,
+        published={_LUONG: 0.2},
+    )
+    initial_scale: float = hyperparameter(
+        0.1, "The initial weights are drawn uniformly from [-x, x] for this x.", minimum=0, published={_LUONG: 0.1}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
+    """Hyper-parameters of `RecurrentEncoderDecoder`."""
+
+    bidirectional: str = hyperparameter(
+        "none",
+        "Whether the encoder's layers are bidirectional, and how the states of both directions are combined for the "
+        "next layer: concatenated (concat) or added (sum).",
+        choices=("none", "concat", "sum"),
+        published={_LUONG: "none"},
+    )
+    condition: str = hyperparameter(
+        "states",
+        "The decoder starts from the encoder's last states, or reads a summary of the source at every step (context).",
+        choices=("states", "context"),
+        published={_LUONG: "states"},
+    )
+    reverse_source: bool = hyperparameter(
+        False,
+        "Whether the encoder reads the words in reverse order; the end of sequence stays last.",
+        published={_LUONG: True},
+    )
+
+    def __post_init__(self) -> None:
+        if self.bidirectional is None:  # as models were saved by the first version
+            object.__setattr__(self, "bidirectional", "none")
+        super().__post_init__()

@@ -1,0 +1,1 @@
+"""What differs between TensorFlow, JAX and PyTorch: compiled calls, loops, gradients, memory, start-up."""

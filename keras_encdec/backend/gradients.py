@@ -1,0 +1,117 @@
+"""Functions with a gradient of their own, on whichever backend runs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_encdec.backend.devices import name
+
+
+def is_differentiable(tensor: Any) -> bool:
+    """Whether a tensor is of floats, so that a gradient can flow to it."""
+    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype))
+
+
+def custom_gradient(
+    forward: Callable[..., tuple[Sequence[Any], Any]], backward: Callable[[Any, list[Any]], Sequence[Any]]
+) -> Callable[..., list[Any]]:
+    """A function of tensors whose gradient is computed by `backward`.
+
+    As `keras.ops.custom_gradient`, but with any number of outputs under PyTorch, and with tensors that have no
+    gradient (integers, booleans) among the arguments and the outputs.
+
+    Args:
+        forward: `forward(*tensors) -> (outputs, residuals)`: a list of tensors, and any structure of tensors that
+            `backward` needs. It uses no tensor or variable but its arguments: no gradient would flow there.
+        backward: `backward(residuals, upstream) -> gradients`: from the gradients of the outputs to those of the
+            arguments, lists with `None` where an output or an argument is not of floats.
+
+    Returns:
+        callable: `(*tensors) -> outputs`, a list.
+    """
+
+    def gradients_of(arguments, residuals, upstream):
+        # In their arguments' dtypes, which JAX insists on: some of Keras's functions narrow float64.
+        return [
+            ops.cast(gradient, argument.dtype) if is_differentiable(argument) else None
+            for argument, gradient in zip(arguments, backward(residuals, upstream), strict=True)
+        ]
+
+    return _CUSTOM_GRADIENTS[name()](forward, gradients_of)
+
+
+def _with_tensorflow(forward, gradients_of):
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def function(*arguments):
+        outputs, residuals = forward(*arguments)
+        outputs = list(outputs)
+
+        def gradient(*upstream):
+            upstream = [
+                (tf.zeros_like(output) if d is None else tf.convert_to_tensor(d)) if is_differentiable(output) else None
+                for output, d in zip(outputs, upstream, strict=True)
+            ]
+            return gradients_of(arguments, residuals, upstream)
+
+        return outputs, gradient
+
+    return function
+
+
+def _with_jax(forward, gradients_of):
+    import jax
+
+    @jax.custom_vjp
+    def function(*arguments):
+        return list(forward(*arguments)[0])
+
+    def with_residuals(*arguments):
+        outputs, residuals = forward(*arguments)
+        return list(outputs), (arguments, residuals)
+
+    def gradient(kept, upstream):
+        return tuple(gradients_of(*kept, [None if d.dtype == jax.dtypes.float0 else d for d in upstream]))
+
+    function.defvjp(with_residuals, gradient)
+    return function
+
+
+def _with_torch(forward, gradients_of):
+    import torch
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(context, *arguments):
+            outputs, context.residuals = forward(*arguments)
+            context.save_for_backward(*arguments)
+            context.mark_non_differentiable(*(output for output in outputs if not is_differentiable(output)))
+            context.differentiable = [is_differentiable(output) for output in outputs]
+            return tuple(outputs)
+
+        @staticmethod
+        def backward(context, *upstream):
+            upstream = [d if kept else None for d, kept in zip(upstream, context.differentiable, strict=True)]
+            return tuple(gradients_of(context.saved_tensors, context.residuals, upstream))
+
+    return lambda *arguments: list(Function.apply(*arguments))
+
+
+_CUSTOM_GRADIENTS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": _with_torch}
+
+
+def has_sparse_gradients() -> bool:
+    """Whether the gradient of an embedding may have the rows of its words apart, still to be added up."""
+    return name() == "tensorflow"
+
+
+def dense_gradient(gradient: Any) -> Any:
+    """The gradient as one tensor, also where TensorFlow has rows apart that are still to be added up."""
+    if not hasattr(gradient, "dense_shape"):
+        return gradient
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(gradient)

@@ -1,0 +1,22 @@
+"""Imports Keras without the start-up messages of its backend; commands import this module before Keras.
+
+TensorFlow's first messages come before any setting can keep them back, and mean nothing to the user of a command.
+Whatever else is written while Keras is imported is shown.
+"""
+
+from keras_encdec.backend.quiet_imports import quietly
+from keras_encdec.errors import InputError
+
+try:
+    with quietly():
+        import keras
+
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()  # looking for a GPU is one more message
+except (ImportError, ValueError) as error:
+    raise InputError(
+        f"found no usable backend of Keras ({error})", "expected tensorflow, jax or torch",
+        "install it, or set KERAS_BACKEND to one that is installed",
+    ) from error  # fmt: skip

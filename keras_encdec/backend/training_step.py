@@ -1,0 +1,127 @@
+"""How a training step is compiled on each backend."""
+
+import dataclasses
+import time
+from typing import Any
+
+import keras
+
+from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
+from keras_encdec.backend.memory import keep_freed_memory
+
+
+def prepare_process_for_training() -> None:
+    """Settings of the process with which training is faster, or possible at all; any number of times."""
+    keep_tensorflow_off_the_gpu()
+    keep_freed_memory()
+
+
+def portable_compile_config(config: dict[str, Any]) -> dict[str, Any]:
+    """A compiled model's saved arguments, so that they can be read under any backend.
+
+    A model compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
+    """
+    optimizer = config.get("optimizer")
+    if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
+        return {**config, "optimizer": {**optimizer, "module": "keras.optimizers"}}
+    return config
+
+
+def sync_training_state(model: keras.Model) -> None:
+    """Makes the variables of a model, within `fit`, those that it has by now: JAX keeps them elsewhere."""
+    if name() == "jax":
+        model.jax_state_sync()
+
+
+class StepCompilation:
+    """Whether and how XLA compiles a training step.
+
+    Args:
+        jit_compile: str. "true", "false", or "auto" for what is faster on the backend.
+
+    Attributes:
+        compiled: bool. Whether each shape of batch is compiled, so that few shapes are better.
+        jit_compile: bool. The argument of `model.compile`. Under TensorFlow the step is compiled by shape instead,
+            and evaluation not at all.
+    """
+
+    def __init__(self, jit_compile: str) -> None:
+        self._always = jit_compile == "true"
+        # PyTorch has no XLA.
+        self.compiled = name() != "torch" if jit_compile == "auto" else self._always
+        self._by_shape = self.compiled and name() == "tensorflow"
+        self.jit_compile = self.compiled and not self._by_shape
+
+    def apply(self, model: keras.Model) -> "Compilation":
+        """Sets up the step of a compiled `keras.Model`; returns what compiling takes, which goes on counting."""
+        if not self._by_shape:
+            return Compilation()
+        # On a CPU XLA multiplies bfloat16 in float32; TensorFlow's own products do not.
+        slower = model.compute_dtype == "bfloat16" and xla_on_cpu()
+        return compile_by_shape(model, jit_compile=self._always or not slower)
+
+
+@dataclasses.dataclass
+class Compilation:
+    """What compiling took so far.
+
+    Attributes:
+        shapes: int. Shapes of batches.
+        seconds: float. Spent on the first step of each, most of it compiling.
+    """
+
+    shapes: int = 0
+    seconds: float = 0.0
+
+
+def compile_by_shape(model: keras.Model, jit_compile: bool = True) -> Compilation:
+    """Makes `model.fit` compile its step for each shape of batch, with every length known.
+
+    Keras traces one step for all batches of a `tf.data` pipeline, with the number of steps unknown, and
+    XLA cannot differentiate a loop of unknown length. Here the batch is taken first and the step traced
+    for its shape, so that loops over phrases are written out and fused. The batches must come in few
+    shapes. On one device, with one step an execution.
+
+    Args:
+        model: compiled `keras.Model` under the TensorFlow backend.
+        jit_compile: bool. Whether the whole step is compiled with XLA, or the optimizer alone, which
+            is one pass over the weights then instead of many. Defaults to `True`.
+
+    Returns:
+        Compilation, which goes on counting.
+    """
+    import tensorflow as tf
+
+    functions, compilation = {}, Compilation()
+    if not jit_compile:
+        _compile_optimizer(model)
+
+    def train(iterator):
+        batch = next(iterator)
+        shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
+        if shapes in functions:
+            return functions[shapes](batch)
+        functions[shapes] = tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
+        start = time.monotonic()
+        logs = functions[shapes](batch)
+        compilation.seconds += time.monotonic() - start
+        compilation.shapes += 1
+        return logs
+
+    model.make_train_function()
+    model.train_function = train
+    return compilation
+
+
+def _compile_optimizer(model):
+    import tensorflow as tf
+
+    optimizer, variables = model.optimizer, model.trainable_variables
+    optimizer.build(variables)
+    apply = optimizer.apply_gradients
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled(gradients):
+        apply(zip(gradients, variables, strict=True))
+
+    optimizer.apply_gradients = lambda pairs: compiled([tf.convert_to_tensor(gradient) for gradient, _ in pairs])

@@ -1,0 +1,34 @@
+"""Greedy search."""
+
+import dataclasses
+from typing import Any
+
+from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.top_k import top_k
+from keras_encdec.configuration import hyperparameter
+from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.text.vocabulary import END
+
+
+@dataclasses.dataclass(frozen=True)
+class GreedySampler(Sampler):
+    """Greedy search: the most probable word at each step, as a `BeamSampler` with one beam finds it.
+
+    Args:
+        suppress_unknown: bool. Whether no target may have the unknown word. Defaults to `False`.
+
+    Example:
+
+    >>> from keras import ops
+    >>> sampler = GreedySampler()
+    >>> log_probs = ops.log(ops.array([[0.1, 0.1, 0.2, 0.6], [0.1, 0.1, 0.5, 0.3]]))
+    >>> choice, search = sampler.step(log_probs, sampler.initial([5, 5]))
+    >>> ops.convert_to_numpy(choice.words).tolist(), ops.convert_to_numpy(search["searching"]).tolist()
+    ([[3], [2]], [True, False])
+    """
+
+    suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
+
+    def choose(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> Any:
+        best, words = top_k(self.allowed(log_probs, end=False), 1)
+        return ops.where(log_probs[:, END] >= best[:, 0], END, words[:, 0])

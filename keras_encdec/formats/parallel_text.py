@@ -1,0 +1,96 @@
+"""Pairs of text in two files, line by line."""
+
+import codecs
+from collections.abc import Iterator
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.file_path import FilePath
+from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.pair_reader import PairReader, PairRecord
+from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.tsv import TsvFormat
+
+
+class ParallelReader(PairReader):
+    """Reads pairs from two files, the n-th line of one with the n-th of the other.
+
+    Empty lines are empty texts, and no line is left out: pairs never shift. Otherwise as `TsvReader`.
+
+    Args:
+        source_path: the file of source text, plain or gzipped.
+        target_path: the file of target text, plain or gzipped.
+        encoding: str. The encoding of both files, as for `PairReader`. Optional.
+        on_error: str. What a malformed line does, as for `PairReader`. Defaults to "stop".
+
+    Attributes:
+        lines: InputLines of the source, for progress.
+        malformed: int. Malformed pairs so far.
+
+    Raises:
+        InputError: as for `PairReader`, and at the end when one file has more lines than the other.
+    """
+
+    def __init__(
+        self, source_path: FilePath, target_path: FilePath, encoding: str | None = None, on_error: str = "stop"
+    ) -> None:
+        super().__init__(source_path, encoding, on_error)
+        try:
+            self._target_lines = InputLines(target_path)
+        except InputError:
+            self.lines.close()
+            raise
+
+    def close(self) -> None:
+        """Closes both files."""
+        super().close()
+        self._target_lines.close()
+
+    def records(self) -> Iterator[PairRecord]:
+        source_lines, target_lines = self.lines, self._target_lines
+        # One reads ahead of the other by a line at most; None stands for the end of either.
+        source, target = next(iter(source_lines), None), next(iter(target_lines), None)
+        while source is not None and target is not None:
+            yield self._pair(source, target)
+            source, target = next(iter(source_lines), None), next(iter(target_lines), None)
+        if source is not None or target is not None:
+            counts = [_count_to_end(lines) for lines in (source_lines, target_lines)]
+            raise InputError(
+                f"found {counts[0]} lines, and {counts[1]} lines in {target_lines.path}",
+                "expected as many in both", "make the n-th line of one the translation of the other's",
+                path=source_lines.path,
+            )  # fmt: skip
+
+    def _pair(self, source, target):
+        source, texts = source.removesuffix(b"\r"), []
+        # As a line of tab-separated columns, which a tab or a byte-order mark within a text would break.
+        mark = codecs.BOM_UTF8 if self.lines.line_number == 1 else b""
+        raw = source.replace(b"\t", b" ") + b"\t" + target.removeprefix(mark).replace(b"\t", b" ")
+        for data, lines in ((source, self.lines), (target.removesuffix(b"\r"), self._target_lines)):
+            try:
+                texts.append(self.decode(data))
+            except UnicodeDecodeError as error:
+                return self.malformed_record(raw, error, lines)
+        return PairRecord(raw, *texts, None)
+
+
+class ParallelFormat(TsvFormat):
+    """A file of targets and one of their sources, line by line; written again as `TsvFormat`, in one file."""
+
+    name = "parallel"
+    description = "parallel text (a file of targets and one of their sources)"
+    has_source_file = True
+
+    def open_reader(
+        self,
+        path: FilePath,
+        source_path: FilePath | None = None,
+        encoding: str | None = None,
+        on_error: str = "stop",
+    ) -> RecordReader:
+        return ParallelReader(source_path, path, encoding, on_error)
+
+
+def _count_to_end(lines):
+    for _ in lines:
+        pass
+    return lines.line_number

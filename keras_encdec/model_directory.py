@@ -1,0 +1,206 @@
+"""A trained model on disk, with all that is needed to use it."""
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import keras
+from keras import ops
+
+from keras_encdec import __version__
+from keras_encdec.architectures.architecture_registry import architecture, import_models
+from keras_encdec.errors import InputError
+from keras_encdec.formats import model_words, open_output
+from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.text import Tokenizer, Vocabulary
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "best.keras"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
+NOT_A_MODEL = "expected a model directory made by encdec-train"
+
+
+@dataclasses.dataclass
+class ModelDirectory:
+    """A model, its vocabularies and how its text is read.
+
+    `source` and `target` are the model's own: a reverse model, which gives p(source | target), reads
+    what the user calls the target as its source.
+
+    Attributes:
+        path: pathlib.Path.
+        source_vocabulary, target_vocabulary: Vocabulary, of the model's source and target; a language model's
+            source has no words.
+        reverse: bool. Whether the model was trained with the sides swapped.
+        tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
+        model: TranslationModel, or `None` while there are no weights yet.
+        training: dict, settings that a training which goes on must have the same.
+    """
+
+    path: pathlib.Path
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    reverse: bool = False
+    tokenization: dict | None = None
+    model: TranslationModel | None = None
+    training: dict = dataclasses.field(default_factory=dict)
+
+    def words(self, lines: Sequence[str], factored: bool = False) -> list[list[str]]:
+        """The words of lines of text, read as the training text was.
+
+        Raw text is tokenized; of text in tokens, Moses's escapes are taken off.
+
+        Args:
+            lines: list of str.
+            factored: bool. Whether a bar in a word of text in tokens separates factors, which are taken off.
+                Defaults to `False`.
+
+        Returns:
+            list of lists of str.
+        """
+        if self.tokenization is None:
+            return [model_words(line, factored) for line in lines]
+        return self._tokenizer.words(lines) if lines else []
+
+    @functools.cached_property
+    def _tokenizer(self):
+        return Tokenizer(**self.tokenization)
+
+    def save_config(self, name: str, model: dict[str, Any], training: dict[str, Any] | None = None) -> None:
+        """Writes everything but the weights.
+
+        Args:
+            name: str. The model's registered architecture, such as "encdec".
+            model: dict, the model's hyper-parameters, for people to read.
+            training: dict, what a training that goes on must have the same. Optional.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        has_source = architecture(name).has_source
+        if has_source:
+            self.source_vocabulary.save(self.path / SOURCE_VOCABULARY)
+        self.target_vocabulary.save(self.path / TARGET_VOCABULARY)
+        config = {
+            "format": FORMAT,
+            "made_by": f"keras-encdec {__version__}",
+            "direction": "reverse" if self.reverse else "forward",
+            "tokenization": self.tokenization,
+            "architecture": name,
+            "has_source": has_source,
+            "model": model,
+            "training": training or {},
+        }
+        with open_output(self.path / CONFIG) as file:
+            file.write((json.dumps(config, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, weights: bool = True) -> Self:
+        """Reads a model directory, whichever backend trained it.
+
+        Args:
+            path: of the directory.
+            weights: bool. Whether to load the model too. Defaults to `True`.
+
+        Raises:
+            InputError: when it is not a model directory, is of another format, or its parts do not fit.
+        """
+        path = pathlib.Path(path)
+        config = _read_config(path)
+        directory = cls(
+            path,
+            Vocabulary.load(path / SOURCE_VOCABULARY) if config["has_source"] else Vocabulary([]),
+            Vocabulary.load(path / TARGET_VOCABULARY),
+            config["direction"] == "reverse",
+            config["tokenization"],
+            training=config.get("training", {}),
+        )
+        if weights:
+            directory.model = load_model(path / WEIGHTS)
+            directory._check_sizes()
+        return directory
+
+    def _check_sizes(self):
+        for name, vocabulary, words in (
+            (SOURCE_VOCABULARY, self.source_vocabulary, self.model.source_words),
+            (TARGET_VOCABULARY, self.target_vocabulary, self.model.target_words),
+        ):
+            if len(vocabulary) != words:
+                raise InputError(
+                    f"found {len(vocabulary)} words", f"expected {words}, as many as the weights in {WEIGHTS} have",
+                    "put back the vocabulary the model was trained with", self.path / name,
+                )  # fmt: skip
+
+
+def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationModel:
+    """Loads a `.keras` file of a translation model.
+
+    Args:
+        path: of the file.
+        compiled: bool. Whether with its optimizer. Defaults to `False`.
+
+    Raises:
+        InputError: when there is none, it cannot be read, or it holds something else.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise InputError(
+            f"found no {path.name}", "expected the model's weights",
+            "train the model (encdec-train keeps them from its first round on)", path.parent,
+        )  # fmt: skip
+    import_models()
+    try:
+        model = keras.saving.load_model(path, compile=compiled)
+    except Exception as error:  # whatever a file of other bytes makes of Keras, zip and HDF5
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"found a file that does not load ({reason})", f"expected weights saved by keras-encdec {__version__}",
+            "train the model again, or copy it again from where it worked", path,
+        ) from error  # fmt: skip
+    if not isinstance(model, TranslationModel):
+        raise InputError(
+            f"found a model of the class {type(model).__name__}", "expected a translation model of this package",
+            "put back the file that encdec-train made", path,
+        )  # fmt: skip
+    if not all(bool(ops.all(ops.isfinite(weight))) for weight in model.weights):
+        raise InputError(
+            "found weights that are infinite or not a number", "expected finite numbers",
+            "the training diverged: train again with a lower --learning_rate", path,
+        )  # fmt: skip
+    return model
+
+
+def _is_direction(value):
+    return value in ("forward", "reverse")
+
+
+def _is_tokenization(value):
+    return value is None or isinstance(value, dict) and set(value) <= {"lowercase"}
+
+
+def _read_config(path):
+    try:
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        found = config["format"]
+        if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
+            raise ValueError("its direction or its tokenization is unknown")
+        if found == FORMAT and not isinstance(config["model"], dict):
+            raise ValueError("its model is not a list of settings")
+    except FileNotFoundError:
+        what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
+        raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        remedy = "copy the directory again from where it worked, or train again"
+        raise InputError(f"found a file that does not read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
+    if found != FORMAT:
+        raise InputError(
+            f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",
+            f"expected format {FORMAT}, which keras-encdec {__version__} reads",
+            "use the version that made it, or train again", path / CONFIG,
+        )  # fmt: skip
+    # The first version told language models by their number of source words.
+    config.setdefault("has_source", config["model"].get("source_words") != 0)
+    return config

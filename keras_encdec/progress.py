@@ -1,0 +1,111 @@
+"""How far a job has come that reads a file."""
+
+import sys
+import time
+from typing import Protocol, Self, TextIO
+
+from tqdm import tqdm
+
+_MINUTE = 60.0
+
+
+class CountedInput(Protocol):
+    """A file that is being read, such as InputLines.
+
+    Attributes:
+        bytes_read: int. Bytes read so far of the file on disk.
+        bytes_total: int. Size of the file on disk, 0 when it is a pipe.
+    """
+
+    bytes_read: int
+    bytes_total: int
+
+
+class Progress:
+    """Counts lines, and shows nothing: what a job reports to unless it is told otherwise.
+
+    A job makes it of the file that it reads, adds to it, and closes it in the end. A subclass shows it.
+
+    Args:
+        lines: CountedInput that is being read, such as InputLines.
+
+    Attributes:
+        count: int. Lines done.
+    """
+
+    def __init__(self, lines: CountedInput) -> None:
+        self.lines, self.count, self._start = lines, 0, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._start
+
+    @property
+    def rate(self) -> float:
+        """Lines a second since the start."""
+        return self.count / max(self.seconds, 1e-9)
+
+    def add(self, count: int) -> None:
+        """Counts more lines."""
+        self.count += count
+
+    def close(self) -> None:
+        """Ends it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class ReadingProgress(Progress):
+    """Shows rate and time left: a bar on a terminal, elsewhere one plain line a minute.
+
+    What is left is told from the bytes of the file on disk, as nobody knows how many lines a gzipped table has.
+
+    Args:
+        lines: CountedInput that is being read, such as InputLines.
+        unit: str. What is counted. Defaults to `"lines"`.
+        stream: text file to write to. Defaults to `None`: standard error.
+        pause: float. Seconds between plain lines. Defaults to `60`.
+    """
+
+    def __init__(
+        self, lines: CountedInput, unit: str = "lines", stream: TextIO | None = None, pause: float = _MINUTE
+    ) -> None:
+        super().__init__(lines)
+        self._unit, self._stream, self._pause = unit, stream or sys.stderr, pause
+        self._next_line = pause
+        self._bar = None
+        if self._stream.isatty():
+            self._bar = tqdm(
+                total=lines.bytes_total or None, unit="B", unit_scale=True, dynamic_ncols=True, file=self._stream
+            )
+
+    def add(self, count: int) -> None:
+        super().add(count)
+        if self._bar is not None:
+            self._bar.update(self.lines.bytes_read - self._bar.n)
+            self._bar.set_postfix_str(f"{self.rate:,.0f} {self._unit}/s")
+        elif self.seconds >= self._next_line:
+            self._next_line = self.seconds + self._pause
+            print(self._line(), file=self._stream, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _line(self):
+        done = f"{self.count:,} {self._unit}, {self.rate:,.0f} {self._unit}/s"
+        if not self.lines.bytes_total:  # a pipe, of any length
+            return done
+        share = self.lines.bytes_read / self.lines.bytes_total
+        left = self.seconds * (1 - share) / max(share, 1e-9)
+        return f"{done}, {share:.0%} read, about {_duration(left)} left"
+
+
+def _duration(seconds):
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,146 @@
+"""Lines of a file with a model's scores on them."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.formats import Column, ColumnKind, PairFormat, Record, format_names, model_words
+from keras_encdec.formats.columns import DECIMALS
+from keras_encdec.scoring.pair_scorer import PairScorer
+
+FEATURE_NAME = "RNN0"
+
+
+class RecordScorer:
+    """Adds scores to the lines of a format.
+
+    Where a format can hold the log-probabilities of tokens, ln p of a target is the sum of those of its tokens as
+    they are rounded, whether or not they are written, so that columns add up to the digit.
+
+    Args:
+        pair_format: PairFormat, whose lines can be written again.
+        scorers: list of PairScorer, a column each, the first the forward model's.
+        unknown_count: bool. Whether to add the number of target words outside the shortlist. Defaults to `False`.
+        length: bool. Whether to add the number of tokens that the forward model predicts, the end of sequence
+            among them. Defaults to `False`.
+        token_scores: bool. Whether to add the forward model's ln p of each token. Defaults to `False`.
+        feature_name: str. Name of the first column; that of the next one counts up. Defaults to "RNN0".
+
+    Attributes:
+        columns: list of Column, those that are added.
+
+    Raises:
+        ConfigurationError: see `score_columns`.
+    """
+
+    def __init__(
+        self,
+        pair_format: PairFormat,
+        scorers: Sequence[PairScorer],
+        unknown_count: bool = False,
+        length: bool = False,
+        token_scores: bool = False,
+        feature_name: str = FEATURE_NAME,
+    ) -> None:
+        self._format, self._scorers = pair_format, scorers
+        self._unknown_count, self._length, self._token_scores = unknown_count, length, token_scores
+        self.columns = score_columns(pair_format, len(scorers), unknown_count, length, token_scores, feature_name)
+
+    def __call__(self, records: Sequence[Record]) -> list[bytes]:
+        """The lines of records with their scores; malformed ones get neutral values.
+
+        Args:
+            records: of the format's reader.
+
+        Returns:
+            list of bytes, lines without line feed.
+        """
+        good = [record for record in records if record.problem is None]
+        return self._format.with_columns(records, self.columns, self._values(good))
+
+    def close(self) -> None:
+        """Drops what is still to be computed."""
+        for scorer in self._scorers:
+            scorer.close()
+
+    def _values(self, records):
+        """The values of each column."""
+        log_probs, counts, tokens = [], [], []
+        of_tokens = ColumnKind.TOKEN_LOG_PROBS in self._format.column_texts
+        known_words = self._words(records) if self._format.is_tokenized else None
+        for number, scorer in enumerate(self._scorers):
+            forward = number == 0
+            pairs = known_words
+            if pairs is None:
+                texts = [(record.source, record.target) for record in records]
+                pairs = scorer.all_words(texts, self._format.is_factored)
+            names = ["token_log_probs" if of_tokens else "log_prob"] + ["unknown_count"] * (
+                forward and self._unknown_count
+            )
+            results, *unknown = scorer.columns(pairs, names)
+            if of_tokens:
+                results = [np.round(row, DECIMALS) for row in results]
+                if forward and self._token_scores:
+                    tokens.append(results)
+                results = [row.sum() for row in results]
+            log_probs.append(results)
+            counts += unknown
+            if forward and self._length:
+                counts.append([len(target) + 1 for _, target in pairs])
+        return log_probs + counts + tokens
+
+    def _words(self, records):
+        """The words of text that holds tokens in any case."""
+        factored = self._format.is_factored
+        # A phrase table is sorted by source: each is taken apart once.
+        sources = {text: model_words(text, factored) for text in {record.source for record in records}}
+        return [(sources[record.source], model_words(record.target, factored)) for record in records]
+
+
+def score_columns(
+    pair_format: PairFormat,
+    num_scorers: int = 1,
+    unknown_count: bool = False,
+    length: bool = False,
+    token_scores: bool = False,
+    feature_name: str = FEATURE_NAME,
+) -> list[Column]:
+    """The columns of results that scoring adds to each line, in their order.
+
+    Args:
+        pair_format: PairFormat.
+        num_scorers: int. Models, a log-probability each. Defaults to `1`.
+        unknown_count, length, token_scores, feature_name: see `RecordScorer`.
+
+    Returns:
+        list of Column.
+
+    Raises:
+        ConfigurationError: where lines of the format cannot hold them, or two would have one name.
+    """
+    stem, number = re.fullmatch(r"(.*?)(\d*)", feature_name, re.DOTALL).groups()
+    names = [feature_name] + [f"{stem}{int(number or 0) + i}" for i in range(1, num_scorers)]
+    columns = [Column(ColumnKind.LOG_PROB, name) for name in names]
+    optional = (
+        ("unknown_count", unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
+        ("length", length, Column(ColumnKind.COUNT, "Length0")),
+        ("token_scores", token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
+    )
+    if ColumnKind.LOG_PROB not in pair_format.column_texts:
+        able = ", ".join(format_names(ColumnKind.LOG_PROB))
+        raise ConfigurationError("found {format}=%s, expected one of %s to score", pair_format.name, able)
+    for argument, wanted, column in optional:
+        if not wanted:
+            continue
+        if column.kind not in pair_format.column_texts:
+            able = " or ".join(format_names(column.kind))
+            raise ConfigurationError(
+                f"found {{{argument}}} with {{format}}=%s, expected it with {{format}}=%s", pair_format.name, able
+            )
+        columns.append(column)
+    names = [column.name for column in columns]
+    if pair_format.has_column_names and len(set(names)) < len(names):
+        raise ConfigurationError("found the names %s of new features, expected each once", ", ".join(names))
+    return columns

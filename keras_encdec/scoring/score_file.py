@@ -1,0 +1,194 @@
+"""Scoring as a function: a file written again with a model's scores."""
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.file_summary import FileSummary
+from keras_encdec.formats import FilePath, InputLines, PairFormat, format_names, open_output, pair_format
+from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.formats.nbest_line import check_feature_name
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.progress import Progress
+from keras_encdec.scoring.record_scorer import FEATURE_NAME, RecordScorer, score_columns
+from keras_encdec.scoring.scored_file import windows, write_scored_lines
+from keras_encdec.scoring.scored_moses_ini import scored_moses_ini
+from keras_encdec.scoring.text_scorer import DryTextScorer, TextScorer
+
+# Records scored together: among them, equal pairs are scored once and equal sources encoded once.
+WINDOW = 1 << 15
+# Windows in work at a time: while the model scores one, another is read and a third written.
+WINDOWS = 2
+
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreSummary(FileSummary):
+    """What `score_file` did.
+
+    Attributes:
+        lines: int. Lines written.
+        seconds: float.
+        output: the file.
+        malformed: int. Lines among them that were passed through unscored.
+        dry_run: bool. Whether nothing was kept of what was written.
+        notices: tuple of str, what the user is to know of the new moses.ini.
+    """
+
+    malformed: int = 0
+    dry_run: bool = False
+    notices: tuple[str, ...] = ()
+
+    @property
+    def _result(self):
+        return "a dry run, nothing was written" if self.dry_run else super()._result
+
+
+def score_file(
+    model_dir: FilePath | ModelDirectory | TextScorer,
+    input: FilePath,
+    output: FilePath,
+    format: str = "phrase_table",
+    *,
+    source: FilePath | None = None,
+    reverse_model_dir: FilePath | ModelDirectory | TextScorer | None = None,
+    unknown_count: bool = False,
+    length: bool = False,
+    token_scores: bool = False,
+    feature_name: str | None = None,
+    dtype: str | None = "float32",
+    encoding: str | None = None,
+    on_error: str = "stop",
+    moses_ini: FilePath | None = None,
+    moses_ini_out: FilePath | None = None,
+    moses_feature: str | None = None,
+    dry_run: bool = False,
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> ScoreSummary:
+    """Writes a file of pairs again, with the model's scores on each line.
+
+    A phrase table gets probabilities, TSV and parallel text (which is written as TSV) ln p in new columns, a Moses
+    n-best list ln p as new features. As many lines come out as went in, in their order; the output appears when it
+    is complete.
+
+    Args:
+        model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a
+            TextScorer, which stays open, and keeps from file to file what was compiled.
+        input: the file, plain or gzipped; of parallel text that of the targets. "-" is the standard input.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        format: str. Name of a registered format whose lines can be written again. Defaults to "phrase_table".
+        source: the sources, for "parallel" and "nbest".
+        reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
+            score; a ModelDirectory or a TextScorer of it. Optional.
+        unknown_count: bool. Whether to add the number of target words outside the shortlist: e to its power in a
+            phrase table, itself elsewhere (feature Unknown0 of an n-best list). Defaults to `False`.
+        length: bool. Whether to add the number of target tokens, the end of sequence among them, in the same way
+            (feature Length0). Defaults to `False`.
+        token_scores: bool. Whether to add a column with ln p of each target token, the end of sequence last.
+            Defaults to `False`.
+        feature_name: str. Of an n-best list: name of the new feature; that of the second model counts up.
+            Defaults to `None`: "RNN0".
+        dtype: str. What the model computes in, "float32" or "bfloat16"; a TextScorer has its own. Defaults to
+            "float32".
+        encoding: str. Encoding of the input and of `source`. Defaults to `None`: UTF-8, and other bytes are an
+            error.
+        on_error: str. A malformed line raises ("stop"), or passes with a neutral score and is counted ("keep").
+            Defaults to "stop".
+        moses_ini: moses.ini of the input table. Optional.
+        moses_ini_out: moses.ini to write for the output table. Optional.
+        moses_feature: str. Name of the table's feature in a moses.ini that has several tables. Optional.
+        dry_run: bool. Whether to do everything but run the model, and keep no output. Defaults to `False`.
+        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+            Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        ScoreSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        InputError: when a model, an input or the output cannot be used.
+
+    Example:
+
+        summary = score_file("model", "phrase-table.gz", "scored.gz", progress=ReadingProgress)
+        print(summary)
+    """
+    known = pair_format(format)
+    _check_arguments(known, source, feature_name, moses_ini, moses_ini_out, moses_feature, output)
+    check_distinct_files(input, source, output, moses_ini, moses_ini_out)
+    scores = {"unknown_count": unknown_count, "length": length, "token_scores": token_scores}
+    scores["feature_name"] = FEATURE_NAME if feature_name is None else feature_name
+    columns = score_columns(known, 1 + (reverse_model_dir is not None), **scores)
+    notices = []
+    with known.open_reader(input, source, encoding, on_error) as reader, contextlib.ExitStack() as outputs:
+        output_file = outputs.enter_context(open_output(output, keep=not dry_run))
+        ini_file = outputs.enter_context(open_output(moses_ini_out, keep=not dry_run)) if moses_ini else None
+        read = windows(known.check_columns(reader, columns), WINDOW)
+        first = next(read)
+        # Whatever can be wrong with the other inputs is found before hours of scoring.
+        if ini_file:
+            ini, notices = scored_moses_ini(moses_ini, output, columns, moses_feature, reader.num_scores)
+            ini_file.write(ini)
+        scorers = [_scorer(model_dir, "--model_dir", False, dtype, dry_run)]
+        if reverse_model_dir is not None:
+            scorers.append(_scorer(reverse_model_dir, "--reverse_model_dir", True, dtype, dry_run))
+        written = write_scored_lines(
+            RecordScorer(known, scorers, **scores),
+            itertools.chain([first], read), reader.lines, output_file, WINDOWS, progress,
+        )  # fmt: skip
+    return ScoreSummary(written.count, written.seconds, output, reader.malformed, dry_run, tuple(notices))
+
+
+class _LentScorer:
+    """A scorer that is not closed with the file."""
+
+    def __init__(self, scorer: TextScorer) -> None:
+        self.all_words, self.columns = scorer.all_words, scorer.columns
+
+    def close(self) -> None:
+        """Leaves the scorer open."""
+
+
+def _scorer(model, flag, reverse, dtype, dry_run):
+    lent = isinstance(model, TextScorer)
+    directory = model.directory if lent else model
+    if not isinstance(directory, ModelDirectory):
+        directory = ModelDirectory.load(directory, weights=not dry_run)
+    if directory.reverse != reverse:
+        kinds = "p(source | target), trained with --reverse", "p(target | source), trained without --reverse"
+        found, expected = kinds if directory.reverse else kinds[::-1]
+        raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", directory.path)
+    if dry_run:
+        return DryTextScorer(directory)
+    return _LentScorer(model) if lent else TextScorer(directory, dtype)
+
+
+def _check_arguments(
+    known: PairFormat, source, feature_name, moses_ini, moses_ini_out, moses_feature, output
+) -> None:
+    if (moses_ini is None) != (moses_ini_out is None):
+        raise ConfigurationError("found one of {moses_ini} and {moses_ini_out}, expected both")
+    if moses_ini is not None and not known.in_moses_ini:
+        raise ConfigurationError("found {moses_ini} with {format}=%s, expected it with a phrase table", known.name)
+    if moses_ini is not None and output == STANDARD_STREAM:
+        raise ConfigurationError("found {moses_ini} with {output}=-, expected a file, which it is to name")
+    if moses_feature is not None and moses_ini is None:
+        raise ConfigurationError("found {moses_feature} without {moses_ini}, expected both")
+    if known.has_source_file and not source:
+        raise ConfigurationError(
+            "found {format}=%s without {source}, expected the sentences that were translated", known.name
+        )
+    for argument, value, attribute in (
+        ("source", source, "has_source_file"),
+        ("feature_name", feature_name, "has_column_names"),
+    ):
+        if value is not None and not getattr(known, attribute):
+            able = " or ".join(format_names(**{attribute: True}))
+            raise ConfigurationError(
+                f"found {{{argument}}} with {{format}}=%s, expected it with {{format}}=%s", known.name, able
+            )
+    if feature_name is not None:
+        check_feature_name(feature_name)

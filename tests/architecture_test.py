@@ -1,0 +1,164 @@
+"""The structure that ARCHITECTURE.md promises, read from the source."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+# A room imports only rooms above it.
+ROOMS = [
+    ("errors", "lazy_imports"), ("configuration",), ("architectures",), ("progress", "file_summary"), ("parallel",),
+    ("formats",), ("text",), ("data",), ("backend",), ("layers",), ("models",), ("model_directory",), ("scoring",),
+    ("decoding",), ("trainers",), ("export",), ("smt",), ("analysis",), ("datasets",), ("cli",),
+]  # fmt: skip
+RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+# Where a user of JAX or PyTorch passes.
+WITHOUT_TENSORFLOW = {"formats", "text", "data", "layers", "models", "model_directory", "scoring", "decoding"}
+
+
+def sources():
+    """Path, module name and syntax tree of each module of the package."""
+    for path in sorted([*ROOT.glob("keras_encdec/**/*.py"), *ROOT.glob("trainers/*.py"), *ROOT.glob("export/*.py")]):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = parts if parts[0] == "keras_encdec" else ("keras_encdec", *parts)
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        yield path.relative_to(ROOT), ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
+
+
+SOURCES = list(sources())
+MODULES = {name for _, name, _ in SOURCES}
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(tree, everywhere=False, apart_from=()):
+    """Names of the modules that a module imports: when it is imported itself, or ever."""
+    for node in ast.walk(tree) if everywhere else at_import(tree.body):
+        if getattr(node, "lineno", None) in apart_from:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
+
+
+def at_import(body):
+    """The statements that run when a module is imported."""
+    for node in body:
+        if is_type_checking(node):
+            continue
+        yield node
+        for inner in ("body", "orelse", "finalbody", "handlers"):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield from at_import([one for one in getattr(node, inner, []) if isinstance(one, ast.AST)])
+
+
+def room(module):
+    """The room that a module of the package stands in; `None` for the package itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def test_every_module_stands_in_a_room():
+    assert {room(name) for name in MODULES} - {None} == set(RANK)
+
+
+def test_imports_run_one_way():
+    against = [
+        f"{path} imports {imported}"
+        for path, name, tree in SOURCES
+        for imported in imports(tree)
+        if room(name) and imported.startswith("keras_encdec.") and RANK[room(imported)] > RANK[room(name)]
+    ]
+    assert not against
+
+
+# What stands above knows these by name alone, and imports them when they are first used.
+LATE = {
+    ("keras_encdec.architectures.architecture_registry", "models"),
+    ("keras_encdec.models.translation_model", "decoding"),
+}
+
+
+def test_late_imports_run_the_same_way_but_for_two_that_are_by_name():
+    against = set()
+    for path, name, tree in SOURCES:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        by_name = re.findall(r"\"(keras_encdec\.[a-z_.]+)[\":]", text) if "import_module" in text else []
+        hints = {node.lineno for block in tree.body if is_type_checking(block) for node in ast.walk(block)
+                 if hasattr(node, "lineno")}  # fmt: skip
+        late = [one for one in imports(tree, everywhere=True, apart_from=hints)] + by_name
+        for imported in late:
+            inside = imported.startswith("keras_encdec.") and room(name)
+            if inside and RANK[room(imported)] > RANK[room(name)]:
+                against.add((name, room(imported)))
+    assert against == LATE
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    graph = {name: {m for m in imports(tree) if m in MODULES} - {name} for _, name, tree in SOURCES}
+    done = set()
+    while graph.keys() - done:
+        free = {name for name in graph.keys() - done if graph[name] <= done}
+        assert free, sorted(graph.keys() - done)
+        done |= free
+
+
+def test_rooms_that_other_backends_use_import_tensorflow_only_where_it_runs():
+    found = [
+        f"{path} imports {imported}"
+        for path, name, tree in SOURCES
+        for imported in imports(tree)
+        if room(name) in WITHOUT_TENSORFLOW and imported.split(".")[0] in ("tensorflow", "tensorflow_text")
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "allowed"),
+    [
+        (r"\bbackend\.backend\(\)|\bconfig\.backend\(\)", {"backend"}),
+        (r"\bFLAGS\b", set()),
+        (r"isinstance\([^)]*(Model|Decoder|Encoder\w*|RecurrentEncoderDecoder)\)", {"model_directory"}),
+    ],
+    ids=["which backend runs", "global flags", "types of models"],
+)
+def test_a_question_is_asked_only_where_it_belongs(pattern, allowed):
+    found = [str(path) for path, name, _ in SOURCES if room(name) not in allowed and re.search(
+        pattern, (ROOT / path).read_text(encoding="utf-8"))]  # fmt: skip
+    assert not found
+
+
+def test_modules_have_names_of_their_own():
+    """One name for one thing: two modules of a name only where one is of commands, or a package."""
+    names = {}
+    for path, name, _ in SOURCES:
+        if path.name != "__init__.py" and room(name) != "cli":
+            names.setdefault(path.stem, []).append(str(path))
+    assert not {stem: paths for stem, paths in names.items() if len(paths) > 1}
+
+
+def public_functions():
+    for path, _, tree in SOURCES:
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                yield path, node
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
+                yield from ((path, one) for one in methods if one.name == "__init__" or not one.name.startswith("_"))
+
+
+def test_public_functions_have_type_hints():
+    bare = []
+    for path, node in public_functions():
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        arguments = [one for one in arguments if one.arg not in ("self", "cls")]
+        if any(one.annotation is None for one in arguments) or node.returns is None:
+            bare.append(f"{path}:{node.lineno} {node.name}")
+    assert not bare, "\n".join(bare)

@@ -1,0 +1,45 @@
+import concurrent.futures
+import logging
+import threading
+import time
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_encdec.backend.compiled_call import compiled_call
+
+
+class Doubled(keras.layers.Layer):
+    """Counts how often it is traced, or run where nothing is traced."""
+
+    def __init__(self, seconds=0.0):
+        super().__init__()
+        self.shapes, self.seconds, self.built = [], seconds, True
+
+    def call(self, x):
+        self.shapes.append(tuple(x.shape))
+        time.sleep(self.seconds)
+        return x * 2
+
+
+def test_many_shapes_give_no_warning(caplog):
+    call = compiled_call(Doubled())
+    with caplog.at_level(logging.WARNING):
+        for rows in range(1, 9):
+            np.testing.assert_array_equal(ops.convert_to_numpy(call(np.ones((rows, 2), "float32"))), 2)
+    assert caplog.messages == []
+
+
+def test_threads_that_meet_a_shape_first_compile_it_once():
+    layer, together = Doubled(seconds=0.1), threading.Barrier(4, timeout=60)
+    call = compiled_call(layer)
+
+    def called(_):
+        together.wait()
+        return ops.convert_to_numpy(call(np.ones((3, 2), "float32"))).sum()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as executor:
+        assert list(executor.map(called, range(4))) == [12] * 4
+    compiles = keras.backend.backend() != "torch"
+    assert len(layer.shapes) == (1 if compiles else 4)

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from keras_encdec.backend import onednn_matmul  # noqa: E402  it imports torch
+
+CASES = {
+    "rows": ((5, 7), (7, 11)),
+    "sequences": ((3, 4, 7), (7, 11)),
+    "no rows": ((0, 7), (7, 11)),
+    "one word": ((5, 7), (7, 1)),
+    "vector": ((7,), (7, 11)),
+    "batches": ((3, 5, 7), (3, 7, 11)),
+}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What the operation is called with."""
+    found, operation = [], torch.ops.mkldnn._linear_pointwise
+    packet = type("Packet", (), {"_linear_pointwise": lambda *a: found.append(a) or operation(*a)})
+    monkeypatch.setattr(onednn_matmul.torch.ops, "mkldnn", packet)
+    return found
+
+
+@pytest.mark.skipif(not onednn_matmul._AVAILABLE, reason="PyTorch has no oneDNN here")
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_are_what_they_were(case, dtype, calls):
+    random, (rows, matrix) = np.random.default_rng(0), CASES[case]
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-12}
+    left, right = random.normal(size=rows).astype(dtype), random.normal(size=matrix).astype(dtype)
+    # Whole, as a part of more columns, as a transposed matrix, and as a weight.
+    wide = torch.nn.Parameter(torch.tensor(np.concatenate([right, right], axis=-1)))
+    turned = torch.tensor(np.ascontiguousarray(np.swapaxes(right, -1, -2)))
+    for given in (torch.tensor(right), wide[..., : matrix[-1]], turned.transpose(-1, -2)):
+        with torch.inference_mode(), onednn_matmul.onednn_matmul():
+            for found in (torch.matmul(torch.tensor(left), given), torch.tensor(left) @ given):
+                assert found.dtype == getattr(torch, dtype)
+                np.testing.assert_allclose(found.numpy(), left @ right, **tolerance)
+    taken = dtype == "float32" and case in ("rows", "sequences", "one word")
+    assert len(calls) == (6 if taken else 0)
+
+
+def test_products_with_a_gradient_keep_it(calls):
+    rows, matrix = torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)
+    with onednn_matmul.onednn_matmul():
+        (rows @ matrix).sum().backward()
+    assert calls == [] and (matrix.grad == 2).all()

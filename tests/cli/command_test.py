@@ -1,0 +1,123 @@
+"""How commands start and report what went wrong, in this process."""
+
+import errno
+import os
+import signal
+import threading
+
+import pytest
+from absl import flags
+from commands import fail
+from in_process import in_process
+
+from keras_encdec.cli.command import Command
+from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+
+
+def define_flags(flag_values):
+    flags.DEFINE_string("input", None, "What is read.", flag_values=flag_values)
+    flags.DEFINE_integer("times", 1, "How often.", lower_bound=1, flag_values=flag_values)
+
+
+def command(work, required=()):
+    return Command("encdec-some", define_flags, work, required)
+
+
+def test_flags_are_parsed_anew_for_every_run():
+    seen = []
+
+    def work(flag_values):
+        seen.append((flag_values.input, flag_values.times))
+
+    for arguments in (["--input=a", "--times=2"], [], ["--times", "3"]):
+        assert in_process(command(work), *arguments).returncode == 0
+    assert seen == [("a", 2), (None, 1), (None, 3)]
+    assert "times" not in flags.FLAGS
+
+
+def test_flags_may_come_from_a_file(tmp_path):
+    (tmp_path / "flags").write_text("# mine\n--input=a\n--times=2\n")
+    seen = []
+    job = command(lambda values: seen.append((values.input, values.times)))
+    in_process(job, f"--flagfile={tmp_path}/flags", "--times=5")
+    assert seen == [("a", 5)]
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["--tims=2"], "Unknown command line flag 'tims'. Did you mean: times"),
+        (["--times=0"], "flag --times=0: 0 is not a positive integer"),
+        (["table.gz"], "found the argument 'table.gz', expected flags only."),
+        (["--flagfile=/none"], "/none"),
+        ([], "--input must have a value"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
+    arguments = [*arguments, "--input=a"] if arguments else []
+    hint = "encdec-some --help lists the flags."
+    fail(in_process(command(lambda values: None, ["input"]), *arguments), 2, "encdec-some: ", expected, hint)
+
+
+@pytest.mark.parametrize(
+    "error, status, expected",
+    [
+        (UsageError("found a, expected b."), 2, "encdec-some: found a, expected b. encdec-some --help lists"),
+        (ConfigurationError("found {units}=%s", 3), 2, "encdec-some: found --units=3. encdec-some --help lists"),
+        (InputError("found a", "expected b", "do c", "table.gz", 7), 1, "encdec-some: table.gz, line 7: found a, exp"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out.gz"), 1, "out.gz: No space left on device; free space"),
+        (ImportError("install tensorflow_text."), 1, "encdec-some: install tensorflow_text."),
+        (KeyboardInterrupt(), 130, "encdec-some: interrupted; unfinished output was removed."),
+        (SystemExit("found no usable backend."), 1, "found no usable backend."),
+    ],
+)
+def test_what_went_wrong_is_one_sentence(error, status, expected):
+    def work(flag_values):
+        raise error
+
+    fail(in_process(command(work)), status, expected)
+
+
+def test_what_is_no_error_of_a_user_is_raised():
+    def work(flag_values):
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        command(work).main([])
+
+
+def test_the_exit_status_of_the_work_is_given_back():
+    assert command(lambda values: 143).main([]) == 143
+    assert command(lambda values: None).main([]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_work_even_where_its_exception_became_another(number):
+    def work(flag_values):
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise ImportError("as in the middle of an import") from None
+
+    before = signal.getsignal(number)
+    fail(in_process(command(work)), 128 + number, "encdec-some: interrupted; unfinished output was removed.")
+    assert signal.getsignal(number) is before
+
+
+def test_it_runs_in_any_thread():
+    statuses = []
+    thread = threading.Thread(target=lambda: statuses.append(command(lambda values: None).main([])))
+    thread.start()
+    thread.join()
+    assert statuses == [0]
+
+
+def test_help_shows_the_description_and_the_flags_of_the_command():
+    process = in_process(command(lambda values: 1 / 0, ["input"]), "--help")
+    assert process.returncode == 0 and process.stderr == ""
+    for text in ("How commands start", "--input: What is read.\n", "--times: How often.\n    (default: 1)\n"):
+        assert text in process.stdout
+    assert "verbosity" not in process.stdout
+    assert in_process(command(lambda values: 1 / 0), "--version").stdout.startswith("encdec-some (keras-encdec ")

@@ -1,0 +1,163 @@
+"""The training command: its flags in this process, and what only a process of its own shows."""
+
+import json
+import os
+import pathlib
+import signal
+import time
+
+import numpy as np
+import pytest
+from commands import Command, fail, succeed
+from in_process import in_process
+from tiny_trainings import QUICK, number_of_updates, rounds, train_tiny, training_flags
+
+from keras_encdec.cli.train import COMMAND
+from keras_encdec.model_directory import load_model
+from keras_encdec.scoring import TextScorer
+from keras_encdec.trainers import TrainingData
+
+QUICK_FLAGS = [flag for flag in training_flags() if any(name in flag for name in QUICK)]
+
+
+def train(*arguments):
+    return in_process(COMMAND, *arguments)
+
+
+def test_it_trains_and_goes_on(training_files, tmp_path):
+    flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags()]
+    process = succeed(train(*flags, "--updates=10"))
+    assert process.stdout.startswith("400 unique pairs of 400; left out: 0") and process.stderr == ""
+    assert f"per pair, after 10 updates: {tmp_path}/m\n" in process.stdout
+    succeed(train(*flags, "--updates=20", "--resume"))
+    assert number_of_updates(tmp_path / "m") == [10, 20]
+    fail(train(*flags, "--updates=30"), 2, f"{tmp_path}/m holds a model already; give another --model_dir, or --resume")
+    expected = "raise --updates, --epochs or --minutes"
+    fail(train(*flags, "--updates=20", "--resume"), 1, f"{tmp_path}/m: found 20 updates made, ", expected)
+    expected = "found --units=9, expected --units=8 as in the model to go on with."
+    fail(train(*flags, "--updates=30", "--resume", "--units=9"), 2, expected)
+    fail(train(*flags, "--updates=30", "--resume", "--reverse"), 2, f"{tmp_path}/m was trained without --reverse.")
+    assert number_of_updates(tmp_path / "m") == [10, 20]
+
+
+def test_flags_override_a_preset_whichever_comes_first(training_files, tmp_path):
+    (tmp_path / "my.flags").write_text("# mine\n--preset=cho2014_supplement\n--units=8\n--batch_size=16\n")
+    flags = [f"--tsv={training_files}/tsv", *QUICK_FLAGS, "--updates=2"]
+    succeed(train("--maxout_units=4", f"--flagfile={tmp_path}/my.flags", f"--model_dir={tmp_path}/m", *flags))
+    config = json.loads((tmp_path / "m" / "config.json").read_text())["model"]
+    expected = {"units": 8, "maxout_units": 4, "embedding_dim": 500, "output_rank": 500, "reset_after": True}
+    assert {name: config[name] for name in expected} == expected
+    assert rounds(tmp_path / "m")[0]["pairs"] == 32
+    # The settings that a model keeps make another like it.
+    succeed(train(f"--preset={tmp_path}/m/settings.toml", f"--model_dir={tmp_path}/again"))
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["model"] == config
+
+
+def test_flags_that_contradict_are_told_before_anything_is_done(training_files, tmp_path):
+    hint = "encdec-train --help lists the flags."
+    model = [f"--model_dir={tmp_path}/m", "--updates=1"]
+    table = [f"--phrase_table={training_files}/table.gz", *model]
+    tsv = [f"--tsv={training_files}/tsv", *model]
+    corpus = [f"--target={training_files}/target", *model, "--architecture=language_model"]
+    for flags, sentence in [
+        (["--updates=1"], "--model_dir must have a value"),
+        (model, "found none, expected one of --phrase_table, --tsv, --input, or --source with --target."),
+        ([*table, "--tsv=x"], "found --phrase_table and --tsv, expected one of"),
+        ([*model, "--source=x"], "found one of --source and --target, expected both."),
+        ([*table, "--tokenize"], "found --tokenize with --phrase_table, which holds tokens already; drop --tokenize."),
+        ([*tsv, "--lowercase"], "found --lowercase without --tokenize: text in tokens is taken as it is."),
+        ([*tsv, "--pad_to=4,x"], "flag --pad_to=4,x: expected whole numbers in a list, 1 or more."),
+        ([tsv[0], model[0]], "found no end to the training, expected --updates, --epochs, --minutes or --patience."),
+        ([*tsv, "--epochs=0"], "flag --epochs=0: expected a number, above 0."),
+        ([*tsv, "--minutes=0"], "flag --minutes=0: expected a number, above 0."),
+        ([*tsv, "--updates=0"], "flag --updates=0: expected a whole number, 1 or more."),
+        ([tsv[0], model[0], "--patience=1", "--schedule=cosine"], "found --schedule=cosine, expected --updates, --e"),
+        ([*tsv, "--validation=a,b"], "found 2 files in --validation, expected 1 as for training."),
+        ([*tsv, "--held_out_fraction=0", "--patience=2"], "found --patience without pairs to validate on"),
+        ([*tsv, "--held_out_fraction=0", "--average_rounds=2"], "found --average_rounds without pairs"),
+        ([*tsv, "--preset=large"], "found --preset=large, expected one of cho2014, cho2014_supplement, luong2015"),
+        ([*tsv, "--halving_start=2"], "found --halving_start with --schedule=constant, expected it with --sch"),
+        ([*tsv, "--schedule=halving", "--halving_every=0"], "flag --halving_every=0: expected a number, above 0."),
+        ([*tsv, "--preset=small", "--halving_start=2"], "found --halving_start with --schedule=constant"),
+        ([*tsv, "--architecture=recurrent", "--maxout_units=4"], "found --maxout_units with --architecture=recurrent"),
+        ([*tsv, "--layers=3"], "--layers with --architecture=encdec, expected it with --architecture=recurrent or"),
+        ([*tsv, "--architecture=lstm"], "found --architecture=lstm, expected one of encdec, recurrent, lang"),
+        ([*corpus, "--source=x"], "found --source with --architecture=language_model, which has no source"),
+        ([*corpus, "--preset=small_sentences", "--bidirectional=sum"], "found --bidirectional with --archit"),
+    ]:
+        fail(train(*flags), 2, sentence, hint)
+    assert not (tmp_path / "m").exists()
+
+
+def test_help_lists_the_flags():
+    process = succeed(train("--help"))
+    assert "learns p(target | source) from pairs" in process.stdout and process.stderr == ""
+    assert "--phrase_table: Moses phrase table to train on" in process.stdout
+
+
+@pytest.fixture(scope="module")
+def program():
+    command = Command("keras_encdec.cli.train", "encdec-train")
+    yield command
+    command.close()
+
+
+def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_files, tmp_path):
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    flags = [f"--phrase_table={training_files}/table.gz", *training_flags()]
+    process = program.installed(*flags, f"--model_dir={killed}", "--updates=1000000")
+    while not (killed / "history.json").exists() or len(rounds(killed)) < 3:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    done = number_of_updates(killed)
+    assert done == [10 * (i + 1) for i in range(len(done))]
+    # What the kill may have left half written is no obstacle.
+    (killed / ".partial-last.keras").write_bytes(b"half")
+    data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 25
+    _, lines = train_tiny(data, killed, resume=True, updates=total)
+    assert lines[-1].startswith(f"{total:,} updates, ") and not any("unique" in line for line in lines)
+    train_tiny(data, whole, updates=total)
+    for name in ("ids.i32", "lengths.u16", "starts.i64"):
+        assert (killed / "prepared" / name).read_bytes() == (whole / "prepared" / name).read_bytes()
+    assert number_of_updates(whole) == number_of_updates(killed)
+    for one, other in zip(rounds(killed), rounds(whole), strict=True):
+        for value in ("perplexity", "val_perplexity"):
+            assert one[value] == pytest.approx(other[value], rel=1e-4), one["updates"]
+    weights = [load_model(path / "last.keras").get_weights() for path in (killed, whole)]
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert not list(killed.glob(".partial*"))
+
+
+def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_files, tmp_path):
+    flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags(round_updates=100_000)]
+    process = program.installed(*flags, "--minutes=60")
+    while not (tmp_path / "m" / "config.json").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    time.sleep(2)  # in the middle of the first round
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    assert process.returncode == 143, errors
+    assert errors == "Stopped by a signal; the same command with --resume goes on from here.\n"
+    (first,) = rounds(tmp_path / "m")
+    assert first["updates"] > 0 and "val_perplexity" in first
+    assert TextScorer(tmp_path / "m").score([(["s1"], ["t1"])]).shape == (1,)
+    succeed(train(*flags, "--resume", f"--updates={first['updates'] + 7}"))
+    assert rounds(tmp_path / "m")[0] == first
+    assert number_of_updates(tmp_path / "m") == [first["updates"], first["updates"] + 7]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="it is told from /proc what a process has loaded")
+def test_an_interrupt_while_it_starts_is_one_sentence(program, training_files, tmp_path):
+    process = program.installed(f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", "--updates=1")
+    while "numpy" not in pathlib.Path(f"/proc/{process.pid}/maps").read_text():  # of the first that Keras imports
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert errors == "encdec-train: interrupted; unfinished output was removed.\n"
+    assert not (tmp_path / "m").exists()

@@ -1,0 +1,187 @@
+"""Files of targets, by the function."""
+
+import gzip
+
+import numpy as np
+import pytest
+import toy_models
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding import BeamSampler, GreedySampler, RandomSampler, TextGenerator, generate_file
+from keras_encdec.errors import InputError
+from keras_encdec.formats import escape
+from keras_encdec.scoring import TextScorer
+
+SOURCE_WORDS = [f"s{i}" for i in range(9)]
+TARGET_WORDS = [f"t{i}" for i in range(10)] + ['"']
+LINES = ["s1 s2 s3", "", "s4 &quot; s5", "s8", "s0 other s0 s7 s7 s7 s7"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return toy_models.save_model(tmp_path_factory.mktemp("model") / "0", SOURCE_WORDS, TARGET_WORDS)
+
+
+@pytest.fixture(scope="module")
+def generator(model):
+    """Compiled once for all."""
+    return TextGenerator([model])
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture
+def generated(source, tmp_path):
+    """Runs the function; the text that it wrote."""
+
+    def generated(model, sampler, format="text", **arguments):
+        summary = generate_file(model, arguments.pop("input", source), tmp_path / "out", sampler, format, **arguments)
+        assert summary.output == tmp_path / "out" and summary.seconds > 0
+        return (tmp_path / "out").read_bytes().decode()
+
+    return generated
+
+
+def rows(text):
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def test_a_line_gets_the_best_target(generated, generator, source, tmp_path):
+    expected = [best.words for best, *_ in generator.generate(LINES, BeamSampler(4))]
+    assert generated(generator, BeamSampler(4)).splitlines() == [" ".join(words) for words in expected]
+    summary = generate_file(generator, source, tmp_path / "out.gz", "greedy")
+    assert summary.lines == 5 and str(summary).startswith("5 lines in ")
+    greedy = [" ".join(best.words) for best, *_ in generator.generate(LINES, GreedySampler())]
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).decode().splitlines() == greedy
+
+
+def test_the_best_hypotheses_have_their_scores(generated, model, generator):
+    found = rows(generated(generator, BeamSampler(4, num_best=3), "tsv"))
+    scorer = TextScorer(model)
+    assert [row[0] for row in found] == [line for line in LINES for _ in range(3 if line else 1)]
+    expected = scorer.score([scorer.words(text, target) for text, target, _ in found])
+    np.testing.assert_allclose([float(row[2]) for row in found], expected, atol=1e-4)
+
+
+def test_distinct_samples_are_counted_and_ranked(generated, generator):
+    sampler = RandomSampler(30, temperature=0.5, seed=7)
+    expected = generator.generate(LINES, sampler)
+    found = rows(generated(generator, sampler, "tsv", most=4))
+    assert found == [
+        [line, " ".join(each.words), f"{each.log_prob:.6f}", str(each.count)]
+        for line, hypotheses in zip(LINES, expected, strict=True) for each in hypotheses[:4]
+    ]  # fmt: skip
+    assert any(int(row[3]) > 1 for row in found if row[0])
+    assert all(sum(each.count for each in hypotheses) == 30 for hypotheses in expected)
+    assert rows(generated(generator, sampler.replace(seed=8), "tsv", most=4)) != found
+
+
+def test_a_moses_list_has_a_feature_a_total_and_escapes(generated, generator):
+    lines = generated(generator, BeamSampler(4, num_best=4), "moses_nbest", feature_name="Rnn").splitlines()
+    assert [line.split(" ||| ")[0] for line in lines] == [n for n in "01234" for _ in range(1 if n == "1" else 4)]
+    for line in lines:
+        number, target, feature, total = line.split(" ||| ")
+        assert target.endswith(" ") and '"' not in target
+        name, value = feature.split()
+        assert name == "Rnn=" and float(value) == pytest.approx(float(total), rel=1e-4)
+    sampler = RandomSampler(30, temperature=5)
+    text = generated(generator, sampler, "moses_nbest")
+    assert "&quot;" in text and '"' not in text and " RNN0= -" in text
+    plain, escaped = (generated(generator, sampler, "tsv", escape=value) for value in (False, True))
+    targets = [[row[1] for row in rows(text)] for text in (plain, escaped)]
+    assert any('"' in target for target in targets[0]) and targets[1] == [escape(target) for target in targets[0]]
+
+
+def test_an_ensemble_is_neither_of_its_models(generated, model, tmp_path):
+    models = [model, toy_models.save_model(tmp_path / "1", SOURCE_WORDS, TARGET_WORDS, seed=1)]
+    alone = [generated(each, "greedy", "tsv") for each in models]
+    together = [
+        generated(models, "greedy", "tsv", average=average, weights=[1, 3], max_length=4)
+        for average in ("arithmetic", "geometric")
+    ]
+    assert len({*alone, *together}) == 4
+    expected = TextGenerator(models, [1, 3], "geometric").generate(LINES, max_length=4)
+    assert [row[2] for row in rows(together[1])] == [f"{best.log_prob:.6f}" for best, *_ in expected]
+
+
+def test_more_lines_than_are_decoded_together_keep_their_order(generated, generator, tmp_path):
+    path = tmp_path / "many"
+    path.write_text("".join(f"s{i % 9} s{i % 7}\n" for i in range(2500)))
+    found = rows(generated(generator, "greedy", "tsv", input=path))
+    assert [row[0] for row in found] == path.read_text().splitlines()
+    for row in (found[0], found[2100], found[2499]):
+        assert row[1:] == next(other[1:] for other in found if other[0] == row[0])
+
+
+def test_a_language_model_generates_without_a_source(generated, tmp_path):
+    path = toy_models.save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
+    language_model = TextGenerator([path])
+    sampler = RandomSampler(9)
+    found = rows(generated(language_model, sampler, "tsv", input=None))
+    [expected] = language_model.generate([""], sampler, max_length=50)
+    assert found == [[" ".join(each.words), f"{each.log_prob:.6f}", str(each.count)] for each in expected]
+    for arguments, message in (
+        ({"input": tmp_path / "lm" / "config.json"}, "found input with a language model"),
+        ({"input": None, "max_length_factor": 2.0}, "max_length_factor with a language model"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            generated(language_model, sampler, **arguments)
+
+
+def test_another_encoding_is_read_and_written(tmp_path):
+    model = toy_models.save_model(tmp_path / "model", ["é"], ["ç", "œ"], seed=4)
+    path, out, sampler = tmp_path / "source", tmp_path / "out", BeamSampler(12, num_best=9)
+    path.write_bytes("é\n".encode("latin-1") * 2)
+    generator = TextGenerator([model])
+    with pytest.raises(InputError, match="line 1.*--encoding=latin-1"):
+        generate_file(generator, path, out, sampler)
+    with pytest.raises(InputError, match="'œ'.*leave --encoding out"):
+        generate_file(generator, path, out, sampler, "tsv", encoding="latin-1")
+    assert not out.exists()
+    generate_file(generator, path, out, sampler, "tsv", encoding="cp1252")
+    assert "é\tç" in out.read_bytes().decode("cp1252")
+
+
+def test_models_of_other_words_are_no_ensemble(generated, model, tmp_path):
+    other = toy_models.save_model(tmp_path / "other", SOURCE_WORDS, [*TARGET_WORDS[:-1], "t10"])
+    with pytest.raises(InputError, match="another target vocabulary"):
+        generated([model, other], "greedy")
+    back = toy_models.save_model(tmp_path / "back", SOURCE_WORDS, TARGET_WORDS, reverse=True)
+    with pytest.raises(InputError, match="another direction"):
+        generated([model, back], "greedy")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"format": "xml"}, "format=xml, expected one of text, tsv, moses_nbest"),
+        ({"most": 2}, "most with format=text"),
+        ({"feature_name": "LM0"}, "feature_name with format=text"),
+        ({"format": "moses_nbest", "feature_name": "a_b"}, "feature_name='a_b', expected a name"),
+        ({"max_length_factor": float("inf")}, "max_length_factor=inf"),
+        ({"max_length": -1}, "max_length=-1"),
+        ({"max_length": 3, "max_length_factor": 2.0}, "max_length_factor with max_length; drop it"),
+        ({"input": None}, "found no input"),
+    ],
+)
+def test_arguments_that_contradict_are_refused(generated, generator, arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
+        generated(generator, "greedy", **arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"weights": [1, 2]}, "2 weights for 1 model_dirs"),
+        ({"weights": [float("nan")]}, "weights=nan, expected positive numbers"),
+        ({"average": "geometric"}, "average with one model_dirs, expected several"),
+    ],
+)
+def test_what_is_wrong_with_an_ensemble_is_told(generated, model, arguments, message):
+    with pytest.raises(ConfigurationError, match=message):
+        generated(model, "greedy", **arguments)

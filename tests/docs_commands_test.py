@@ -1,0 +1,196 @@
+"""Every command and every Python block of README.md and of docs/ runs, in order, with short training."""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from serving_process import ServingProcess
+
+from keras_encdec.cli.command import Command
+from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.formats import InputLines, open_output
+
+ROOT = pathlib.Path(__file__).parents[1]
+# In the order of the navigation: what a page makes, later pages use.
+PAGES = ["README.md", "docs/tutorial.md"] + [
+    f"docs/guides/{name}.md"
+    for name in (
+        "phrase-table", "training", "nbest", "sentences", "language-models", "generating", "serving", "python",
+        "backends",
+    )
+]  # fmt: skip
+ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+ALL_PAGES.remove("CHANGELOG.md")  # which may speak of what is gone
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+MODULES = [vars(importlib.import_module(place.partition(":")[0])) for place in SCRIPTS.values()]
+COMMANDS = {value.name: value for module in MODULES for value in module.values() if isinstance(value, Command)}
+# Lines of an indented or fenced block that are run, a variable of the environment in front or not.
+COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", re.MULTILINE)
+# Makes a training short and a model small, whatever is trained.
+SHORT = "--updates=3 --jit_compile=false"
+SMALL = "--units=16"
+
+
+def read(page):
+    """A page's text, continued lines joined."""
+    return (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the files that the pages speak of."""
+    folder = tmp_path_factory.mktemp("docs")
+    data = libreoffice_en_fr()
+    with InputLines(data.phrase_table) as lines, open_output(folder / "phrase-table.gz") as table:
+        table.write(b"".join(line + b"\n" for _, line in zip(range(500), lines, strict=False)))
+    shutil.copy(data.moses_ini, folder / "moses.ini")
+    pairs = [pathlib.Path(side).read_text(encoding="utf-8").splitlines() for side in (data.dev_source, data.dev_target)]
+    text = "".join(f"{source}\t{target}\n" for source, target in list(zip(*pairs, strict=True))[:50])
+    (folder / "phrases.en").write_text("open the file\nthe number of\n")
+    (folder / "pairs.tsv").write_text(text, encoding="utf-8")
+    for language, side in zip(("en", "fr"), pairs, strict=True):
+        for name, lines in (("train", side[:100]), ("val", side[100:120]), ("test", side[120:125])):
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "input.en").write_text("open the file\nthe next page\n", encoding="utf-8")
+    features = "WordPenalty0= -3 PhrasePenalty0= 1 TranslationModel0= -1 -2 -1 -2 Distortion0= 0"
+    hypotheses = {"0 ||| ouvrir le fichier": -4.4, "0 ||| le fichier": -5, "1 ||| la page suivante": -3.5}
+    with open_output(folder / "nbest.gz") as nbest:
+        nbest.write("".join(f"{text}  ||| {features} ||| {total}\n" for text, total in hypotheses.items()).encode())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    """Callable that puts a running server's ports in the place of those that pages name."""
+    with contextlib.ExitStack() as running:
+        server = []
+
+        def addressed(text):
+            if "localhost" not in text:
+                return text
+            if not server:
+                flags = {"model_config_file": folder / "served" / "models.config", "rest_api_port": 0}
+                process = ServingProcess(**flags, allow_version_labels_for_unavailable_models=True)
+                server.append(process)
+                running.callback(process.close)
+            rest = server[0].rest_address.removeprefix("http://")
+            return text.replace("localhost:8500", server[0].grpc_address).replace("localhost:8501", rest)
+
+        yield addressed
+
+
+@pytest.fixture(scope="module")
+def outputs(folder, served):
+    """What each command line wrote on standard output; a line that several pages have is run once."""
+    outputs = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for page in PAGES:
+            for line in COMMAND_LINE.findall(read(page)):
+                if line not in outputs:
+                    outputs[line] = run(prepared(line, served))
+    return outputs
+
+
+def prepared(line, served):
+    """The command line as it is run here: training short and small, servers where they are."""
+    if line.startswith("encdec-train"):
+        line = re.sub(r"--minutes=\S+", SHORT, line)
+        if "sentences" in line or "--units" in line:
+            line += f" {SMALL}"
+    if "--stable_version=2" in line:
+        run("encdec-export --model_dir=model --export_dir=served")
+    return served(line)
+
+
+def run(line):
+    """What a command writes on standard output, here or, with variables of the environment, in its own process."""
+    words = shlex.split(line)
+    if words[0] in COMMANDS:
+        with contextlib.redirect_stdout(Output()) as output:
+            status = COMMANDS[words[0]].main(words[1:])
+        assert status == 0, line
+        return output.getvalue()
+    if words[0] == "curl" and not shutil.which("curl"):
+        return None
+    variables, words = ({}, words) if "=" not in words[0] else (dict([words[0].split("=", 1)]), words[1:])
+    program = str(pathlib.Path(sys.executable).parent / words[0]) if words[0] in COMMANDS else words[0]
+    done = subprocess.run([program, *words[1:]], capture_output=True, text=True, env={**os.environ, **variables})
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    return done.stdout
+
+
+class Output(io.TextIOWrapper):
+    """Standard output in memory, for text and for bytes."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def getvalue(self):
+        self.flush()
+        return self.buffer.getvalue().decode("utf-8")
+
+
+def test_commands_of_all_kinds_are_found():
+    lines = [line for page in PAGES for line in COMMAND_LINE.findall(read(page))]
+    run_here = {name for name in COMMANDS for line in lines if name in line}
+    assert run_here == set(COMMANDS) - {"encdec-demo"}  # which `make demo` runs
+    assert len(lines) >= 25 and any(line.startswith("curl") for line in lines)
+
+
+def test_commands_do_what_the_pages_say(folder, outputs):
+    for made in ("model/best.keras", "scored.gz", "scored.ini", "scored.tsv", "served.gz", "served.tsv", "gru", "lm"):
+        assert (folder / made).exists(), made
+    with InputLines(folder / "scored.gz") as lines:
+        assert all(len(line.split(b"|||")[2].split()) == 5 for line in lines)
+    assert (folder / "test.fr").read_text(encoding="utf-8").count("\n") == 5
+    with InputLines(folder / "lm.gz") as lines:
+        assert [line.count(b"LM1= -") for line in lines] == [1, 1, 1]
+    with InputLines(folder / "reranked.gz") as lines:
+        assert [line.count(b"RNN0= -") for line in lines] == [1, 1, 1]
+    for line, output in outputs.items():
+        if line.startswith("curl") and output is not None:
+            assert json.loads(output)["predictions"][0]["log_prob"] < 0
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in read(page)])
+def test_python_runs_as_written(page, folder, outputs, served, monkeypatch):
+    monkeypatch.chdir(folder)
+    for block in re.findall(r"```python\n(.*?)```", read(page), re.DOTALL):
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile(served(block), page, "exec"), {"__name__": "__main__"})
+        assert output.getvalue()
+
+
+def test_servers_are_started_with_files_and_flags_that_exist(folder, outputs):
+    """What pages hand to TensorFlow Serving is what the test server is started with, or named in its files."""
+    text = read("docs/guides/serving.md") + read("docs/tutorial.md")
+    for name in re.findall(r"served/(\w+\.\w+)", text):
+        assert (folder / "served" / name).exists(), name
+    commands = "".join(re.findall(r"^ {4,}(?:docker|tensorflow_model).*", text, re.MULTILINE))
+    flags = set(re.findall(r"--(\w+)=", commands))
+    peer = (pathlib.Path(__file__).parent / "helpers" / "serving_peer.py").read_text(encoding="utf-8")
+    assert flags and all(f"--{flag}" in peer for flag in flags), flags
+
+
+@pytest.mark.parametrize("page", ALL_PAGES)
+def test_every_flag_and_target_that_pages_name_exists(page):
+    text = re.sub(r"^ {4,}(?:docker|tensorflow_model).*", "", read(page), flags=re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:`| {4})make (\w+)", text):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    known = {name for command in COMMANDS.values() for name in command.flag_values()}
+    known |= {"full", "directory"}  # of benchmarks/run.py, and of Python's http.server
+    examples = {"min_p", "window"} if page == "CONTRIBUTING.md" else set()
+    for flag in set(re.findall(r"(?<![\w-])--(\w+)", text)) - examples:
+        assert flag in known or flag.removeprefix("no") in known, flag

@@ -1,0 +1,90 @@
+"""The documentation builds without a warning, and needs no network to be read."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+pytest.importorskip("mkdocs", reason="the documentation's tools are not installed: pip install '.[docs]'")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Folder of the built documentation."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_MKDOCS_2_WARNING", "1")
+        patch.chdir(ROOT)
+        build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(folder)))
+    return folder
+
+
+def page(site, name):
+    """A page's HTML."""
+    return (site / name).read_text(encoding="utf-8")
+
+
+def test_pages_fetch_nothing_from_the_network(site):
+    element = r"<(?:script|img|iframe|link rel=\"(?:stylesheet|preconnect)\")"
+    fetched = re.compile(element + r"[^>]*(?:src|href)=\"(?:https?:)?//")
+    for path in site.rglob("*.html"):
+        assert not fetched.search(path.read_text(encoding="utf-8")), path
+    for path in site.rglob("*.css"):
+        assert not re.search(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", path.read_text(encoding="utf-8")), path
+
+
+def test_flags_and_hyperparameters_are_in_tables(site):
+    commands = page(site, "reference/commands.html")
+    for flag in ("phrase_table", "units", "moses_ini_out", "beam_size", "weights", "max_tokens", "backends", "label"):
+        assert f"<code>--{flag}</code>" in commands, flag
+    hyperparameters = page(site, "reference/hyperparameters.html")
+    for name in ("embedding_dim", "clip_norm", "shortlist", "length_penalty"):
+        assert f"<code>{name}</code>" in hyperparameters, name
+    assert "a whole number, 1 or more" in hyperparameters
+    assert "500</code> (Cho et al., 2014, supplement (v1))" in hyperparameters
+
+
+def test_docstrings_are_rendered_by_their_sections(site):
+    layers = page(site, "reference/api/layers.html")
+    cell = layers[layers.index('id="keras_encdec.layers.GRUCell"') :]
+    cell = cell[: cell.index('id="keras_encdec.layers.LeftSingularVectors"')]
+    for text in ("Call arguments", "Parameters:", "Returns:", "Examples:", "<strong>Reference:</strong>"):
+        assert text in cell, text
+    assert '<span class="gp">&gt;&gt;&gt; </span>' in cell  # a doctest is a block of code
+    assert "r = sigmoid(" in cell
+
+
+EXPORTED = {
+    "models": ["Decoder", "Encoder", "TensorSpec", "RNNEncoderDecoder", "RNNEncoderDecoderConfig"],
+    "scoring": ["score_file", "TextScorer", "ModelDirectory"],
+    "decoding": ["generate_file", "BeamSampler", "register_sampler"],
+    "trainers": ["train", "TrainingConfig", "TrainingData"],
+    "export": ["export_model", "verify_export", "score_file_with_server"],
+    "formats": ["register_format", "PhraseTableReader"],
+    "smt": ["rerank"],
+    "configuration": ["hyperparameter", "InputError"],
+}
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_api_pages_name_what_packages_export(site, name):
+    html = page(site, f"reference/api/{name}.html")
+    for symbol in EXPORTED[name]:
+        assert re.search(rf'id="keras_encdec\.[\w.]*\b{symbol}"', html), symbol
+
+
+def test_pages_from_the_top_of_the_checkout_are_there(site):
+    assert "The decoder contract" in page(site, "architecture.html")
+    assert "Add a sampler" in page(site, "contributing.html")
+    assert (site / "pictures" / "model.svg").exists()
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_between_files_of_the_checkout_lead_somewhere(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", text):
+        assert not target or (ROOT / target).exists(), target

@@ -1,0 +1,80 @@
+"""An exported toy model and servers of it, made once for all tests here."""
+
+import contextlib
+import functools
+import shutil
+
+import pytest
+import toy_models
+from in_process import in_process
+from serving_process import ServingProcess
+
+WORDS = [f"w{i}" for i in range(30)]
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory):
+    """A model directory of 30 source words and the same target words."""
+    return toy_models.save_model(tmp_path_factory.mktemp("toy") / "model", WORDS, WORDS)
+
+
+@pytest.fixture(scope="session")
+def exported(model_dir, tmp_path_factory):
+    """A folder with one exported version of it, not to be changed."""
+    from keras_encdec.export import export_model
+
+    folder = tmp_path_factory.mktemp("exported") / "models"
+    export_model(model_dir, folder)
+    return folder
+
+
+@pytest.fixture
+def quick_export(exported, monkeypatch):
+    """Has exports in this process write copies of one version, for what is not about the graph."""
+
+    def copy(directory, path, *arguments):
+        shutil.copytree(exported / "1", path, dirs_exist_ok=True)
+
+    monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", copy)
+
+
+@pytest.fixture(scope="session")
+def peer(exported):
+    """Starts a peer of TensorFlow Serving with an export folder's files, with or without batching."""
+    with contextlib.ExitStack() as stack:
+        running = {}
+
+        def start(batching=False):
+            if batching not in running:
+                flags = {"model_config_file": exported / "models.config", "rest_api_port": 0}
+                flags["allow_version_labels_for_unavailable_models"] = True
+                if batching:
+                    flags |= {"enable_batching": True, "batching_parameters_file": exported / "batching_parameters.txt"}
+                # Large blocks go back to the system at once: what stays is what is kept.
+                with pytest.MonkeyPatch.context() as environment:
+                    environment.setenv("MALLOC_MMAP_THRESHOLD_", "1000000")
+                    running[batching] = stack.enter_context(contextlib.closing(ServingProcess(**flags)))
+            return running[batching]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def export_command():
+    from keras_encdec.cli.export import COMMAND
+
+    return functools.partial(in_process, COMMAND)
+
+
+@pytest.fixture(scope="session")
+def client_command():
+    from keras_encdec.cli.client import COMMAND
+
+    return functools.partial(in_process, COMMAND)
+
+
+@pytest.fixture(scope="session")
+def verify_command():
+    from keras_encdec.cli.verify import COMMAND
+
+    return functools.partial(in_process, COMMAND)

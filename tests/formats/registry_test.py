@@ -1,0 +1,163 @@
+"""Tests of the registry of formats; one adds a format and takes it through everything that reads pairs."""
+
+import re
+
+import pytest
+
+from keras_encdec.data import open_pairs
+from keras_encdec.errors import InputError
+from keras_encdec.formats import (
+    Column,
+    ColumnKind,
+    ColumnText,
+    PairFormat,
+    PairReader,
+    PairRecord,
+    TsvFormat,
+    format_names,
+    pair_format,
+    register_format,
+)
+from keras_encdec.formats.malformed_line import MalformedLine
+
+
+def test_formats_are_known_by_name():
+    known = ["phrase_table", "tsv", "parallel", "nbest", "sentences"]
+    assert format_names()[:5] == known and [pair_format(name).name for name in known] == known
+    assert format_names(ColumnKind.LOG_PROB)[:4] == known[:4]
+    assert format_names(has_source_file=True) == ["parallel", "nbest"]
+    assert format_names(ColumnKind.TOKEN_LOG_PROBS) == ["tsv", "parallel"]
+    with pytest.raises(ValueError, match="found format=xml, expected one of phrase_table, tsv, parallel, nbest"):
+        pair_format("xml")
+
+
+def test_a_name_is_taken_once():
+    class OtherTsv(TsvFormat):
+        pass
+
+    assert register_format(pair_format("tsv")) is pair_format("tsv")
+    with pytest.raises(ValueError, match="found the format 'tsv' registered already, expected a new name"):
+        register_format(OtherTsv())
+
+
+FILES = {
+    "phrase_table": (b"l&apos;|D ||| the|D ||| 0.5 ||| x\nbad\nle ||| cat ||| 1", None),
+    "tsv": (b"l&apos;|D\tthe|D\nbad\nle\tcat\tx", None),
+    "parallel": (b"the|D\ncaf\xe9\ncat", b"l&apos;|D\nbad\nle"),
+    "nbest": (b"0 ||| the|D  ||| F= 1 ||| 1\n0 ||| b ||| F= 1\n1 ||| cat  ||| F= 1 ||| 1 ||| 0-0", b"l&apos;|D\nle"),
+}
+WRITTEN = {
+    "phrase_table": b"l&apos;|D ||| the|D ||| 0.5 0.606531 1 ||| x\nbad\nle ||| cat ||| 1 0.22313 20.0855",
+    "tsv": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\t0\t0\t\nle\tcat\tx\t-1.500000\t3\t-1.500000",
+    "parallel": b"l&apos;|D\tthe|D\t-0.500000\t0\t-0.250000 -0.250000\nbad\tcaf\xe9\t0\t0\t\n"
+    b"le\tcat\t-1.500000\t3\t-1.500000",
+    "nbest": b"0 ||| the|D  ||| F= 1 L= -0.500000 U= 0 ||| 1\n0 ||| b ||| F= 1 L= 0 U= 0\n"
+    b"1 ||| cat  ||| F= 1 L= -1.500000 U= 3 ||| 1 ||| 0-0",
+}
+
+
+def write(folder, data, source):
+    """Writes the files of a format, and returns their paths; the second is `None` where there is none."""
+    (folder / "file").write_bytes(data)
+    if source is not None:
+        (folder / "source").write_bytes(source)
+    return folder / "file", None if source is None else folder / "source"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_lines_are_read_and_written_again_with_columns(tmp_path, name):
+    known, (path, source_path) = pair_format(name), write(tmp_path, *FILES[name])
+    columns = [Column(ColumnKind.LOG_PROB, "L"), Column(ColumnKind.COUNT, "U")]
+    values = [[-0.5, -1.5], [0, 3]]
+    if ColumnKind.TOKEN_LOG_PROBS in known.column_texts:
+        columns.append(Column(ColumnKind.TOKEN_LOG_PROBS, "T"))
+        values.append([[-0.25, -0.25], [-1.5]])
+    with known.open_reader(path, source_path, on_error="keep") as reader:
+        records = list(known.check_columns(reader, columns))
+    assert [(record.source, record.target) for record in records] == [("l&apos;|D", "the|D"), ("", ""), ("le", "cat")]
+    assert [record.problem is None for record in records] == [True, False, True]
+    assert b"\n".join(known.with_columns(records, columns, values)) == WRITTEN[name]
+    with known.open_reader(path, source_path) as reader, pytest.raises(InputError, match="line 2: "):
+        list(reader)
+    with open_pairs(path, name, source_path=source_path, on_error="keep") as (pairs, _):
+        bar = "" if known.is_factored else "|D"
+        assert list(pairs) == [([f"l'{bar}"], [f"the{bar}"]), (["le"], ["cat"])]
+
+
+def test_an_nbest_list_that_has_the_feature_is_refused(tmp_path):
+    known, (path, source_path) = pair_format("nbest"), write(tmp_path, b"0 ||| a ||| F= 1 ||| 1", b"a")
+    with known.open_reader(path, source_path) as reader, pytest.raises(InputError, match="found the feature F, exp"):
+        list(known.check_columns(reader, [Column(ColumnKind.LOG_PROB, "F")]))
+
+
+def test_an_id_without_a_source_sentence_is_refused(tmp_path):
+    path, source_path = write(tmp_path, b"3 ||| a ||| F= 1 ||| 1", b"a\nb\n")
+    with pair_format("nbest").open_reader(path, source_path, on_error="keep") as reader:
+        with pytest.raises(InputError, match=re.escape(f"{path}, line 1: found the id 3, expected one up to 1, as")):
+            list(reader)
+
+
+def test_sentences_cannot_be_written_again(tmp_path):
+    known = pair_format("sentences")
+    assert not known.column_texts
+    with pytest.raises(NotImplementedError, match="sentences lines cannot be written again"):
+        known.add_columns(PairRecord(b"a", "", "a", None), [], [])
+
+
+class QuestionReader(PairReader):
+    """Reads `source ? target`."""
+
+    def records(self):
+        for raw in self.lines:
+            try:
+                source, mark, target = self.decode(raw).partition(" ? ")
+                if not mark:
+                    raise MalformedLine("found no question", "expected a question mark")
+                yield PairRecord(raw, source, target, None)
+            except (MalformedLine, UnicodeDecodeError) as error:
+                yield self.malformed_record(raw, error)
+
+
+class QuestionFormat(PairFormat):
+    """Lines `source ? target`, with a comment that has ln p."""
+
+    name = "question"
+    column_texts = {
+        ColumnKind.LOG_PROB: ColumnText("{:.3f}".format, neutral="none"),
+        ColumnKind.COUNT: ColumnText(str, neutral="-"),
+    }
+
+    def open_reader(self, path, source_path=None, encoding=None, on_error="stop"):
+        return QuestionReader(path, encoding, on_error)
+
+    def add_columns(self, record, columns, texts):
+        return record.raw + f" # {' '.join(texts)}".encode()
+
+
+@pytest.fixture(scope="module")
+def question():
+    return register_format(QuestionFormat()).name
+
+
+@pytest.fixture
+def questions(tmp_path):
+    (tmp_path / "questions").write_text("le chat ? the cat\nno question\nla ? the dog\n")
+    return tmp_path / "questions"
+
+
+def test_a_new_format_is_read_as_training_data(question, questions):
+    with open_pairs(questions, question, on_error="keep") as (pairs, reader):
+        assert list(pairs) == [(["le", "chat"], ["the", "cat"]), (["la"], ["the", "dog"])]
+    assert reader.malformed == 1
+
+
+def test_a_new_format_is_scored(question, questions, tmp_path, forward_scorer):
+    from keras_encdec.scoring import score_file
+
+    output = tmp_path / "scored"
+    summary = score_file(forward_scorer, questions, output, question, on_error="keep", unknown_count=True)
+    assert (summary.lines, summary.malformed) == (3, 1)
+    expected = forward_scorer.score([(["le", "chat"], ["the", "cat"]), (["la"], ["the", "dog"])])
+    assert output.read_text() == (
+        f"le chat ? the cat # {expected[0]:.3f} 0\nno question # none -\nla ? the dog # {expected[1]:.3f} 1\n"
+    )

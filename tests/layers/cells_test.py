@@ -1,0 +1,63 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import numpy
+
+from keras_encdec.layers import (
+    LSTMCell,
+    RecurrentCell,
+    cell_names,
+    recurrent_cell_class,
+    register_cell,
+    run_recurrence,
+)  # fmt: skip
+
+
+def test_cells_are_known_by_name():
+    assert {"gru", "lstm", "rnn"} <= set(cell_names())
+    assert recurrent_cell_class("lstm") is LSTMCell
+    with pytest.raises(ValueError, match="found cell='transformer', expected one of 'gru', 'lstm', 'rnn'"):
+        recurrent_cell_class("transformer")
+    with pytest.raises(ValueError, match="cell 'lstm' is keras_encdec.layers.lstm_cell.LSTMCell already"):
+        register_cell("lstm")(RecurrentCell)
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm", "rnn"])
+def test_a_cell_has_what_models_ask_for(name):
+    cell = recurrent_cell_class(name)(4)
+    cell.build((None, 3))
+    inputs = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
+    assert next(iter(cell.state_widths.items())) == ("hidden", 4)
+    assert cell.project_inputs(inputs).shape == (2, 5, 4 * cell.gates)
+    states = run_recurrence(cell.step, cell.project_inputs(inputs), cell.initial_state(2), cell.parameters())
+    assert {key: tuple(value.shape) for key, value in states.items()} == {
+        key: (2, 5, width) for key, width in cell.state_widths.items()
+    }
+    outputs = keras.layers.RNN(cell, return_sequences=True)(inputs)
+    np.testing.assert_allclose(numpy(states["hidden"]), numpy(outputs), atol=1e-6)
+    # A whole sequence at once, and step by step.
+    state = cell.initial_state(2)
+    for t in range(5):
+        state = cell.step(cell.project_inputs(inputs[:, t]), state, cell.parameters())
+    np.testing.assert_allclose(numpy(state["hidden"]), numpy(outputs)[:, -1], atol=1e-6)
+
+
+@keras.saving.register_keras_serializable(package="test")
+class Leaky(RecurrentCell):
+    """A cell whose step is a plain function."""
+
+    @staticmethod
+    def step(inputs_t, state, parameters):
+        (matrix,) = parameters
+        new = 0.5 * state["hidden"] + 0.5 * ops.tanh(inputs_t + ops.matmul(state["hidden"], matrix))
+        return {"hidden": new}
+
+
+def test_a_step_may_be_a_plain_function():
+    inputs = np.random.default_rng(1).normal(size=(2, 5, 3)).astype("float32")
+    cell = Leaky(4)
+    rnn = keras.layers.RNN(cell)
+    expected = numpy(rnn(inputs))
+    states = run_recurrence(cell.step, cell.project_inputs(inputs), cell.initial_state(2), cell.parameters())
+    np.testing.assert_allclose(numpy(states["hidden"][:, -1]), expected, atol=1e-6)

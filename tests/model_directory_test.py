@@ -1,0 +1,185 @@
+"""Tests of a trained model on disk, and of what is said of one that does not load."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_encdec.data import pad
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.scoring import TextScorer
+from keras_encdec.text import Vocabulary
+
+SIZES = {"embedding_dim": 4, "units": 8, "maxout_units": 4, "output_rank": 4}
+SOURCE, TARGET = ["le", "chat", "l'", "R&D"], ["the", "cat", "caf\udce9"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A complete model directory."""
+    keras.utils.set_random_seed(3)
+    path = tmp_path_factory.mktemp("models") / "model"
+    ModelDirectory(path, Vocabulary(SOURCE), Vocabulary(TARGET)).save_config("encdec", SIZES)
+    RNNEncoderDecoder(len(SOURCE), len(TARGET), **SIZES).save(path / "best.keras")
+    return path
+
+
+@pytest.fixture
+def model(whole, tmp_path):
+    """A copy of it to spoil."""
+    return shutil.copytree(whole, tmp_path / "model")
+
+
+def refused(path):
+    with pytest.raises(InputError) as caught:
+        ModelDirectory.load(path)
+    return str(caught.value).removeprefix(str(path))
+
+
+def test_a_directory_comes_back_as_it_was_saved(whole):
+    directory = ModelDirectory.load(whole)
+    assert directory.source_vocabulary.words == SOURCE and directory.target_vocabulary.words == TARGET
+    assert (directory.reverse, directory.tokenization) == (False, None)
+    assert directory.words(["a &amp;  b|c"]) == [["a", "&", "b|c"]]
+    assert directory.model.config.units == 8
+    assert ModelDirectory.load(str(whole), weights=False).model is None
+
+
+def test_it_is_readable_by_people(whole):
+    config = json.loads((whole / "config.json").read_text())
+    assert config["format"] == 1 and config["made_by"].startswith("keras-encdec ")
+    assert config["direction"] == "forward" and config["model"] == SIZES
+    assert (whole / "source.vocab").read_text() == "le\nchat\nl'\nR&D\n"
+
+
+def test_text_is_scored_by_the_model_of_the_directory(whole):
+    scorer = TextScorer(whole)
+    assert scorer.words("le  chat", "the\tcat") == (["le", "chat"], ["the", "cat"])
+    assert scorer.words("l&apos; R&amp;D", "") == (["l'", "R&D"], [])
+    pairs = scorer.all_words([("le chat", "the cat"), ("chien R&amp;D", "dog dog cat"), ("", "")])
+    ids = [[3, 4, 2], [1, 6, 2], [2]], [[3, 4, 2], [1, 1, 4, 2], [2]]
+    expected = scorer.directory.model.score(*map(pad, ids))
+    np.testing.assert_allclose(scorer.score(pairs), keras.ops.convert_to_numpy(expected), atol=1e-4)
+    assert [len(row) for row in scorer.token_scores(pairs)] == [3, 4, 1]
+    assert scorer.unknown_counts(pairs) == [0, 2, 0]
+
+
+def test_a_reverse_model_gives_the_probability_of_the_source(whole, tmp_path):
+    path = shutil.copytree(whole, tmp_path / "reverse")
+    ModelDirectory(path, Vocabulary(SOURCE), Vocabulary(TARGET), reverse=True).save_config("encdec", SIZES)
+    forward, reverse = TextScorer(whole), TextScorer(path)
+    pairs = [(["le", "chat"], ["the"]), (["chien"], ["cat", "dog", "the"])]
+    swapped = [(target, source) for source, target in pairs]
+    np.testing.assert_array_equal(reverse.score(swapped), forward.score(pairs))
+    # Words outside the shortlist are counted on the side that is the target to the user.
+    assert reverse.unknown_counts(swapped) == [0, 1]
+
+
+def test_raw_text_is_tokenized_as_the_directory_says(whole, tmp_path):
+    pytest.importorskip("tensorflow_text")
+    path = shutil.copytree(whole, tmp_path / "raw")
+    directory = ModelDirectory(path, Vocabulary(SOURCE), Vocabulary(TARGET), tokenization={"lowercase": True})
+    directory.save_config("encdec", SIZES)
+    scorer = TextScorer(path)
+    assert scorer.words("Le CHAT.", "l&apos;") == (["le", "chat", "."], ["l", "&", "apos", ";"])
+    assert scorer.words("", "the") == ([], ["the"])
+
+
+def test_a_path_that_is_no_model_directory(tmp_path):
+    assert refused(tmp_path / "none") == (
+        ": found no such directory, expected a model directory made by encdec-train; check --model_dir."
+    )
+    (tmp_path / "empty").mkdir()
+    assert refused(tmp_path / "empty") == (
+        ": found no config.json in it, expected a model directory made by encdec-train; check --model_dir."
+    )
+    (tmp_path / "file").touch()
+    assert "expected a model directory made by encdec-train" in refused(tmp_path / "file")
+
+
+def test_a_directory_of_another_version(model):
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "format": 2, "made_by": "keras-encdec 3.0"}))
+    assert refused(model) == (
+        "/config.json: found a model directory of format 2, made by keras-encdec 3.0, expected format 1, which "
+        f"{config['made_by']} reads; use the version that made it, or train again."
+    )
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"format": 1}', '{"made_by": 1}', "\xff"])
+def test_a_config_that_is_none(model, content):
+    (model / "config.json").write_text(content, encoding="latin-1")
+    sentence = refused(model)
+    assert sentence.startswith("/config.json: found a file that does not read (")
+    assert sentence.endswith(
+        "), expected a model directory made by encdec-train; copy the directory again from where it worked, "
+        "or train again."
+    )
+
+
+@pytest.mark.parametrize(("name", "other"), [("source.vocab", ["le", "chat"]), ("target.vocab", SOURCE)])
+def test_a_vocabulary_that_does_not_fit_the_weights(model, name, other):
+    expected = len(SOURCE if name == "source.vocab" else TARGET)
+    Vocabulary(other).save(model / name)
+    assert refused(model) == (
+        f"/{name}: found {len(other)} words, expected {expected}, as many as the weights in best.keras have; "
+        "put back the vocabulary the model was trained with."
+    )
+
+
+@pytest.mark.parametrize("name", ["source.vocab", "target.vocab", "best.keras"])
+def test_a_missing_piece(model, name):
+    (model / name).unlink()
+    sentence = refused(model)
+    if name == "best.keras":
+        assert sentence == (
+            ": found no best.keras, expected the model's weights; train the model (encdec-train keeps them from "
+            "its first round on)."
+        )
+    else:
+        assert sentence.startswith(f"/{name}: found no such file")
+
+
+def test_weights_that_are_spoilt(model):
+    data = (model / "best.keras").read_bytes()
+    random = np.random.default_rng(0)
+    spoilt = [b"", b"not a model", data[: len(data) // 2], data[:-10], data[:100]]
+    for _ in range(30):
+        flipped = bytearray(data)
+        for place in random.integers(0, len(data), 20):
+            flipped[place] ^= 0xFF
+        spoilt.append(bytes(flipped))
+    refusals = 0
+    for content in spoilt:
+        (model / "best.keras").write_bytes(content)
+        try:
+            ModelDirectory.load(model)
+        except InputError as error:  # anything else is a traceback to the user
+            assert str(error).startswith(f"{model}/best.keras: found "), error
+            assert "\n" not in str(error)
+            refusals += 1
+    assert refusals >= 30
+
+
+def test_weights_of_another_model(model):
+    other = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    other.save(model / "best.keras")
+    assert refused(model) == (
+        "/best.keras: found a model of the class Sequential, expected a translation model of this package; "
+        "put back the file that encdec-train made."
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(model, value):
+    diverged = load_model(model / "best.keras")
+    diverged.weights[3].assign(np.full(diverged.weights[3].shape, value))
+    diverged.save(model / "best.keras")
+    assert refused(model) == (
+        "/best.keras: found weights that are infinite or not a number, expected finite numbers; "
+        "the training diverged: train again with a lower --learning_rate."
+    )

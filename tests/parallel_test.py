@@ -1,0 +1,53 @@
+"""Tests of results in order."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from keras_encdec.parallel import in_order
+
+
+def test_results_come_in_the_items_order_whichever_is_done_first():
+    second = threading.Event()
+
+    def work(item):
+        assert item != 0 or second.wait(30)  # the first is done after the second
+        if item == 1:
+            second.set()
+        return item * 10
+
+    with ThreadPoolExecutor(2) as executor:
+        assert list(in_order(executor, work, range(5), 2)) == [0, 10, 20, 30, 40]
+
+
+def test_no_more_items_are_read_than_asked_for():
+    read = []
+
+    def items():
+        for item in range(100):
+            read.append(item)
+            yield item
+
+    with ThreadPoolExecutor(2) as executor:
+        results = in_order(executor, abs, items(), 3)
+        assert next(results) == 0
+        assert len(read) == 4
+        results.close()
+
+
+def test_an_error_is_raised_in_its_place_and_the_rest_dropped():
+    done, failed = [], threading.Event()
+
+    def work(item):
+        if item == 1:
+            failed.set()
+            raise ValueError("one")
+        done.append(item)
+
+    with ThreadPoolExecutor(1) as executor:
+        results = in_order(executor, work, range(100), 5)
+        assert next(results) is None
+        with pytest.raises(ValueError, match="one"):
+            next(results)
+    assert failed.is_set() and max(done) < 10

@@ -1,0 +1,57 @@
+"""Scoring a model that keeps the decoder contract and is like none in the package."""
+
+import numpy as np
+import pytest
+from keras import ops
+from layer_checks import numpy
+from toy_contract import expected_log_probs, window_model
+
+from keras_encdec.data import pad
+from keras_encdec.scoring import Scorer, scorer
+
+
+@pytest.fixture(scope="module")
+def model():
+    return window_model()
+
+
+def random_pairs(number, seed=0):
+    random = np.random.default_rng(seed)
+
+    def sequence(words, longest):
+        return [*random.integers(3, 3 + words, random.integers(0, longest)).tolist(), 2]
+
+    return [(sequence(6, 20), sequence(7, 6)) for _ in range(number)]
+
+
+def test_the_model_follows_its_definition(model):
+    pairs = random_pairs(12)
+    tokens = numpy(model.token_log_probs(*(pad(side) for side in zip(*pairs, strict=True))))
+    for row, (source, target) in zip(tokens, pairs, strict=True):
+        np.testing.assert_allclose(row[: len(target)], expected_log_probs(model, source, target), atol=1e-4)
+
+
+def test_rows_may_belong_to_any_source(model):
+    """The same step with rows grouped evenly, and with rows that say which source they belong to."""
+    source = pad([[3, 4, 2], [5, 2], [6, 7, 8, 2]])
+    state, memory = model.start(source)
+    order, previous = np.repeat(np.arange(3), 2), np.array([3, 4, 5, 6, 7, 8], "int32")
+    rows = {name: ops.convert_to_numpy(tensor)[order] for name, tensor in state.items()}
+    evenly, _ = model.decoder.step(previous, rows, memory)
+    shuffled = np.array([4, 1, 5, 0, 3, 2])
+    moved = {name: tensor[shuffled] for name, tensor in rows.items()}
+    named, _ = model.decoder.step(previous[shuffled], moved, memory, order[shuffled].astype("int32"))
+    np.testing.assert_allclose(numpy(named), numpy(evenly)[shuffled], atol=1e-6)
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 28, 1 << 12], ids=["one group", "many groups"])
+def test_scores_are_those_of_the_definition_whatever_they_are_scored_with(model, monkeypatch, memory_bytes):
+    monkeypatch.setattr(scorer, "BYTES", memory_bytes)
+    pairs = random_pairs(60)
+    pairs += [(source, target) for source, _ in pairs[:3] for _, target in random_pairs(30, seed=1)]
+    several = Scorer(model)
+    tokens = several.token_scores(pairs)
+    for found, (source, target) in zip(tokens, pairs, strict=True):
+        np.testing.assert_allclose(found, expected_log_probs(model, source, target), atol=1e-4)
+    alone = several.score(pairs[5:6])
+    assert alone[0] == pytest.approx(tokens[5].sum(), abs=1e-4)

@@ -1,0 +1,119 @@
+"""The settings of a training: what they are, and which of them contradict."""
+
+import pytest
+
+from keras_encdec.architectures import preset_names
+from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.trainers import TrainingConfig, TrainingData
+from keras_encdec.trainers.training_config import check_together
+
+TABLE, TSV = {"phrase_table": "table.gz"}, {"tsv": "pairs.tsv"}
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_one_of_known_names_and_allowed_values(name):
+    config, data = TrainingConfig.from_preset(name, updates=1), TrainingData.from_preset(name, tsv="pairs.tsv")
+    assert isinstance(config.model, architecture(config.architecture).config)
+    check_together(config, data)
+
+
+def test_presets_are_what_was_published():
+    paper, sentences = TrainingConfig.from_preset("cho2014", updates=1), TrainingConfig.from_preset("luong2015")
+    assert paper == TrainingConfig(updates=1), "the defaults are the paper's"
+    assert (sentences.model.layers, sentences.model.units, sentences.model.dropout) == (4, 1000, 0.2)
+    assert (sentences.schedule, sentences.halving_start, sentences.epochs) == ("halving", 8.0, 12.0)
+    for name, source in (("cho2014", "Cho et al., 2014, section"), ("luong2015", "Luong et al., 2015, section")):
+        config, data = TrainingConfig.from_preset(name, updates=1), TrainingData.from_preset(name)
+        for part in (config, config.model, data):
+            for parameter in part.hyperparameters():
+                published = [one.value for one in parameter.published if one.source.startswith(source)]
+                assert getattr(part, parameter.name) in (published or [getattr(part, parameter.name)]), parameter.name
+
+
+def test_what_is_given_overrides_a_preset():
+    config = TrainingConfig.from_preset("small", updates=3, model={"units": 8}, optimizer="sgd")
+    assert (config.model.units, config.model.maxout_units, config.optimizer, config.batch_size) == (8, 128, "sgd", 128)
+    assert TrainingData.from_preset("small", max_length=7).max_length == 7
+
+
+def test_what_a_preset_says_of_another_architecture_or_schedule_does_not_count():
+    config = TrainingConfig.from_preset("small_sentences", architecture="language_model", updates=1)
+    assert (config.model.cell, config.model.units, config.model.dropout) == ("gru", 512, 0.3)
+    config = TrainingConfig.from_preset("small_sentences", architecture="encdec", updates=1)
+    assert (config.model.units, config.model.maxout_units) == (512, 500)
+    assert TrainingConfig.from_preset("luong2015", schedule="constant").halving_start == 5.0
+
+
+def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
+    for text, expected in [
+        ("[training]\nupdates = 1\nlerning_rate = 1.0\n", "'lerning_rate', expected one of .*learning_rate"),
+        ("[data]\nwords = 1\n", "unknown hyper-parameter 'words'"),
+        ("[model]\ncell = 'gru'\n", "unknown hyper-parameter 'cell', expected one of embedding_dim"),
+        ("[model]\nunits = 0\n", "found units=0, expected a whole number, 1 or more"),
+        ("architecture = 'transformer'\n", "found architecture=transformer, expected one of encdec, recurrent"),
+        ("[sizes]\nunits = 0\n", "found sizes, expected architecture and the tables model, training, data"),
+        ("units = \n", "found a file that does not read"),
+    ]:
+        (tmp_path / "my.toml").write_text(text)
+        with pytest.raises(InputError, match=f"{tmp_path}/my.toml: .*{expected}"):
+            TrainingConfig.from_preset(tmp_path / "my.toml", updates=1)
+            TrainingData.from_preset(tmp_path / "my.toml")
+    with pytest.raises(ValueError, match="found preset=large, expected one of cho2014, cho2014_supplement, luong2015"):
+        TrainingConfig.from_preset("large")
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({}, "found no end to the training, expected updates, epochs, minutes or patience"),
+        ({"patience": 1, "schedule": "cosine"}, "found schedule=cosine, expected updates, epochs or minutes with it"),
+        ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
+        ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, above"),
+        ({"updates": 1, "pad_to": (4, "x")}, "found pad_to=.4, 'x'., expected whole numbers in a list, 1 or more"),
+        ({"updates": 1, "architecture": "x"}, "found architecture=x, expected one of encdec, recurrent, lang"),
+        ({"updates": 1, "model": {"layers": 2}}, "found the unknown hyper-parameter 'layers', expected one of"),
+        ({"updates": 1, "model": architecture("recurrent").config()}, "found a RecurrentEncoderDecoderConfig with"),
+    ],
+)
+def test_settings_that_contradict_are_told(values, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        TrainingConfig(**values)
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, which holds tokens already; drop tokenize"),
+        ({**TSV, "lowercase": True}, "found lowercase without tokenize: text in tokens is taken as it is"),
+        ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
+        ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
+    ],
+)
+def test_data_that_contradict_are_told(values, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        TrainingData(**values)
+
+
+@pytest.mark.parametrize(
+    "settings, data, expected",
+    [
+        ({}, {}, "found none, expected one of phrase_table, tsv, input, or source with target"),
+        ({}, {**TABLE, **TSV}, "found phrase_table and tsv, expected one of"),
+        ({}, {"source": "s"}, "found one of source and target, expected both"),
+        ({}, {"target": "t"}, "found one of source and target, expected both"),
+        ({"patience": 2}, {**TSV, "held_out_fraction": 0}, "found patience without pairs to validate on"),
+        ({"average_rounds": 2}, {**TSV, "held_out_fraction": 0}, "found average_rounds without pairs to validate on"),
+        ({"architecture": "language_model"}, {"target": "t", "source": "s"}, "found source with architecture=lang"),
+        ({"architecture": "language_model"}, {"target": "t", "reverse": True}, "found reverse with architecture=lang"),
+        (
+            {"architecture": "language_model"},
+            {"target": "t", **TSV},
+            "found tsv and target, expected one of",
+        ),
+    ],
+)
+def test_settings_and_data_that_contradict_are_told(settings, data, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        check_together(TrainingConfig(updates=1, **settings), TrainingData(**data))

@@ -1,0 +1,116 @@
+"""What is trained and validated on: pairs prepared on disk, and batches of them."""
+
+import contextlib
+import math
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
+from keras_encdec.formats.os_errors import explained
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text import Tokenizer, Vocabulary
+from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+
+LONGEST_VALIDATED = 1000
+PREPARED, VALIDATION = "prepared", "validation"
+
+
+def prepare_pairs(
+    config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
+) -> tuple[ModelDirectory, PreparedPairs]:
+    """Prepares the pairs, or finds those that a training which goes on has prepared.
+
+    Args:
+        config: of the training.
+        data: what is read.
+        folder: the model directory, made if need be.
+        resume: whether the training goes on.
+        reporter: is told what was prepared.
+
+    Returns:
+        the model directory, without a model yet, and the pairs.
+
+    Raises:
+        ConfigurationError: when the training to go on with had the sides the other way round.
+        InputError: for input that cannot be used; nothing is left of the folder then, if it was new.
+    """
+    directory, vocabularies = None, ()
+    if resume:
+        directory = ModelDirectory.load(folder, weights=False)
+        if directory.reverse != data.reverse:
+            how = "with" if directory.reverse else "without"
+            raise ConfigurationError("%s was trained %s {reverse}", folder, how)
+        if (folder / PREPARED).exists():
+            return directory, PreparedPairs(folder / PREPARED)
+        vocabularies = directory.source_vocabulary, directory.target_vocabulary
+    else:
+        vocabularies = tuple(
+            Vocabulary.load(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
+        )
+        if not config.has_source:
+            vocabularies = Vocabulary([]), vocabularies[1]
+    with explained(folder, "to make a directory"):
+        folder.mkdir(parents=True, exist_ok=True)
+    tokenization = {"lowercase": data.lowercase} if data.tokenize else None
+    paths = tuple(data.files.values())
+    with _removed_if_empty(folder), _open(config, data, paths, tokenization) as (records, reader):
+        pairs, *vocabularies = prepare(
+            records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies,
+            empty_sources=not config.has_source,
+        )  # fmt: skip
+        sides = ("source", "target") if config.has_source else ("target",)
+        words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
+        reporter.prepared(pairs.summary, reader.malformed, {side: words[side] for side in sides}, data.max_length)
+    return directory or ModelDirectory(folder, *vocabularies, data.reverse, tokenization), pairs
+
+
+def validation_batches(
+    config: TrainingConfig, data: TrainingData, directory: ModelDirectory, pairs: PreparedPairs
+) -> tuple[Batches | None, range]:
+    """What is validated on, `None` where there is nothing, and the indices of the pairs to train on."""
+    if data.validation:
+        with _open(config, data, data.validation, directory.tokenization) as (records, _):
+            held_out, *_ = prepare(
+                records, directory.path / VALIDATION, max_length=LONGEST_VALIDATED,
+                vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
+                empty_sources=not config.has_source,
+            )  # fmt: skip
+        return Batches(held_out, config.batch_size), range(len(pairs))
+    share = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
+    if share <= 0:
+        return None, range(len(pairs))
+    # The pairs are in random order on disk: the first of them are a random sample.
+    return Batches(pairs, config.batch_size, range(share)), range(share, len(pairs))
+
+
+@contextlib.contextmanager
+def _removed_if_empty(folder: pathlib.Path) -> Iterator[None]:
+    """After an exception removes the folder unless it holds something."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def _open(config: TrainingConfig, data: TrainingData, paths: Sequence[str], tokenization: dict | None):
+    """The pairs of one file or of two in the form of the training data, and their reader.
+
+    Pairs to train a language model on have no sources.
+    """
+    *source_paths, path = paths
+    with open_pairs(
+        path,
+        data.registered_format,
+        source_path=next(iter(source_paths), None),
+        encoding=data.encoding,
+        on_error=data.on_error,
+        tokenizer=tokenization and Tokenizer(**tokenization),
+        reverse=data.reverse,
+    ) as (records, reader):
+        yield records if config.has_source else (([], target) for _, target in records), reader

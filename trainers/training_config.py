@@ -1,0 +1,214 @@
+"""The hyper-parameters of training."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.architectures.presets import load_preset
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.trainers.training_data import TrainingData
+
+_CHO = "Cho et al., 2014, section 4.1"
+_LUONG = "Luong et al., 2015, section 4.1"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig(Configuration):
+    """Which model is trained, and how; the defaults are those of the body of Cho et al., 2014.
+
+    Attributes beside the hyper-parameters:
+        model: configuration of the architecture, or a dict of its hyper-parameters. Defaults to its defaults.
+
+    Example:
+
+    >>> config = TrainingConfig(architecture="recurrent", model={"cell": "gru", "units": 64}, epochs=2)
+    >>> config.model.cell, config.model.layers, config.optimizer
+    ('gru', 2, 'adadelta')
+    """
+
+    architecture: str = hyperparameter(
+        "encdec",
+        "The model: the paper's RNN Encoder-Decoder (encdec), stacked recurrent layers for sentences (recurrent), or a "
+        "language model, p(target) without a source (language_model).",
+        fixed=True,
+    )
+    model: Configuration | Mapping[str, Any] | None = None
+    updates: int | None = hyperparameter(None, "Stop after this number of updates.", minimum=1)
+    epochs: float | None = hyperparameter(
+        None, "Stop after this number of passes over the pairs.", above=0, published={_LUONG: 12.0}
+    )
+    minutes: float | None = hyperparameter(None, "Stop after this number of minutes of training.", above=0)
+    patience: int | None = hyperparameter(
+        None, "Stop when validation perplexity has not improved for this number of rounds.", minimum=1
+    )
+    round_updates: int = hyperparameter(
+        500, "Updates per round; after each round the model is validated and saved.", minimum=1
+    )
+    optimizer: str = hyperparameter(
+        "adadelta",
+        "Optimizer; adadelta is the paper's.",
+        choices=("adadelta", "adam", "adamw", "rmsprop", "sgd"),
+        published={_CHO: "adadelta", _LUONG: "sgd"},
+        fixed=True,
+    )
+    learning_rate: float = hyperparameter(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
+    schedule: str = hyperparameter(
+        "constant",
+        "Learning rate over the training: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
+        choices=("constant", "linear", "cosine", "halving"),
+        published={_LUONG: "halving"},
+    )
+    halving_start: float = hyperparameter(
+        5.0, "For the schedule halving: epochs before the first halving.", minimum=0, published={_LUONG: 8.0}
+    )
+    halving_every: float = hyperparameter(
+        1.0, "For the schedule halving: epochs from one halving to the next.", above=0, published={_LUONG: 1.0}
+    )
+    reduction: str = hyperparameter(
+        "sum",
+        "How the losses of the pairs in a batch are combined, which sets the scale of the gradient that is clipped.",
+        choices=("sum", "mean"),
+        published={_LUONG: "mean"},
+        fixed=True,
+    )
+    clip_norm: float = hyperparameter(
+        1.0,
+        "Clip the global norm of the gradient to this bound; 0: no clipping.",
+        minimum=0,
+        published={"code of the authors of Cho et al., 2014": 1.0, _LUONG: 5.0},
+        fixed=True,
+    )
+    clip_elements: float = hyperparameter(
+        0.0, "Clip each element of the gradient to this bound, before its norm; 0: no clipping.", minimum=0, fixed=True
+    )
+    average_rounds: int = hyperparameter(
+        0,
+        "At the end, average the weights of this number of last rounds, and keep the average if it is the best.",
+        minimum=0,
+    )
+    batch_size: int = hyperparameter(64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True)
+    dtype_policy: str = hyperparameter(
+        "float32",
+        "Keras dtype policy.",
+        choices=("float32", "mixed_bfloat16", "mixed_float16", "bfloat16"),
+        fixed=True,
+    )
+    jit_compile: str = hyperparameter(
+        "auto", "Compile with XLA; auto: whatever is faster on the backend.", choices=("auto", "true", "false")
+    )
+    pad_to: tuple[int, ...] = hyperparameter(
+        (4, 6, 8, 12, 16, 24, 32),
+        "Widths in tokens that batches are padded to where each shape is compiled: fewer widths need less compilation, "
+        "more need less padding.",
+        minimum=1,
+    )
+    seed: int = hyperparameter(
+        1,
+        "Random seed for the weights, the held-out pairs and the order of the batches.",
+        minimum=0,
+        maximum=2**31 - 1,
+        fixed=True,
+    )
+    tensorboard: bool = hyperparameter(
+        True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed."
+    )
+
+    def __post_init__(self) -> None:
+        kind = architecture(self.architecture).config
+        if not isinstance(self.model, Configuration):
+            object.__setattr__(self, "model", kind.from_dict(self.model or {}))
+        elif type(self.model) is not kind:
+            found = type(self.model).__name__
+            raise ConfigurationError("found a %s with {architecture}=%s", found, self.architecture)
+        super().__post_init__()
+
+    def check(self) -> None:
+        limits = self.updates, self.epochs, self.minutes
+        if limits == (None, None, None) and self.patience is None:
+            raise ConfigurationError(
+                "found no end to the training, expected {updates}, {epochs}, {minutes} or {patience}"
+            )
+        if self.schedule in ("linear", "cosine") and limits == (None, None, None):
+            raise ConfigurationError(
+                "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
+            )
+        for parameter in self.hyperparameters():
+            other = getattr(self, parameter.name) != parameter.default
+            if parameter.name.startswith("halving_") and other and self.schedule != "halving":
+                raise ConfigurationError(
+                    f"found {{{parameter.name}}} with {{schedule}}=%s, expected it with {{schedule}}=halving",
+                    self.schedule,
+                )
+
+    @property
+    def has_source(self) -> bool:
+        """Whether the model reads a source; a language model does not."""
+        return architecture(self.architecture).has_source
+
+    @classmethod
+    def check_names(cls, values: Mapping[str, Any]) -> None:
+        super().check_names({name: value for name, value in values.items() if name != "model"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values by name, "model" the dict of the model's, as `from_dict` takes them and JSON holds them."""
+        return {**super().to_dict(), "model": self.model.to_dict()}
+
+    def replace(self, **values: Any) -> Self:
+        """The same configuration with other values; another architecture begins with its own default sizes."""
+        if values.get("architecture", self.architecture) != self.architecture:
+            values = {"model": None, **values}
+        return super().replace(**values)
+
+    @classmethod
+    def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
+        """The configuration of a preset, with other values of some hyper-parameters.
+
+        What the preset says of another architecture or another schedule than the one that is given does not count.
+
+        Args:
+            preset: str. One of `keras_encdec.architectures.preset_names()`, or the path of such a file.
+            **values: hyper-parameters, and `model`, a dict of the model's. They override the preset's.
+
+        Raises:
+            ConfigurationError: a ValueError, for names and values that cannot be used.
+            InputError: for a preset that cannot be read, or holds an unknown name.
+        """
+        known = load_preset(preset)
+        training, model = dict(known.table(cls, "training")), values.pop("model", None) or {}
+        kind = architecture(values.setdefault("architecture", known.architecture))
+        if isinstance(model, Mapping):
+            names = {parameter.name for parameter in kind.config.hyperparameters()}
+            model = {**{name: value for name, value in known.model.items() if name in names}, **model}
+        if values.get("schedule", "halving") != "halving":
+            training = {name: value for name, value in training.items() if not name.startswith("halving_")}
+        return cls(**{**training, **values}, model=model)
+
+
+def check_together(config: TrainingConfig, data: TrainingData) -> None:
+    """Checks that data and training fit.
+
+    Raises:
+        ConfigurationError: a ValueError, where they contradict.
+    """
+    sides = ("source", "target") if config.has_source else ("target",)
+    kinds = dict.fromkeys(sides[0] if kind in sides else kind for kind in data.files)
+    alone = "{source} with {target}" if config.has_source else "{target}"
+    if not config.has_source:
+        for name in ("source", "source_vocabulary", "reverse"):
+            if getattr(data, name):
+                raise ConfigurationError(
+                    f"found {{{name}}} with {{architecture}}=%s, which has no source; drop one of the two",
+                    config.architecture,
+                )
+    if len(kinds) != 1:
+        found = " and ".join(f"{{{name}}}" for name in kinds) or "none"
+        raise ConfigurationError(f"found {found}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
+    if config.has_source and bool(data.source) != bool(data.target):
+        raise ConfigurationError("found one of {source} and {target}, expected both")
+    for name in ("patience", "average_rounds"):
+        if getattr(config, name) and not data.validation and not data.held_out_fraction:
+            raise ConfigurationError(
+                f"found {{{name}}} without pairs to validate on; give {{validation}} or {{held_out_fraction}}"
+            )

@@ -1,0 +1,106 @@
+"""What a model is trained on."""
+
+import dataclasses
+import os
+from typing import Any, Self
+
+from keras_encdec.architectures.presets import load_preset
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.formats.registry import pair_format
+
+_CHO = "Cho et al., 2014, section 4.1"
+_LUONG = "Luong et al., 2015, section 4.1"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData(Configuration):
+    """What a model is trained and validated on, and how it is read: one of five inputs.
+
+    Example:
+
+    >>> TrainingData(tsv="pairs.tsv", shortlist=8000).files
+    {'tsv': 'pairs.tsv'}
+    """
+
+    phrase_table: str | None = hyperparameter(None, "Moses phrase table to train on, plain or gzipped.")
+    tsv: str | None = hyperparameter(None, "Pairs to train on: source, tab, target; further columns are ignored.")
+    source: str | None = hyperparameter(None, "Source sentences to train on, one per line; needs the target.")
+    target: str | None = hyperparameter(
+        None, "Target sentences, aligned line by line with the source; alone, they train a language model."
+    )
+    input: str | None = hyperparameter(None, "Pairs to train on in another format; needs the format.")
+    format: str | None = hyperparameter(
+        None, "Format of the input: any registered format that has its pairs in one file."
+    )
+    encoding: str | None = hyperparameter(None, "Encoding of the input. Default: UTF-8, and other bytes are an error.")
+    on_error: str = hyperparameter(
+        "stop", "A malformed line stops the command, or is left out and counted.", choices=("stop", "keep")
+    )
+    tokenize: bool = hyperparameter(
+        False, "The text of a TSV file or of source and target is raw: normalize and tokenize it."
+    )
+    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
+    reverse: bool = hyperparameter(False, "Learn p(source | target): swap the sides.")
+    max_length: int = hyperparameter(
+        30,
+        "Pairs with a side longer than this, in words, are dropped and counted.",
+        minimum=1,
+        maximum=60_000,
+        published={_CHO: 30, _LUONG: 50},
+        fixed=True,
+    )
+    shortlist: int = hyperparameter(
+        15_000,
+        "Words in each vocabulary: the most frequent ones.",
+        minimum=1,
+        published={_CHO: 15_000, _LUONG: 50_000},
+        fixed=True,
+    )
+    source_vocabulary: str | None = hyperparameter(
+        None, "Vocabulary file for the model's source, one word per line, instead of a new vocabulary."
+    )
+    target_vocabulary: str | None = hyperparameter(
+        None, "Vocabulary file for the model's target, one word per line, instead of a new vocabulary."
+    )
+    validation: tuple[str, ...] = hyperparameter(
+        (), "Pairs to validate on, in the format of the training data: one file, or two for parallel text."
+    )
+    held_out_fraction: float = hyperparameter(
+        0.01, "Random fraction of the unique pairs to validate on if no files are given.", minimum=0, maximum=0.5,
+        fixed=True,
+    )  # fmt: skip
+    held_out_pairs: int = hyperparameter(2000, "Maximum number of held-out pairs.", minimum=1, fixed=True)
+
+    def check(self) -> None:
+        if bool(self.input) != bool(self.format):
+            raise ConfigurationError("found one of {input} and {format}, expected both")
+        if self.format and pair_format(self.format).has_source_file:
+            raise ConfigurationError("found {format}=%s, whose pairs stand in two files; give {source}", self.format)
+        if self.tokenize and self.phrase_table:
+            raise ConfigurationError(
+                "found {tokenize} with {phrase_table}, which holds tokens already; drop {tokenize}"
+            )
+        if self.lowercase and not self.tokenize:
+            raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
+        files = 2 if self.source else 1  # of parallel text; a language model has the target alone
+        if self.validation and len(self.validation) != files:
+            raise ConfigurationError(
+                "found %d files in {validation}, expected %d as for training", len(self.validation), files
+            )
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files to train on, by their kind: "phrase_table", "tsv", "source", "target", "input"."""
+        named = {name: getattr(self, name) for name in ("phrase_table", "tsv", "source", "target", "input")}
+        return {name: path for name, path in named.items() if path}
+
+    @property
+    def registered_format(self) -> str:
+        """The name of the registered format that the files have."""
+        kind = next(iter(self.files))
+        return {"source": "parallel", "target": "sentences", "input": self.format}.get(kind, kind)
+
+    @classmethod
+    def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
+        """The preset's hyper-parameters of the data, with other values of some; see `TrainingConfig.from_preset`."""
+        return cls(**{**load_preset(preset).table(cls, "data"), **values})
