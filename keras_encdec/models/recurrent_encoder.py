@@ -110,7 +110,9 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             # The second cell of a layer, where there is one, reads from the right.
             runs = [self._run(cell, inputs, mask, backwards=bool(i)) for i, cell in enumerate(cells)]
             outputs, lasts = zip(*runs, strict=True)
-            last = {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in lasts[0]}
+            # In the cell's order: that of a dict which has gone through a loop is the backend's.
+            parts = cells[0].state_widths
+            last = {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in parts}
             if self.bidirectional != "none" and not self.summary:
                 projections = zip(last.items(), self.projections[number - 1], strict=True)
                 last = {part: projection(state) for (part, state), projection in projections}
