@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
-BACKENDS = tensorflow jax torch
 # What a backend computes; everything else is the same under all of them and is tested once.
 COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py \
 	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py) \
