@@ -12,6 +12,7 @@ from typing import Any
 
 from api import directives
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from tables import configuration_table, flag_table
 
@@ -21,6 +22,7 @@ GENERATED = {"flags": flag_table, "hyperparameters": configuration_table, "api":
 TOP_LEVEL = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
 
+@event_priority(100)  # before mkdocstrings, which leaves out folders that are not there yet
 def on_config(config: MkDocsConfig) -> None:
     """Copies the package's modules, `trainers` and `export` in their places within it, for mkdocstrings to read."""
     copy = ROOT / "build" / "documented" / "keras_encdec"
