@@ -7,6 +7,10 @@ import sys
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# The tests compile thousands of small programs and run each a few times: XLA's optimizer takes longer than it saves.
+QUICK_COMPILATION = "xla_backend_optimization_level=0", "xla_cpu_parallel_codegen_split_count=1"
+QUICK_COMPILATION += ("xla_cpu_use_fusion_emitters=false",)
+os.environ.setdefault("XLA_FLAGS", " ".join(f"--{flag}" for flag in QUICK_COMPILATION))
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 
 

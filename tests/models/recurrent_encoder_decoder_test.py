@@ -96,7 +96,7 @@ def test_gradients_are_finite_differences_of_the_equations(choices):
                 weight[place] = moved
                 totals.append(sum(of.sum() for of in expected_of(model, weights)))
             weight[place] = value
-            np.testing.assert_allclose(gradient[place], (totals[0] - totals[1]) / (2 * step), atol=1e-6)
+            np.testing.assert_allclose(gradient[place], (totals[0] - totals[1]) / (2 * step), atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow has unknown lengths")
