@@ -66,6 +66,9 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
     Returns:
         DemonstrationResult; a training that was interrupted ends it.
+
+    Raises:
+        InputError: if a model that is not an earlier demonstration's stands in `output_dir`.
     """
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
@@ -77,8 +80,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
     folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
     model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
-    if model_dir.exists():
-        shutil.rmtree(model_dir)  # of an earlier demonstration
+    _remove_earlier_model(model_dir, dataset.phrase_table)
 
     print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
     config = TrainingConfig.from_preset("small", minutes=minutes, schedule="cosine")
@@ -117,6 +119,21 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
             print(f"      {by_table:<38}{by_model}")
     print(NEXT.format(ini=ini))
     return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences)
+
+
+def _remove_earlier_model(model_dir: pathlib.Path, phrase_table: pathlib.Path) -> None:
+    """Removes the model of an earlier demonstration; whatever else stands there is not ours to remove."""
+    from keras_encdec.errors import InputError
+    from keras_encdec.trainers import TrainingData
+    from keras_encdec.trainers.settings_file import SETTINGS
+
+    settings = model_dir / SETTINGS
+    trained_on = TrainingData.from_preset(settings).phrase_table if settings.exists() else None
+    if trained_on and pathlib.Path(trained_on).parts[-2:] == phrase_table.parts[-2:]:  # wherever it was installed
+        shutil.rmtree(model_dir)
+    elif model_dir.exists() and list(model_dir.glob("*.keras")):
+        expected = "expected that of an earlier demonstration"
+        raise InputError("found another model", expected, "give another --output_dir", model_dir)
 
 
 def _show(command: str, **arguments: object) -> None:

@@ -4,13 +4,21 @@ import re
 
 import pytest
 from in_process import in_process
+from tiny_trainings import rounds
 
 from keras_encdec.cli.demo import COMMAND, demonstrate
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import InputLines
+from keras_encdec.trainers import TrainingConfig, TrainingData
+from keras_encdec.trainers.settings_file import save_settings
 
 
 def test_it_trains_compares_scores_and_shows(tmp_path, capsys):
+    earlier = tmp_path / "out" / "model"
+    data = TrainingData(phrase_table=str(libreoffice_en_fr().phrase_table))
+    earlier.mkdir(parents=True)
+    save_settings(earlier, TrainingConfig(updates=1), data)
+    (earlier / "last.keras").write_bytes(b"of an earlier demonstration")
     result = demonstrate(tmp_path / "out", minutes=0.05)
     output = capsys.readouterr().out
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
@@ -32,6 +40,13 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys):
             assert b" ||| ".join(fields) == before and 0 < float(added) <= 1
     ini = (tmp_path / "out" / "moses.ini").read_text()
     assert "num-features=5" in ini and str(table) in ini
-    # A second demonstration replaces the first.
-    process = in_process(COMMAND, f"--output_dir={tmp_path}/out", "--minutes=0.01")
-    assert process.returncode == 0 and "What to do next" in process.stdout
+    assert result.training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
+
+
+def test_a_model_of_the_users_is_not_replaced(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "best.keras").write_bytes(b"years of work")
+    process = in_process(COMMAND, f"--output_dir={tmp_path}")
+    expected = f"{tmp_path}/model: found another model, expected that of an earlier demonstration; give another --outp"
+    assert process.returncode == 1 and expected in process.stderr
+    assert (tmp_path / "model" / "best.keras").read_bytes() == b"years of work"
