@@ -25,8 +25,8 @@ def prepare(options):
     np.savez(
         options.prepared,
         ids=np.concatenate(ids),
-        layers=directory.model.depth,
-        reverse=directory.model.reverse_source,
+        layers=directory.model.config.layers,
+        reverse=directory.model.config.reverse_source,
         **weights,
     )
     report()

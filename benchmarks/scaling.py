@@ -78,10 +78,6 @@ def _random_model(folder, table):
             for count, words in zip(counts, pair, strict=True):
                 count.update(words)
     source, target = (most_frequent(count, SHORTLIST) for count in counts)
-    folder.mkdir()
-    directory = ModelDirectory(folder, source, target)
-    directory.source_vocabulary.save(folder / "source.vocab")
-    directory.target_vocabulary.save(folder / "target.vocab")
     words = {"source_words": len(source), "target_words": len(target)}
-    directory.save_config({**words, **SIZES["small"]}, {})
+    ModelDirectory(folder, source, target).save_config("encdec", {**words, **SIZES["small"]})
     RNNEncoderDecoder(**words, **SIZES["small"], initial_stddev=0.1).save(folder / "best.keras")

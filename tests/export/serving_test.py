@@ -180,7 +180,7 @@ def test_what_is_not_there_is_not_found(calls):
     )  # fmt: skip
 
 
-def test_ten_thousand_malformed_requests_leave_the_server_as_it_was(server, calls, scored):
+def test_thousands_of_malformed_requests_leave_the_server_as_it_was(server, calls, scored):
     kinds = [inputs for what, inputs in MALFORMED.items() if "huge" not in what]
     bad = [lambda inputs=inputs: refusal(calls.predict, **inputs) for inputs in kinds]
     huge = [lambda what=what: refusal(calls.predict, **MALFORMED[what]) for what in MALFORMED if "huge" in what]
@@ -192,9 +192,9 @@ def test_ten_thousand_malformed_requests_leave_the_server_as_it_was(server, call
             merged = {StatusCode.FAILED_PRECONDITION, StatusCode.INTERNAL} if server.batching else set()
             assert set(codes) - merged == {StatusCode.INVALID_ARGUMENT}
 
-        send(1000)
+        send(500)
         before = server.rss()
-        send(10_000)
+        send(3000)
     assert server.alive() and server.rss() - before < 128 << 20
     np.testing.assert_allclose(score(calls, scored[0]), scored[1], atol=1e-5)
 
