@@ -28,6 +28,7 @@ from keras_encdec.trainers.round_progress import RoundReports
 from keras_encdec.trainers.settings_file import save_settings
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_lock import training_lock
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 
 
@@ -57,7 +58,8 @@ def train(
     Raises:
         ConfigurationError: a ValueError, for settings that contradict, or differ from those of the training to go
             on with, and where there is a model already.
-        InputError: for input that cannot be used, a training that diverges, or a disk that is full.
+        InputError: for input that cannot be used, another training at work in the directory, a training that
+            diverges, or a disk that is full.
 
     Example:
 
@@ -66,7 +68,13 @@ def train(
         print(result.best.val_perplexity)
     """
     check_together(config, data)
-    folder, reporter = pathlib.Path(model_dir), reporter or TrainingReporter()
+    folder = pathlib.Path(model_dir)
+    with training_lock(folder):
+        return _train(config, data, folder, resume, reporter or TrainingReporter())
+
+
+def _train(config, data, folder, resume, reporter):
+    """What `train` does; nobody else trains in the folder meanwhile."""
     exists = (folder / LAST).exists()
     if exists and not resume:
         raise ConfigurationError("%s holds a model already; give another {model_dir}, or {resume} to go on", folder)

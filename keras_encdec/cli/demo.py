@@ -66,6 +66,9 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
     Returns:
         DemonstrationResult; a training that was interrupted ends it.
+
+    Raises:
+        InputError: when another demonstration is training there.
     """
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
@@ -74,11 +77,13 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
     from keras_encdec.trainers import TrainingConfig, TrainingData, train
+    from keras_encdec.trainers.training_lock import training_lock
 
     folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
     model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
     if model_dir.exists():
-        shutil.rmtree(model_dir)  # of an earlier demonstration
+        with training_lock(model_dir):  # unless another demonstration is at work
+            shutil.rmtree(model_dir)
 
     print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
     config = TrainingConfig.from_preset("small", minutes=minutes, schedule="cosine")

@@ -16,6 +16,7 @@ from keras_encdec.cli.train import COMMAND
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers.training_lock import LOCK
 
 QUICK_FLAGS = [flag for flag in training_flags() if any(name in flag for name in QUICK)]
 
@@ -115,6 +116,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     assert done == [10 * (i + 1) for i in range(len(done))]
     # What the kill may have left half written is no obstacle.
     (killed / ".partial-last.keras").write_bytes(b"half")
+    assert (killed / LOCK).exists()
     data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 25
     _, lines = train_tiny(data, killed, resume=True, updates=total)
     assert lines[-1].startswith(f"{total:,} updates, ") and not any("unique" in line for line in lines)
@@ -128,7 +130,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     weights = [load_model(path / "last.keras").get_weights() for path in (killed, whole)]
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
-    assert not list(killed.glob(".partial*"))
+    assert not list(killed.glob(".*"))
 
 
 def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_files, tmp_path):

@@ -5,14 +5,16 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 
 import keras
 import numpy as np
 import pytest
-from tiny_trainings import SIZES, number_of_updates, rounds, train_tiny
+from tiny_trainings import SIZES, number_of_updates, rounds, tiny_config, train_tiny
 
+from keras_encdec.cli.demo import demonstrate
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
@@ -129,6 +131,34 @@ def test_low_precision_a_schedule_and_another_optimizer_go_on_too(tsv, tmp_path)
     rates = [one["learning_rate"] for one in rounds(tmp_path)]
     assert rates == pytest.approx([0.02 * (1 - 19 / 40), 0.02 * (1 - 39 / 40), 0.02 * (1 - 59 / 60)], rel=0.011)
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
+
+
+def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(training_files, tsv, tmp_path):
+    other, refusals, scored = TrainingData(phrase_table=training_files / "table.gz"), set(), []
+
+    class Intruder(TrainingReporter):
+        def prepared(self, *arguments):
+            self.intrude()
+
+        def round_ended(self, *arguments):
+            self.intrude()
+            scored.append(TextScorer(tmp_path / "model").score([(["s1"], ["t1"])]).shape)
+
+        def intrude(self):
+            for resume in (False, True):
+                with pytest.raises(InputError) as error:
+                    train_tiny(other, tmp_path / "model", resume=resume, updates=1, model={"units": 9})
+                refusals.add(str(error.value))
+            with pytest.raises(InputError, match="another training at work in it"):
+                demonstrate(tmp_path)  # its model would be in the same place
+
+    train(tiny_config(updates=1), tsv, tmp_path / "model", reporter=Intruder(lambda line: None))
+    assert scored == [(1,)] and refusals == {
+        f"{tmp_path}/model: found another training at work in it (process {os.getpid()} on {socket.gethostname()}), "
+        "expected one at a time; wait until it ends, or give another --model_dir."
+    }
+    assert not list((tmp_path / "model").glob(".*"))
+    assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
 
 
 def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path):
