@@ -47,7 +47,7 @@ def prepare_pairs(
         vocabularies = directory.source_vocabulary, directory.target_vocabulary
     else:
         vocabularies = tuple(
-            Vocabulary.load(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
+            Vocabulary.from_word_list(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
         )
         if not config.has_source:
             vocabularies = Vocabulary([]), vocabularies[1]

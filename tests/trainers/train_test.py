@@ -191,7 +191,7 @@ def test_training_ends_where_it_is_told_to(tsv, tmp_path):
 
 
 def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(tsv, tmp_path):
-    (tmp_path / "v").write_text("t3\nt1\n")
+    (tmp_path / "v").write_bytes(b"\xef\xbb\xbft3\r\nt1")
     data = tsv.replace(source_vocabulary=tmp_path / "v", reverse=True)
     train_tiny(data, tmp_path / "m", updates=1)
     directory = ModelDirectory.load(tmp_path / "m")
