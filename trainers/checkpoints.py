@@ -13,11 +13,13 @@ import numpy as np
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
+from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 
 LAST, HISTORY = "last.keras", "history.json"
+PARTIAL = ".partial-"
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -52,6 +54,8 @@ class Checkpoints(keras.callbacks.Callback):
         self.rounds = list(rounds)
         self._budget, self._batch_size, self._monitor, self._patience = budget, batch_size, monitor, patience
         self._plain = None
+        for partial in self.folder.glob(f"{PARTIAL}*"):
+            partial.unlink()  # of a process that was killed
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -118,20 +122,22 @@ class Checkpoints(keras.callbacks.Callback):
         return self._plain
 
     def _save(self, model, name, history=None):
-        partial = self.folder / f".partial-{name}"
+        partial = self.folder / f"{PARTIAL}{name}"
         try:
-            model.save(partial)
-            if history:
-                with zipfile.ZipFile(partial, "a") as archive:
-                    archive.writestr(HISTORY, history)
-            os.replace(partial, self.folder / name)
+            with unfinished(partial):
+                model.save(partial)
+                if history:
+                    with zipfile.ZipFile(partial, "a") as archive:
+                        archive.writestr(HISTORY, history)
+                os.replace(partial, self.folder / name)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             again = "go on with --resume" if (self.folder / LAST).exists() else "train again"
             raise InputError(
                 f"could not be written ({error.strerror or error})", remedy=f"free space, then {again}",
                 path=self.folder / name,
             ) from error  # fmt: skip
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[dict[str, Any]]]:

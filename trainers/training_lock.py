@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.os_errors import explained
+from keras_encdec.formats.unfinished import unfinished
 
 LOCK = ".training.lock"
 
@@ -33,7 +34,8 @@ def training_lock(folder: str | os.PathLike[str]) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
         descriptor = _locked(folder / LOCK)
         try:
-            yield
+            with unfinished(folder / LOCK):
+                yield
         finally:
             (folder / LOCK).unlink(missing_ok=True)  # first, so that nobody locks it who would lose it
             os.close(descriptor)
