@@ -46,9 +46,8 @@ def prepare_pairs(
             return directory, PreparedPairs(folder / PREPARED)
         vocabularies = directory.source_vocabulary, directory.target_vocabulary
     else:
-        vocabularies = tuple(
-            Vocabulary.from_word_list(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
-        )
+        given = data.source_vocabulary, data.target_vocabulary
+        vocabularies = tuple(Vocabulary.from_word_list(path) if path else None for path in given)
         if not config.has_source:
             vocabularies = Vocabulary([]), vocabularies[1]
     tokenization = {"lowercase": data.lowercase} if data.tokenize else None

@@ -41,8 +41,8 @@ def train(
 ) -> TrainingResult:
     """Learns p(target | source) from pairs, by rounds, each of which is validated and kept.
 
-    An interrupt or termination signal ends the training after the round that it cuts short, and the same call
-    with `resume` goes on from there, as it does from the last round of a process that was killed.
+    An interrupt, termination, hang-up or quit signal ends the training after the round that it cuts short, and the
+    same call with `resume` goes on from there, as it does from the last round of a process that was killed.
 
     Args:
         config: the model and how it is trained.

@@ -140,10 +140,11 @@ def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_f
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     time.sleep(2)  # in the middle of the first round
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)
     _, errors = process.communicate()
-    assert process.returncode == 143, errors
-    assert errors == "Stopped by a signal; the same command with --resume goes on from here.\n"
+    assert process.returncode == 129, errors
+    # On a slow machine it says first that it is about to stop.
+    assert errors.endswith("Stopped by a signal; the same command with --resume goes on from here.\n")
     (first,) = rounds(tmp_path / "m")
     assert first["updates"] > 0 and "val_perplexity" in first
     assert TextScorer(tmp_path / "m").score([(["s1"], ["t1"])]).shape == (1,)
