@@ -86,7 +86,8 @@ def prepare(
 def _make_empty(folder):
     """Makes the folder, or clears it of the prepared set that is there, and of nothing else."""
     if folder.is_dir():
-        others = sorted({entry.name for entry in folder.iterdir()} - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
+        there = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
+        others = sorted(there - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
         if others:
             raise InputError(
                 f"found {others[0]!r} in it", "expected a prepared set, an empty directory or none",

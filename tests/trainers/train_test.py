@@ -230,8 +230,6 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     with pytest.raises(ValueError, match=f"{path} holds a model already; give another model_dir, or resume"):
         train_tiny(data, path, updates=1)
-    with pytest.raises(InputError, match=f"{path}: found 25 updates made, expected fewer than .*; raise --updates"):
-        train_tiny(data, path, resume=True, updates=25)
     with pytest.raises(ValueError, match="found units=9, expected units=8 as in the model to go on with"):
         train_tiny(data, path, resume=True, updates=50, model={"units": 9})
     expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the model to go on"
@@ -239,6 +237,28 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
         train_tiny(data, path, resume=True, updates=50, batch_size=32, optimizer="sgd")
     with pytest.raises(ValueError, match="found architecture=recurrent, expected architecture=encdec as in"):
         train_tiny(data, path, resume=True, updates=50, architecture="recurrent")
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
+    """As a scheduler repeats the same command whenever it was killed."""
+    path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
+    for resume in (True, False):
+        with pytest.raises(InputError, match=f"{path}: found best.keras and no last.keras, expected last.keras to go"):
+            train_tiny(tsv, path, resume=resume, updates=30)
+    (path / "history.json").unlink()  # as a kill within the first round leaves it
+    _, lines = train_tiny(tsv, path, resume=True, updates=1)
+    assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
+
+
+def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, trained):
+    result, _ = trained
+    path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    for settings in ({"updates": 25}, {"minutes": result.last.seconds / 60}):
+        again, (line,) = train_tiny(data, path, resume=True, **settings)
+        assert again.rounds == result.rounds and again.best == result.best and again.signal is None
+        assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
@@ -280,8 +300,6 @@ def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files
     fails(data.replace(tokenize=True), f"{tmp_path}/tsv, line 2: found no tab")
     fails(tsv.replace(validation=(tmp_path / "tsv",)), f"{tmp_path}/tsv, line 2: found no tab")
     shutil.rmtree(tmp_path / "m")
-    with pytest.raises(InputError, match=f"{tmp_path}/m: found no model to go on with"):
-        train_tiny(tsv, tmp_path / "m", resume=True, updates=1)
     with pytest.raises(InputError, match=f"{table}/m: found a file where the path"):
         train_tiny(tsv, table / "m", updates=1)
     _, lines = train_tiny(data.replace(on_error="keep"), tmp_path / "m", updates=1)
