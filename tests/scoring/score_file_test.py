@@ -316,7 +316,7 @@ def test_a_malformed_line_stops_and_leaves_nothing(forward_scorer, tmp_path, out
     table = write(tmp_path / "table.gz", b"\n".join([GOOD, GOOD, line, GOOD]) + b"\n")
     with pytest.raises(InputError, match=re.escape(f"{table}, line 3: {sentence}")) as caught:
         score_file(forward_scorer, table, out / "table")
-    assert "or give --on_error=keep to leave such lines" in str(caught.value)
+    assert "or give --on_error=keep to write such lines with a neutral score" in str(caught.value)
     assert os.listdir(out) == []
 
 
