@@ -12,7 +12,7 @@ from keras_encdec.formats.unfinished import remove_unfinished
 from keras_encdec.stop_signals import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
 
 # Seconds that the main thread has to obey, before a program ends without it.
-GRACE = 1.0
+GRACE = 0.5
 SENTENCE = "interrupted; unfinished output was removed."
 
 
