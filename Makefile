@@ -4,7 +4,7 @@ VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
 # What a backend computes; everything else is the same under all of them and is tested once.
-COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py \
+COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py tests/trainers/checkpoints_test.py \
 	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py) \
 	$(filter-out %_file_test.py,$(wildcard tests/decoding/*_test.py))
 # Two files at a time, each by one process.

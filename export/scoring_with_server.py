@@ -30,8 +30,8 @@ class ServedScoreSummary(FileSummary):
         lines: int. Lines written.
         seconds: float.
         output: the file.
-        malformed: int. Lines among them that were malformed, and passed through unscored.
-        refused: int. Lines among them that the server refused, and that were passed through unscored.
+        malformed: int. Lines among them that were malformed, and written with a neutral score.
+        refused: int. Lines among them that the server refused, and that were written with a neutral score.
     """
 
     malformed: int = 0
@@ -74,8 +74,8 @@ def score_file_with_server(
         unknown_count: bool. Whether to add the number of target words outside the shortlist. Defaults to `False`.
         token_scores: bool. Whether to add a column with ln p of each target token. Defaults to `False`.
         encoding: str. Encoding of the input. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. A line that is malformed, or that the server refuses, raises ("stop"), or passes with a neutral
-            score and is counted ("keep"). Defaults to "stop".
+        on_error: str. A line that is malformed, or that the server refuses, raises ("stop"), or is written with a
+            neutral score and counted ("keep"). Defaults to "stop".
         batch_size: int. Pairs a request. Defaults to `64`.
         in_flight: int. Requests side by side. Defaults to `16`.
         deadline: float. Seconds that a call may take. Defaults to `30.0`.

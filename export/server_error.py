@@ -58,7 +58,7 @@ class ServerError(Exception):
             remedy = "check --label"
         elif self.code == "INVALID_ARGUMENT" and line is not None:
             found = f"found a pair that the server refuses ({self.message})"
-            remedy = "repair or remove the line, or give --on_error=keep to pass over such lines"
+            remedy = "repair or remove the line, or give --on_error=keep to write such lines with a neutral score"
         else:
             found = f"found the error {self.code} of the server at {address} ({self.message})"
             expected, remedy = "expected an answer", "check --server, and see the server's log"

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.unfinished import unfinished
 
 # The server's numbers are signed, of 64 bits.
 LARGEST = 2**63 - 1
@@ -66,6 +67,7 @@ def new_version(
     with contextlib.ExitStack() as stack:
         with locked(export_dir):
             _remove_abandoned(export_dir)
+            stack.enter_context(unfinished(made.path))
             made.path.mkdir()
             # For as long as this process lives it says that somebody is at work there.
             stack.enter_context(locked(made.path))

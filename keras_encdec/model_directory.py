@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -15,6 +16,7 @@ from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture, import_models
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, open_output
+from keras_encdec.formats.os_errors import explained
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text import Tokenizer, Vocabulary
 
@@ -80,9 +82,10 @@ class ModelDirectory:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         has_source = architecture(name).has_source
-        if has_source:
-            self.source_vocabulary.save(self.path / SOURCE_VOCABULARY)
-        self.target_vocabulary.save(self.path / TARGET_VOCABULARY)
+        vocabularies = {SOURCE_VOCABULARY: self.source_vocabulary} if has_source else {}
+        vocabularies[TARGET_VOCABULARY] = self.target_vocabulary
+        for file_name, vocabulary in vocabularies.items():
+            vocabulary.save(self.path / file_name)
         config = {
             "format": FORMAT,
             "made_by": f"keras-encdec {__version__}",
@@ -90,6 +93,7 @@ class ModelDirectory:
             "tokenization": self.tokenization,
             "architecture": name,
             "has_source": has_source,
+            "sha256": {file_name: _sha256(self.path / file_name) for file_name in vocabularies},
             "model": model,
             "training": training or {},
         }
@@ -105,10 +109,12 @@ class ModelDirectory:
             weights: bool. Whether to load the model too. Defaults to `True`.
 
         Raises:
-            InputError: when it is not a model directory, is of another format, or its parts do not fit.
+            InputError: when it is not a model directory, is of another format, a vocabulary is not the one that the
+                model was trained with, or its parts do not fit.
         """
         path = pathlib.Path(path)
         config = _read_config(path)
+        _check_unchanged(path, config.get("sha256", {}))  # the first versions kept none
         directory = cls(
             path,
             Vocabulary.load(path / SOURCE_VOCABULARY) if config["has_source"] else Vocabulary([]),
@@ -172,12 +178,34 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     return model
 
 
+def _check_unchanged(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
+    """Checks files of a model directory: ids mean nothing with words in another order."""
+    for name, expected in checksums.items():
+        found = _sha256(folder / name)
+        if found != expected:
+            taken = next((other for other in checksums if checksums[other] == found), None)
+            raise InputError(
+                f"found the content of {taken}" if taken else "found it changed since the model was trained",
+                f"expected the file of the SHA-256 checksum {expected}",
+                "put back the file, or copy the whole directory again", folder / name,
+            )  # fmt: skip
+
+
+def _sha256(path):
+    with explained(path, "to read a file"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _is_direction(value):
     return value in ("forward", "reverse")
 
 
 def _is_tokenization(value):
     return value is None or isinstance(value, dict) and set(value) <= {"lowercase"}
+
+
+def _is_checksums(value):
+    return isinstance(value, dict) and set(value) <= {SOURCE_VOCABULARY, TARGET_VOCABULARY}
 
 
 def _read_config(path):
@@ -188,6 +216,8 @@ def _read_config(path):
             raise ValueError("its direction or its tokenization is unknown")
         if found == FORMAT and not isinstance(config["model"], dict):
             raise ValueError("its model is not a list of settings")
+        if found == FORMAT and not _is_checksums(config.get("sha256", {})):
+            raise ValueError("its checksums are not those of its vocabularies")
     except FileNotFoundError:
         what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
         raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None

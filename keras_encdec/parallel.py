@@ -1,11 +1,24 @@
 """Work done side by side, results in order."""
 
 import collections
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 Item, Result = TypeVar("Item"), TypeVar("Result")
+
+
+@contextlib.contextmanager
+def threads(number: int) -> Iterator[ThreadPoolExecutor]:
+    """An executor of that number of threads, which is waited for at the end unless the user interrupts it."""
+    executor = ThreadPoolExecutor(number)
+    try:
+        yield executor
+    except BaseException as error:
+        executor.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)
+        raise
+    executor.shutdown()
 
 
 def in_order(

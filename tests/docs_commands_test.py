@@ -32,7 +32,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 ALL_PAGES.remove("CHANGELOG.md")  # which may speak of what is gone
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
-MODULES = [vars(importlib.import_module(place.partition(":")[0])) for place in SCRIPTS.values()]
+MODULES = [vars(importlib.import_module(f"keras_encdec.cli.{place.partition(':')[2]}")) for place in SCRIPTS.values()]
 COMMANDS = {value.name: value for module in MODULES for value in module.values() if isinstance(value, Command)}
 # Lines of an indented or fenced block that are run, a variable of the environment in front or not.
 COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", re.MULTILINE)

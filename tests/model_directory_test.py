@@ -1,5 +1,6 @@
 """Tests of a trained model on disk, and of what is said of one that does not load."""
 
+import hashlib
 import json
 import shutil
 
@@ -15,6 +16,8 @@ from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Vocabulary
 
 SIZES = {"embedding_dim": 4, "units": 8, "maxout_units": 4, "output_rank": 4}
+# A config.json whose checksums are of a file elsewhere.
+CHECKSUMS = '{"format": 1, "direction": "forward", "tokenization": null, "model": {}, "sha256": {"../../secret": ""}}'
 SOURCE, TARGET = ["le", "chat", "l'", "R&D"], ["the", "cat", "caf\udce9"]
 
 
@@ -110,7 +113,7 @@ def test_a_directory_of_another_version(model):
     )
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"format": 1}', '{"made_by": 1}', "\xff"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"format": 1}', '{"made_by": 1}', "\xff", CHECKSUMS])
 def test_a_config_that_is_none(model, content):
     (model / "config.json").write_text(content, encoding="latin-1")
     sentence = refused(model)
@@ -123,12 +126,48 @@ def test_a_config_that_is_none(model, content):
 
 @pytest.mark.parametrize(("name", "other"), [("source.vocab", ["le", "chat"]), ("target.vocab", SOURCE)])
 def test_a_vocabulary_that_does_not_fit_the_weights(model, name, other):
+    """Of the first versions, which kept no checksums."""
+    config = json.loads((model / "config.json").read_text())
+    del config["sha256"]
+    (model / "config.json").write_text(json.dumps(config))
     expected = len(SOURCE if name == "source.vocab" else TARGET)
+    assert ModelDirectory.load(model).target_vocabulary.words == TARGET
     Vocabulary(other).save(model / name)
     assert refused(model) == (
         f"/{name}: found {len(other)} words, expected {expected}, as many as the weights in best.keras have; "
         "put back the vocabulary the model was trained with."
     )
+
+
+@pytest.mark.parametrize("name", ["source.vocab", "target.vocab"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"".join(sorted(data.splitlines(True))),
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data[:-1],
+        lambda data: b"",
+    ],
+    ids=["sorted", "carriage returns", "byte order mark", "no last line feed", "empty"],
+)
+def test_a_vocabulary_that_was_changed_is_noticed(model, name, change):
+    data = (model / name).read_bytes()
+    (model / name).write_bytes(change(data))
+    expected = hashlib.sha256(data).hexdigest()
+    assert refused(model) == (
+        f"/{name}: found it changed since the model was trained, expected the file of the SHA-256 checksum {expected}; "
+        "put back the file, or copy the whole directory again."
+    )
+    with pytest.raises(InputError, match="changed since the model was trained"):
+        ModelDirectory.load(model, weights=False)  # as a training that goes on does
+
+
+def test_vocabularies_that_were_swapped_are_noticed(model):
+    (model / "source.vocab").rename(model / "kept")
+    (model / "target.vocab").rename(model / "source.vocab")
+    (model / "kept").rename(model / "target.vocab")
+    assert refused(model).startswith("/source.vocab: found the content of target.vocab, expected the file of the SHA-")
 
 
 @pytest.mark.parametrize("name", ["source.vocab", "target.vocab", "best.keras"])

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keras_encdec.parallel import in_order
+from keras_encdec.parallel import in_order, threads
 
 
 def test_results_come_in_the_items_order_whichever_is_done_first():
@@ -51,3 +51,20 @@ def test_an_error_is_raised_in_its_place_and_the_rest_dropped():
         with pytest.raises(ValueError, match="one"):
             next(results)
     assert failed.is_set() and max(done) < 10
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupt_does_not_wait_for_the_threads_as_other_errors_do(error):
+    ended, go_on = threading.Event(), threading.Event()
+
+    def work(item):
+        assert go_on.wait(30)
+        ended.set()
+
+    with pytest.raises(error), threads(1) as executor:
+        executor.submit(work, 0)
+        if error is ValueError:
+            go_on.set()
+        raise error
+    assert ended.is_set() == (error is ValueError)
+    go_on.set()

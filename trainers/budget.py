@@ -1,13 +1,13 @@
 """When training ends, and the step size on the way there."""
 
 import signal
-import threading
 import time
 from collections.abc import Callable
 
 import keras
 
 from keras_encdec.backend.training_step import sync_training_state
+from keras_encdec.stop_signals import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
 # A smaller relative change of the step size is not worth setting it.
 LEAST_CHANGE = 0.01
@@ -16,9 +16,9 @@ LEAST_CHANGE = 0.01
 class Budget(keras.callbacks.Callback):
     """Stops training after a number of updates or seconds, or at a signal, and lowers the step size until then.
 
-    A stopped round is still validated and kept. The first interrupt or termination signal ends the
-    training so; a second one does what it would without a training. Outside the main thread, which alone gets
-    signals, they are left alone.
+    A stopped round is still validated and kept. The first interrupt, termination, hang-up or quit signal ends the
+    training so; another one, more than a second later, does what it would without a training. Outside the main
+    thread, which alone gets signals, they are left alone.
 
     Args:
         learning_rate: float. Step size at the start.
@@ -42,7 +42,7 @@ class Budget(keras.callbacks.Callback):
         first_seconds: float = 0.0,
     ) -> None:
         super().__init__()
-        self.updates_done, self.signal = first_update, None
+        self.updates_done, self.signal, self._signalled = first_update, None, 0.0
         self._limits = updates, seconds
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._before, self._start, self._handlers = first_seconds, None, {}
@@ -61,15 +61,12 @@ class Budget(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._start = time.monotonic()
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._handlers[number] = signal.signal(number, self._stop)
+        self._handlers = handle_stop_signals(self._stop)
         self._share = None
         self._adjust()  # a training that goes on may have been given another step size
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+        restore_handlers(self._handlers)
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
         self._adjust()
@@ -93,5 +90,9 @@ class Budget(keras.callbacks.Callback):
             self._share = share
 
     def _stop(self, number, frame):
-        self.signal = number
-        signal.signal(number, self._handlers[number])
+        now = time.monotonic()
+        if self.signal is None:
+            self.signal, self._signalled = number, now
+        elif now - self._signalled > SAME_SIGNAL:
+            signal.signal(number, self._handlers[number])
+            signal.raise_signal(number)

@@ -11,20 +11,24 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_encdec.backend.random import generator_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
+from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 
 LAST, HISTORY = "last.keras", "history.json"
+GENERATOR = "generator.npz"
+PARTIAL = ".partial-"
 
 
 class Checkpoints(keras.callbacks.Callback):
     """Keeps after every round the history, the last model with its optimizer, and the best model.
 
     The last model's file holds the history up to it, so that a kill between two files leaves them
-    fitting; `history.json` is for people.
+    fitting, and the state of the generator that dropout is drawn from; `history.json` is for people.
 
     Args:
         folder: path of the model directory.
@@ -52,11 +56,21 @@ class Checkpoints(keras.callbacks.Callback):
         self.rounds = list(rounds)
         self._budget, self._batch_size, self._monitor, self._patience = budget, batch_size, monitor, patience
         self._plain = None
+        for partial in self.folder.glob(f"{PARTIAL}*"):
+            partial.unlink()  # of a process that was killed
 
     @property
     def best(self) -> dict[str, Any] | None:
         """The round of the best model, a dict; `None` before the first."""
         return min(self.rounds, key=lambda training_round: training_round[self._monitor], default=None)
+
+    @property
+    def out_of_patience(self) -> bool:
+        """bool. Whether as many rounds in a row as the patience were not the best."""
+        measured = [one[self._monitor] for one in self.rounds if "averaged_rounds" not in one]
+        if not self._patience or not measured:
+            return False
+        return len(measured) - 1 - measured.index(min(measured)) >= self._patience
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         now = self._record(logs)
@@ -69,7 +83,7 @@ class Checkpoints(keras.callbacks.Callback):
                 self.folder,
             )
         self._keep()
-        if self._patience and len(self.rounds) - 1 - self.rounds.index(self.best) >= self._patience:
+        if self.out_of_patience:
             self.model.stop_training = True
 
     def add_average(
@@ -94,7 +108,8 @@ class Checkpoints(keras.callbacks.Callback):
         now = {
             "updates": done,
             "pairs": done * self._batch_size,
-            "seconds": round(self._budget.seconds, 1),
+            # Rounded up: a training of some minutes that came to its end has taken no less.
+            "seconds": math.ceil(1000 * self._budget.seconds) / 1000,
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             **more,
         }
@@ -118,27 +133,48 @@ class Checkpoints(keras.callbacks.Callback):
         return self._plain
 
     def _save(self, model, name, history=None):
-        partial = self.folder / f".partial-{name}"
+        partial = self.folder / f"{PARTIAL}{name}"
         try:
-            model.save(partial)
-            if history:
-                with zipfile.ZipFile(partial, "a") as archive:
-                    archive.writestr(HISTORY, history)
-            os.replace(partial, self.folder / name)
+            with unfinished(partial):
+                model.save(partial)
+                if history:
+                    with zipfile.ZipFile(partial, "a") as archive:
+                        archive.writestr(HISTORY, history)
+                        with archive.open(GENERATOR, "w") as file:
+                            np.savez(file, **generator_state())
+                os.replace(partial, self.folder / name)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             again = "go on with --resume" if (self.folder / LAST).exists() else "train again"
             raise InputError(
                 f"could not be written ({error.strerror or error})", remedy=f"free space, then {again}",
                 path=self.folder / name,
             ) from error  # fmt: skip
+        finally:
+            partial.unlink(missing_ok=True)
 
 
-def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[dict[str, Any]]]:
-    """The last model of a training, compiled as it was, and the history up to it.
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+    """Whether a training left something to go on with.
+
+    Raises:
+        InputError: when there is a model whose last checkpoint is gone.
+    """
+    folder = pathlib.Path(folder)
+    if (folder / LAST).exists():
+        return True
+    if (folder / WEIGHTS).exists() and (folder / HISTORY).exists():
+        raise InputError(
+            f"found {WEIGHTS} and no {LAST}", f"expected {LAST} to go on with, or no model",
+            f"put back {LAST}, or give another --model_dir", folder,
+        )  # fmt: skip
+    return False
+
+
+def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[dict[str, Any]], dict[str, np.ndarray]]:
+    """The last model of a training, compiled as it was, the history up to it, and what `set_generator_state` takes.
 
     Returns:
-        tuple: TranslationModel and list of rounds.
+        tuple: TranslationModel, list of rounds, and dict, empty of a checkpoint that has none.
 
     Raises:
         InputError: when there is no checkpoint, or it does not load.
@@ -151,4 +187,8 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[d
                 "found no history of the training in it", "expected a checkpoint of encdec-train",
                 "put back the file, or train again", folder / LAST,
             )  # fmt: skip
-        return model, json.loads(archive.read(HISTORY))["rounds"]
+        generator = {}
+        if GENERATOR in archive.namelist():
+            with archive.open(GENERATOR) as file, np.load(file) as arrays:
+                generator = dict(arrays)
+        return model, json.loads(archive.read(HISTORY))["rounds"], generator

@@ -3,11 +3,10 @@
 import contextlib
 import math
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
-from keras_encdec.formats.os_errors import explained
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.reporting import TrainingReporter
@@ -26,7 +25,7 @@ def prepare_pairs(
     Args:
         config: of the training.
         data: what is read.
-        folder: the model directory, made if need be.
+        folder: the model directory, which is there.
         resume: whether the training goes on.
         reporter: is told what was prepared.
 
@@ -35,7 +34,7 @@ def prepare_pairs(
 
     Raises:
         ConfigurationError: when the training to go on with had the sides the other way round.
-        InputError: for input that cannot be used; nothing is left of the folder then, if it was new.
+        InputError: for input that cannot be used.
     """
     directory, vocabularies = None, ()
     if resume:
@@ -47,16 +46,13 @@ def prepare_pairs(
             return directory, PreparedPairs(folder / PREPARED)
         vocabularies = directory.source_vocabulary, directory.target_vocabulary
     else:
-        vocabularies = tuple(
-            Vocabulary.load(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
-        )
+        given = data.source_vocabulary, data.target_vocabulary
+        vocabularies = tuple(Vocabulary.from_word_list(path) if path else None for path in given)
         if not config.has_source:
             vocabularies = Vocabulary([]), vocabularies[1]
-    with explained(folder, "to make a directory"):
-        folder.mkdir(parents=True, exist_ok=True)
     tokenization = {"lowercase": data.lowercase} if data.tokenize else None
     paths = tuple(data.files.values())
-    with _removed_if_empty(folder), _open(config, data, paths, tokenization) as (records, reader):
+    with _open(config, data, paths, tokenization) as (records, reader):
         pairs, *vocabularies = prepare(
             records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies,
             empty_sources=not config.has_source,
@@ -84,17 +80,6 @@ def validation_batches(
         return None, range(len(pairs))
     # The pairs are in random order on disk: the first of them are a random sample.
     return Batches(pairs, config.batch_size, range(share)), range(share, len(pairs))
-
-
-@contextlib.contextmanager
-def _removed_if_empty(folder: pathlib.Path) -> Iterator[None]:
-    """After an exception removes the folder unless it holds something."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        raise
 
 
 @contextlib.contextmanager

@@ -87,22 +87,30 @@ class TrainingReporter:
 
     def ended(self, result: TrainingResult) -> None:
         """The training came to its end, or was stopped."""
-        best, last = result.best, result.last
-        held_out = best.val_perplexity is not None
-        perplexity = best.val_perplexity if held_out else best.perplexity
-        log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
-        after = f"after {best.updates:,} updates"
-        if best.averaged_rounds is not None:
-            after = f"of the average of the last {best.averaged_rounds} rounds"
-        self.say(
-            f"{last.updates:,} updates, {last.pairs:,} pairs in {result.seconds:,.0f} s. Best "
-            f"{'held-out ' if held_out else ''}perplexity {perplexity:.3f} per token, log-likelihood "
-            f"{log_likelihood:.3f} per pair, {after}: {result.model_dir}"
-        )
+        self.say(_summary(result))
         if result.compiled_shapes:
             self.say(
                 f"Compiling took {result.compile_seconds:,.0f} s of it; shapes of batches: {result.compiled_shapes}."
             )
+
+    def already_ended(self, result: TrainingResult) -> None:
+        """The training to go on with had come to its end before."""
+        self.say(f"Nothing to go on with, the training has come to its end: {_summary(result)}")
+
+
+def _summary(result):
+    best, last = result.best, result.last
+    held_out = best.val_perplexity is not None
+    perplexity = best.val_perplexity if held_out else best.perplexity
+    log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
+    after = f"after {best.updates:,} updates"
+    if best.averaged_rounds is not None:
+        after = f"of the average of the last {best.averaged_rounds} rounds"
+    return (
+        f"{last.updates:,} updates, {last.pairs:,} pairs in {result.seconds:,.0f} s. Best "
+        f"{'held-out ' if held_out else ''}perplexity {perplexity:.3f} per token, log-likelihood "
+        f"{log_likelihood:.3f} per pair, {after}: {result.model_dir}"
+    )
 
 
 def _duration(seconds):

@@ -12,13 +12,14 @@ import keras
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.backend.data_streams import evaluation_batches, training_stream
+from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
-from keras_encdec.trainers.checkpoints import LAST, Checkpoints, load_checkpoint
+from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter
@@ -28,6 +29,7 @@ from keras_encdec.trainers.round_progress import RoundReports
 from keras_encdec.trainers.settings_file import save_settings
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_lock import training_lock
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 
 
@@ -40,15 +42,16 @@ def train(
 ) -> TrainingResult:
     """Learns p(target | source) from pairs, by rounds, each of which is validated and kept.
 
-    An interrupt or termination signal ends the training after the round that it cuts short, and the same call
-    with `resume` goes on from there, as it does from the last round of a process that was killed.
+    An interrupt, termination, hang-up or quit signal ends the training after the round that it cuts short, and the
+    same call with `resume` goes on from there, as it does from the last round of a process that was killed.
 
     Args:
         config: the model and how it is trained.
         data: what it learns from.
         model_dir: path of the model directory, made if need be. It gets the best model and the last, the
             vocabularies, the history of the rounds and the settings.
-        resume: bool. Whether to go on with the training in it. Defaults to `False`.
+        resume: bool. Whether to go on with the training in it, if there is one: a training begins that has no round
+            yet, and of one that came to its end nothing is trained. Defaults to `False`.
         reporter: told how the training goes. Defaults to a `TrainingReporter`, which prints it.
 
     Returns:
@@ -57,7 +60,8 @@ def train(
     Raises:
         ConfigurationError: a ValueError, for settings that contradict, or differ from those of the training to go
             on with, and where there is a model already.
-        InputError: for input that cannot be used, a training that diverges, or a disk that is full.
+        InputError: for input that cannot be used, another training at work in the directory, a training that
+            diverges, or a disk that is full.
 
     Example:
 
@@ -66,12 +70,17 @@ def train(
         print(result.best.val_perplexity)
     """
     check_together(config, data)
-    folder, reporter = pathlib.Path(model_dir), reporter or TrainingReporter()
-    exists = (folder / LAST).exists()
+    folder = pathlib.Path(model_dir)
+    with training_lock(folder):
+        return _train(config, data, folder, resume, reporter or TrainingReporter())
+
+
+def _train(config, data, folder, resume, reporter):
+    """What `train` does; nobody else trains in the folder meanwhile."""
+    exists = has_checkpoint(folder)
     if exists and not resume:
         raise ConfigurationError("%s holds a model already; give another {model_dir}, or {resume} to go on", folder)
-    if resume and not exists:
-        raise InputError("found no model to go on with", remedy="train it without --resume first", path=folder)
+    resume = exists
     architecture(config.architecture).model_class.check_config(config.model)
     prepare_process_for_training()
     directory, pairs = prepare_pairs(config, data, folder, resume, reporter)
@@ -100,7 +109,10 @@ def train(
         compilation.shapes,
         compilation.seconds,
     )
-    reporter.ended(result)
+    if len(result.rounds) > len(rounds):
+        reporter.ended(result)
+    else:
+        reporter.already_ended(result)
     return result
 
 
@@ -121,10 +133,11 @@ def _new_model(config, data, directory, step):
 def _resumed_model(config, data, directory):
     """The last model, compiled as it was, and the history."""
     with building():
-        model, rounds = load_checkpoint(directory.path)
+        model, rounds, generator = load_checkpoint(directory.path)
     check_same_training(config, data, directory.training, model.get_config())
-    # PyTorch's generator is not in the checkpoint: at least it does not draw again what it drew before.
+    # Another seed than at the start, as the first versions did not keep PyTorch's generator.
     with building((config.seed + rounds[-1]["updates"]) % 2**32):
+        set_generator_state(generator)
         return model, rounds
 
 
@@ -156,16 +169,9 @@ def _fit(
         rounds[-1]["seconds"] if rounds else 0.0,
     )
     average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
-    # A training that was killed before it averaged the rounds that it kept.
-    pending = average and average.rounds and "averaged_rounds" not in rounds[-1]
-    if budget.done >= 1.0 and not pending:
-        raise InputError(
-            f"found {first_update} updates made", "expected fewer than the training is to have",
-            "raise --updates, --epochs or --minutes", path=folder,
-        )  # fmt: skip
     monitor = "val_perplexity" if validation else "perplexity"
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience)
-    if budget.done < 1.0:
+    if budget.done < 1.0 and not checkpoints.out_of_patience:
         callbacks = [
             budget,
             *reporter.callbacks(budget, batches.updates_per_epoch),
@@ -184,7 +190,12 @@ def _fit(
             verbose=0,
             callbacks=[callback for callback in callbacks if callback],
         )
-    if average and not budget.signal:
+    if average and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
+        if not average.rounds:
+            raise InputError(
+                "found a training that has come to its end and kept no rounds", "expected some to average",
+                "drop --average_rounds, or raise --updates, --epochs or --minutes", folder,
+            )  # fmt: skip
         _add_average(model, average, validation, checkpoints)
     return checkpoints, budget
 

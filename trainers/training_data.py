@@ -34,7 +34,7 @@ class TrainingData(Configuration):
     )
     encoding: str | None = hyperparameter(None, "Encoding of the input. Default: UTF-8, and other bytes are an error.")
     on_error: str = hyperparameter(
-        "stop", "A malformed line stops the command, or is left out and counted.", choices=("stop", "keep")
+        "stop", "A malformed line stops the command, or (keep) is left out and counted.", choices=("stop", "keep")
     )
     tokenize: bool = hyperparameter(
         False, "The text of a TSV file or of source and target is raw: normalize and tokenize it."

@@ -24,7 +24,8 @@ def flags_of(command: str) -> flags.FlagValues:
     Args:
         command: str, such as "encdec-train".
     """
-    module = importlib.import_module(commands()[command].partition(":")[0])
+    _, _, name = commands()[command].partition(":")
+    module = importlib.import_module(f"keras_encdec.cli.{name}")
     values = flags.FlagValues()
     module.define_flags(values)
     return values

@@ -1,8 +1,10 @@
 """Random numbers that are quick to draw."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.devices import name
@@ -28,3 +30,33 @@ def dropout(inputs: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
 
     drawn = tf.random.stateless_uniform(ops.shape(inputs), seed.next(), alg="philox")
     return ops.where(drawn >= rate, inputs / (1 - rate), 0)
+
+
+def generator_state() -> dict[str, np.ndarray]:
+    """The state of the generator that dropout without a seed is drawn from, where it is the process's: PyTorch.
+
+    Under the other backends `keras_encdec.layers.Dropout` saves its own.
+
+    Returns:
+        dict of uint8 arrays: "cpu", and "cuda" where there is a GPU. Empty under the other backends.
+    """
+    if name() != "torch":
+        return {}
+    import torch
+
+    states = {"cpu": torch.get_rng_state().numpy()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state().numpy()
+    return states
+
+
+def set_generator_state(states: Mapping[str, np.ndarray]) -> None:
+    """Puts back what `generator_state` gave, of the devices that are here."""
+    if name() != "torch":
+        return
+    import torch
+
+    if "cpu" in states:
+        torch.set_rng_state(torch.from_numpy(states["cpu"]))
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.from_numpy(states["cuda"]))

@@ -53,8 +53,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string("encoding", None, "Encoding of the input. Default: UTF-8, and other bytes are an error.", **own)
     flags.DEFINE_enum(
         "on_error", "stop", ["stop", "keep"],
-        "A line that is malformed or that the server refuses stops the command, or passes with a neutral score and is "
-        "counted.", **own,
+        "A line that is malformed or that the server refuses stops the command, or (keep) is written all the same, "
+        "with a neutral score, and counted.", **own,
     )  # fmt: skip
     flags.DEFINE_integer("batch_size", 64, "Pairs a request.", 1, **own)
     flags.DEFINE_integer("in_flight", IN_FLIGHT, "Requests side by side.", 1, **own)
@@ -86,9 +86,10 @@ def main(flag_values: flags.FlagValues) -> None:
         summary = score_file_with_server(**arguments, progress=ReadingProgress)
         print(summary, file=sys.stderr)
         if summary.malformed:
-            print(f"{summary.malformed:,} malformed lines were passed through unscored.", file=sys.stderr)
+            print(f"{summary.malformed:,} malformed lines were written with a neutral score.", file=sys.stderr)
         if summary.refused:
-            print(f"{summary.refused:,} lines that the server refused were passed through unscored.", file=sys.stderr)
+            refused = f"{summary.refused:,} lines that the server refused"
+            print(f"{refused} were written with a neutral score.", file=sys.stderr)
 
 
 def _check_flags(flag_values):

@@ -7,8 +7,6 @@ import logging
 import os
 import signal
 import sys
-import threading
-import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,6 +14,7 @@ from absl import flags
 
 from keras_encdec import __version__
 from keras_encdec.cli.flag_help import flag_help
+from keras_encdec.cli.interruption import SENTENCE, Interruption
 from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -64,19 +63,17 @@ class Command:
             the exit status: 0; 2 for wrong use (an unknown flag, a missing one, flags that contradict, a stray
             argument); 1 where the work failed; 128 + n after the signal n.
         """
-        with _stop_at_signals() as signals, _quiet_libraries():
-            try:
-                return self._main(arguments)
-            except BaseException as error:
-                if signals:  # whatever became of the exception on its way, in the middle of an import for instance
-                    return self._fail("interrupted; unfinished output was removed.", 128 + signals[0])
-                return self._report(error)
+        return self._guarded(arguments, Interruption())
 
     def run(self) -> None:
         """Runs the command as a program: the entry point of the console script."""
         # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
         gc.set_threshold(1 << 20)
-        status = self.main(sys.argv[1:])
+        status = self._guarded(sys.argv[1:], Interruption(self.name))
+        if status > 128:  # nor is anything waited for that other threads are still at
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+            os._exit(status)
         gc.freeze()  # nothing that is about to end is looked through for cycles
         sys.exit(status)
 
@@ -89,6 +86,17 @@ class Command:
         if "version" not in flag_values:  # else it is the version of an exported model
             flags.DEFINE_bool("version", False, "Show the version.", flag_values=flag_values)
         return flag_values
+
+    def _guarded(self, arguments, interruption):
+        with interruption, _quiet_libraries():
+            try:
+                return self._main(arguments)
+            except BaseException as error:
+                # Whatever became of the exception on its way, in the middle of an import for instance.
+                if interruption.number is not None:
+                    interruption.claim()
+                    return self._fail(SENTENCE, 128 + interruption.number)
+                return self._report(error)
 
     def _main(self, arguments):
         flag_values = self.flag_values()
@@ -126,7 +134,7 @@ class Command:
                 what = error.strerror or error
                 return self._fail(f"{place}{what}; free space, or check the path and its permissions.", 1)
             case KeyboardInterrupt():
-                return self._fail("interrupted; unfinished output was removed.", 128 + signal.SIGINT)
+                return self._fail(SENTENCE, 128 + signal.SIGINT)
             case SystemExit(code=str() as sentence):
                 print(sentence, file=sys.stderr)
                 return 1
@@ -137,50 +145,6 @@ class Command:
     def _fail(self, sentence, status):
         print(f"{self.name}: {sentence}", file=sys.stderr)
         return status
-
-
-@contextlib.contextmanager
-def _stop_at_signals() -> Iterator[list[int]]:
-    """Ends the work within at an interrupt or termination signal, by an exception that lets it tidy up.
-
-    Outside the main thread, which alone gets signals, it does nothing.
-
-    Yields:
-        the list of the signals that came.
-    """
-    received, before = [], {}
-
-    def stop(number, frame):
-        received.append(number)
-        if _must_not_be_interrupted(frame):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)  # once more, a moment later
-        else:
-            raise KeyboardInterrupt(received[0])
-
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
-    try:
-        yield received
-    finally:
-        if before:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # whose signal would end the process, once nobody handles it
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _must_not_be_interrupted(frame: types.FrameType | None) -> bool:
-    """Whether an exception would be lost here, or worse.
-
-    Python ignores exceptions in what the garbage collector calls, and JAX has such a callback. In the middle of an
-    import, code in C++ may end the process at an exception that it does not expect.
-    """
-    if frame and frame.f_code in [getattr(callback, "__code__", None) for callback in gc.callbacks]:
-        return True
-    while frame:
-        if frame.f_globals.get("__name__") == "importlib._bootstrap":
-            return True
-        frame = frame.f_back
-    return False
 
 
 @contextlib.contextmanager

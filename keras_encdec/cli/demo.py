@@ -68,7 +68,8 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         DemonstrationResult; a training that was interrupted ends it.
 
     Raises:
-        InputError: if a model that is not an earlier demonstration's stands in `output_dir`.
+        InputError: if another demonstration is training in `output_dir`, or a model that is not an earlier
+            demonstration's stands there.
     """
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
@@ -126,11 +127,13 @@ def _remove_earlier_model(model_dir: pathlib.Path, phrase_table: pathlib.Path) -
     from keras_encdec.errors import InputError
     from keras_encdec.trainers import TrainingData
     from keras_encdec.trainers.settings_file import SETTINGS
+    from keras_encdec.trainers.training_lock import training_lock
 
     settings = model_dir / SETTINGS
     trained_on = TrainingData.from_preset(settings).phrase_table if settings.exists() else None
     if trained_on and pathlib.Path(trained_on).parts[-2:] == phrase_table.parts[-2:]:  # wherever it was installed
-        shutil.rmtree(model_dir)
+        with training_lock(model_dir):  # unless another demonstration is at work
+            shutil.rmtree(model_dir)
     elif model_dir.exists() and list(model_dir.glob("*.keras")):
         expected = "expected that of an earlier demonstration"
         raise InputError("found another model", expected, "give another --output_dir", model_dir)

@@ -53,6 +53,9 @@ def main(flag_values: flags.FlagValues) -> None:
         other_weights=other_weights, progress=ReadingProgress,
     )  # fmt: skip
     print(summary, file=sys.stderr)
+    if summary.missing:
+        gap = f"{summary.missing:,} sentences had no hypotheses, and are empty lines"
+        print(f"{gap}; check that the ids in the list are those of its sentences, the first 0.", file=sys.stderr)
 
 
 COMMAND = Command("encdec-rerank", define_flags, main, required=("input", "output"))

@@ -24,7 +24,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "What the model computes in. bfloat16 is the faster one where the processor has it: on a GPU, and on a CPU with KERAS_BACKEND=torch.", **define)
     flags.DEFINE_bool("dry_run", False, "Do everything but run the model, and keep no output: finds malformed lines, and shows how fast the files alone pass.", **define)
     flags.DEFINE_string("encoding", None, "Encoding of the input and of --source. Default: UTF-8, and other bytes are an error.", **define)
-    flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or passes with a neutral score and is counted.", **define)
+    flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or (keep) is written all the same, with a neutral score, and counted.", **define)
     flags.DEFINE_string("moses_ini", None, "moses.ini of the input table.", **define)
     flags.DEFINE_string("moses_ini_out", None, "moses.ini to write for the output table: one more score, or as many as were added.", **define)
     flags.DEFINE_string("moses_feature", None, "Name of the table's feature in a moses.ini that has several tables.", **define)
@@ -47,7 +47,7 @@ def main(flag_values: flags.FlagValues) -> None:
     print(summary, file=sys.stderr)
     if summary.malformed:
         passed = "would be" if summary.dry_run else "were"
-        print(f"{summary.malformed:,} malformed lines {passed} passed through unscored.", file=sys.stderr)
+        print(f"{summary.malformed:,} malformed lines {passed} written with a neutral score.", file=sys.stderr)
 
 
 _ARGUMENTS = (

@@ -18,8 +18,11 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the command: its own, and those of the configurations."""
     flags.DEFINE_string("model_dir", None, "Directory of the model.", flag_values=flag_values)
     flags.DEFINE_bool(
-        "resume", False, "Go on with the training in --model_dir from its last checkpoint.", flag_values=flag_values
-    )
+        "resume", False,
+        "Go on with the training in --model_dir from its last checkpoint. Without one it starts; one that has come to "
+        "its end says so, and the exit status is 0.",
+        flag_values=flag_values,
+    )  # fmt: skip
     flags.DEFINE_string(
         "preset",
         None,

@@ -33,7 +33,7 @@ def open_pairs(
             (targets alone, whose sources are empty). Defaults to "phrase_table".
         source_path: the file of sources, for formats that have one, such as "parallel".
         encoding: str. Encoding of the files. Defaults to UTF-8, strictly.
-        on_error: str. "stop" raises at a malformed line, "keep" passes it over and counts it.
+        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it.
         tokenizer: `keras_encdec.text.Tokenizer` for raw text. Defaults to `None`: words are separated
             by spaces. A phrase table holds words already and is never tokenized.
         reverse: bool. Whether to swap the sides.
@@ -48,6 +48,7 @@ def open_pairs(
     """
     known = pair_format(format)
     with known.open_reader(path, source_path, encoding, on_error) as reader:
+        reader.kept = "leave such lines out"
         records = (record for record in reader if record.problem is None)
         if tokenizer and not known.is_tokenized:
             pairs = _tokenized(records, tokenizer)

@@ -15,6 +15,7 @@ from keras_encdec.data.prepared import IDS, LENGTHS, STARTS, SUMMARY, PreparedPa
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.formats.os_errors import explained
+from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.text import END, UNKNOWN, Vocabulary, most_frequent
 
 PARTS = "parts"
@@ -55,8 +56,9 @@ def prepare(
     """
     folder = pathlib.Path(folder)
     shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
-    with explained(folder, "to write the prepared pairs"):
+    with explained(folder, "to write the prepared pairs"), contextlib.ExitStack() as stack:
         _make_empty(folder)
+        stack.enter_context(unfinished(folder))
         try:
             spill = _Spill(folder / PARTS, seed)
             counts = spill.fill(pairs, max_length, empty_sources)
@@ -84,7 +86,8 @@ def prepare(
 def _make_empty(folder):
     """Makes the folder, or clears it of the prepared set that is there, and of nothing else."""
     if folder.is_dir():
-        others = sorted({entry.name for entry in folder.iterdir()} - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
+        there = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
+        others = sorted(there - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
         if others:
             raise InputError(
                 f"found {others[0]!r} in it", "expected a prepared set, an empty directory or none",

@@ -55,18 +55,18 @@ class FeatureWeights:
         for name, values in features.items():
             weights = self._weights.get(name)
             if weights is None:
-                remedy = f'add them to the weights, or give --weight="{name}={" 0" * len(values)}" to leave it out'
+                remedy = f'add them to the --weights, or give --weight="{name}={" 0" * len(values)}" to leave it out'
                 found = f"found the feature {name} without weights"
                 raise InputError(found, f"expected {len(values)}", remedy, path, line)
             if len(weights) != len(values):
                 raise InputError(
                     f"found {len(values)} values of {name}", f"expected {len(weights)}, as it has weights",
-                    "give the weights that belong to the list", path, line,
+                    "give the --weights that belong to the list", path, line,
                 )
             total += sum(map(mul, weights, values))
         if missing := self._needed - features.keys():
             names = ", ".join(sorted(missing))
-            remedy = "give the weights that belong to the list, or 0 to leave them out"
+            remedy = "give the --weights that belong to the list, or 0 to leave them out"
             raise InputError(f"found no values of {names}", "expected some for its weights", remedy, path, line)
         if not math.isfinite(total):
             found = "found features whose weighted sum is too large"
@@ -111,7 +111,7 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
         weights[name] = values
     if not weights:
         raise InputError(
-            "found no weights", "expected a section [weight] or lines \"Name= w\"", "give another file", path
+            "found no weights", "expected a section [weight] or lines \"Name= w\"", "check what it is", path
         )
     untuned = {line.name for line in name_features(lines) if _is_untuned(line)}
     return weights, untuned | {f"{_UNKNOWN_WORD_PENALTY}0"}

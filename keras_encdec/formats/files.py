@@ -4,7 +4,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.gzip_streams import GZIP_MAGIC, BrokenGzip, GzipStream, decompressed
 from keras_encdec.formats.os_errors import explained
 from keras_encdec.formats.raw_files import CountedFile, OutputFile
+from keras_encdec.formats.unfinished import temporary_beside
 
 _BLOCK = 1 << 17
 STANDARD_STREAM = "-"
@@ -135,23 +135,14 @@ class InputLines:
             yield rest
 
 
-def _create_beside(path):
-    """Opens a new hidden file in the folder of `path`, its permissions as the umask has them."""
-    folder, name = os.path.split(path)
-    while True:
-        # Names may have 255 bytes; os.open, unlike tempfile, leaves the permissions to the umask.
-        temporary = os.path.join(folder, f".{name[:60]}.{secrets.token_hex(4)}.tmp")
-        with contextlib.suppress(FileExistsError):
-            return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-
-
 @contextlib.contextmanager
 def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter]:
     """Opens a file for writing that appears under its name only when it is complete.
 
     What is written goes to a hidden file beside it, which is flushed to the disk and renamed at the end
-    of the `with` block. After any exception it is removed, and a file that stood at `path` is as it was.
-    A device, a pipe and the standard output are written to directly.
+    of the `with` block. After any exception it is removed, and a file that stood at `path` is as it was; that of a
+    process which was killed is removed by the next one that writes to `path`. A device, a pipe and the standard
+    output are written to directly.
 
     Args:
         path: the file; "-" is the standard output. When its name ends in `.gz` it is compressed; equal content
@@ -172,40 +163,34 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
         path = STANDARD_OUTPUT
     # A link stays a link: the file that it points to is replaced.
     final, temporary = os.path.realpath(path), None
-    with explained(path, "to write a file"):
-        mode = stat.S_IFREG
-        with contextlib.suppress(FileNotFoundError):
-            mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode) or not os.path.basename(path):
-            raise IsADirectoryError(errno.EISDIR, "Is a directory")
-        if path == STANDARD_OUTPUT and keep:
-            # Not by its name: where it leads to a file, that file would be replaced under the shell's hands.
-            descriptor = os.dup(1)
-        elif stat.S_ISREG(mode) and path != STANDARD_OUTPUT:
-            temporary, descriptor = _create_beside(final)
-        else:
-            descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    raw = OutputFile(descriptor, path)
-    stream = GzipStream(raw) if path.endswith(".gz") else raw
-    try:
+    with contextlib.ExitStack() as stack:
+        with explained(path, "to write a file"):
+            mode = stat.S_IFREG
+            with contextlib.suppress(FileNotFoundError):
+                mode = os.stat(path).st_mode
+            if stat.S_ISDIR(mode) or not os.path.basename(path):
+                raise IsADirectoryError(errno.EISDIR, "Is a directory")
+            if path == STANDARD_OUTPUT and keep:
+                # Not by its name: where it leads to a file, that file would be replaced under the shell's hands.
+                descriptor = os.dup(1)
+            elif stat.S_ISREG(mode) and path != STANDARD_OUTPUT:
+                temporary, descriptor = stack.enter_context(temporary_beside(final))
+            else:
+                descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        raw = stack.enter_context(contextlib.closing(OutputFile(descriptor, path)))
         # Closing the stream also on failure drops what is still in the buffer above it.
-        with contextlib.closing(raw), contextlib.closing(stream):
-            writer = io.BufferedWriter(stream, _BLOCK)
-            yield writer
-            writer.flush()
-            if stream is not raw:
-                stream.finish()
-            if temporary:
-                with explained(path, "to write"):
-                    os.fsync(descriptor)
-                    raw.close()
-                    if keep:
-                        os.replace(temporary, final)
-                        temporary = None
-    finally:
+        stream = stack.enter_context(contextlib.closing(GzipStream(raw) if path.endswith(".gz") else raw))
+        writer = io.BufferedWriter(stream, _BLOCK)
+        yield writer
+        writer.flush()
+        if stream is not raw:
+            stream.finish()
         if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+            with explained(path, "to write"):
+                os.fsync(descriptor)
+                raw.close()
+                if keep:
+                    os.replace(temporary, final)
 
 
 def check_distinct_files(*paths: FilePath | None) -> None:

@@ -75,7 +75,7 @@ class NBestReader(RecordReader):
     """
 
     def __init__(self, path: FilePath, encoding: str | None = None, on_error: str = "stop") -> None:
-        super().__init__(encoding, on_error, "leave such lines unscored")
+        super().__init__(encoding, on_error)
         self.lines = InputLines(path)
         self._records = self._read()
 

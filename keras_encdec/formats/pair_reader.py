@@ -39,7 +39,7 @@ class PairReader(RecordReader):
     """
 
     def __init__(self, path: FilePath, encoding: str | None = None, on_error: str = "stop") -> None:
-        super().__init__(encoding, on_error, "pass over such lines")
+        super().__init__(encoding, on_error)
         self._records, self.lines = self.records(), InputLines(path)
 
     @abc.abstractmethod

@@ -70,7 +70,7 @@ class PhraseTableReader(RecordReader):
     def __init__(
         self, path: FilePath, encoding: str | None = None, on_error: str = "stop", limit: int | None = None
     ) -> None:
-        super().__init__(encoding, on_error, "leave such lines without new scores")
+        super().__init__(encoding, on_error)
         self.num_scores, self._first = None, None
         self.lines = InputLines(path)
         self._records = self._read(limit)

@@ -13,10 +13,10 @@ class RecordReader:
     Args:
         encoding: str, or `None` for UTF-8, checked. See `FileEncoding`.
         on_error: "stop" or "keep". Whether a malformed line raises, or gives a record that says so.
-        kept: str. What becomes of malformed lines that are kept, for reports: "leave such lines unscored".
 
     Attributes:
         lines: InputLines, for progress.
+        kept: str. What becomes of malformed lines that are kept, for errors; who leaves them out says so here.
         malformed: int. Malformed lines so far.
 
     Raises:
@@ -25,11 +25,12 @@ class RecordReader:
     """
 
     lines: InputLines
+    kept = "write such lines with a neutral score"
 
-    def __init__(self, encoding: str | None, on_error: str, kept: str) -> None:
+    def __init__(self, encoding: str | None, on_error: str) -> None:
         if on_error not in ("stop", "keep"):
             raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
-        self._encoding, self._keep, self._kept = FileEncoding(encoding), on_error == "keep", kept
+        self._encoding, self._keep = FileEncoding(encoding), on_error == "keep"
         self.malformed = 0
 
     def __iter__(self):
@@ -53,7 +54,7 @@ class RecordReader:
             error: MalformedLine or UnicodeDecodeError.
             lines: InputLines that it stands in. Defaults to `self.lines`.
         """
-        lines, remedy = lines or self.lines, f"or give --on_error=keep to {self._kept}"
+        lines, remedy = lines or self.lines, f"or give --on_error=keep to {self.kept}"
         if isinstance(error, UnicodeDecodeError):
             problem = undecodable(error, lines.path, lines.line_number, f", {remedy}")
         else:

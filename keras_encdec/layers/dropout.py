@@ -17,10 +17,10 @@ class Dropout(keras.layers.Dropout):
         y_i = x_i / (1 - rate) with probability 1 - rate, else 0
 
     The generator's state is saved with the layer, so that a training that goes on draws what it would have
-    drawn; but for PyTorch, where Keras draws from PyTorch's own generator unless there is a seed. In a step that
-    XLA compiles for a CPU, TensorFlow's own choice of a generator, which Keras's layer takes, is some hundred
-    times slower than Philox, and a training of 512 units twice as slow. Under the other backends this is Keras's
-    layer.
+    drawn; but for PyTorch, where Keras draws from PyTorch's own generator unless there is a seed, whose state a
+    training keeps in its checkpoint. In a step that XLA compiles for a CPU, TensorFlow's own choice of a generator,
+    which Keras's layer takes, is some hundred times slower than Philox, and a training of 512 units twice as slow.
+    Under the other backends this is Keras's layer.
 
     Args:
         rate: float from 0 up to 1. Share of the inputs set to zero in training.

@@ -33,7 +33,7 @@ class ScoreSummary(FileSummary):
         lines: int. Lines written.
         seconds: float.
         output: the file.
-        malformed: int. Lines among them that were passed through unscored.
+        malformed: int. Lines among them that were written with a neutral score.
         dry_run: bool. Whether nothing was kept of what was written.
         notices: tuple of str, what the user is to know of the new moses.ini.
     """
@@ -95,7 +95,7 @@ def score_file(
             "float32".
         encoding: str. Encoding of the input and of `source`. Defaults to `None`: UTF-8, and other bytes are an
             error.
-        on_error: str. A malformed line raises ("stop"), or passes with a neutral score and is counted ("keep").
+        on_error: str. A malformed line raises ("stop"), or is written with a neutral score and counted ("keep").
             Defaults to "stop".
         moses_ini: moses.ini of the input table. Optional.
         moses_ini_out: moses.ini to write for the output table. Optional.

@@ -3,11 +3,10 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, Protocol
 
 from keras_encdec.formats import InputLines, Record
-from keras_encdec.parallel import in_order
+from keras_encdec.parallel import in_order, threads
 from keras_encdec.progress import Progress
 
 
@@ -56,7 +55,7 @@ def write_scored_lines(
     started = False
     with (
         progress(lines) as written,
-        ThreadPoolExecutor(side_by_side) as executor,
+        threads(side_by_side) as executor,
         contextlib.closing(scorer),  # first of all, so that after an error nothing is waited for
     ):
         for new_lines in in_order(executor, scorer, windows, side_by_side):

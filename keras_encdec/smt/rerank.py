@@ -1,5 +1,6 @@
 """Re-ranking as a function: an n-best list sorted by the weighted sums of its features."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO
 
@@ -26,8 +27,18 @@ MOST_MISSING = 1_000_000
 Weights = Mapping[str, Sequence[float]]
 
 
+@dataclasses.dataclass(frozen=True)
 class RerankSummary(FileSummary):
-    """What `rerank` did; see `FileSummary`."""
+    """What `rerank` did.
+
+    Attributes:
+        lines: int. Lines written.
+        seconds: float.
+        output: the file.
+        missing: int. Empty lines among them, of sentences without hypotheses.
+    """
+
+    missing: int = 0
 
 
 def rerank(
@@ -70,7 +81,7 @@ def rerank(
         raise ConfigurationError("found neither {weights} nor {other_weights}, expected the weights to rank by")
     check_distinct_files(input, output, weights)
     feature_weights = _feature_weights(weights, other_weights or {})
-    write = _write_ranked if format == "nbest" else _write_best
+    write, missing = _write_ranked if format == "nbest" else _write_best, 0
     with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
         for sentence in hypotheses_by_sentence(lines):
             if written.count:
@@ -80,13 +91,18 @@ def rerank(
                 for one in sentence.hypotheses
             ]
             written.add(write(file, sentence, totals, lines))
+            missing += sentence.missing
         if lines.ended_with_newline:
             file.write(b"\n")
-    return RerankSummary(written.count, written.seconds, output)
+    return RerankSummary(written.count, written.seconds, output, missing if format == "text" else 0)
 
 
 def _feature_weights(path, other_weights):
-    weights, unlisted = read_weights(path) if path is not None else ({}, set())
+    try:
+        weights, unlisted = read_weights(path) if path is not None else ({}, set())
+    except InputError as error:
+        remedy = f"{error.remedy}, or give another file with --weights"
+        raise InputError(error.found, error.expected, remedy, error.path, error.line) from None
     return FeatureWeights({**weights, **other_weights}, unlisted - other_weights.keys())
 
 

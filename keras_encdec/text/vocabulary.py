@@ -7,6 +7,7 @@ from typing import Self
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, open_output
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 
 PADDING, UNKNOWN, END = 0, 1, 2
 FIRST_WORD = 3
@@ -65,26 +66,48 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
-        """Reads one word a line. Where every line ends with a carriage return it is no part of the words.
+        """Reads what `save` wrote. Where every line ends with a carriage return it is no part of the words.
 
         Raises:
             InputError: when the file cannot be read, or a word is empty, holds white space or occurs twice.
         """
-        with InputLines(path) as lines:
-            words = [raw.decode("utf-8", "surrogateescape") for raw in lines]
+        words = _lines(path)
         if all(word.endswith("\r") for word in words):
             words = [word[:-1] for word in words]
-        seen = {}
-        for line, word in enumerate(words, start=1):
-            if not word or " " in word or "\t" in word:
-                raise InputError(f"found {word!r}", "expected one word a line", "correct it", path, line)
-            if word in seen:
-                raise InputError(
-                    f"found {word!r} again, as on line {seen[word]}", "expected distinct words",
-                    "remove one of the two", path, line,
-                )  # fmt: skip
-            seen[word] = line
-        return cls(words)
+        return cls(_checked(words, path))
+
+    @classmethod
+    def from_word_list(cls, path: str | os.PathLike) -> Self:
+        """Reads one word a line from a file that somebody made, in whatever editor.
+
+        A byte order mark at its start and a carriage return at the end of a line are no part of the words.
+
+        Raises:
+            InputError: see `load`.
+        """
+        words = [word.removesuffix("\r") for word in _lines(path)]
+        words[0] = words[0].removeprefix(BYTE_ORDER_MARK)
+        return cls(_checked(words, path))
+
+
+def _lines(path):
+    with InputLines(path) as lines:
+        return [raw.decode("utf-8", "surrogateescape") for raw in lines]
+
+
+def _checked(words, path):
+    """The words, each of which is one, once."""
+    seen = {}
+    for line, word in enumerate(words, start=1):
+        if not word or " " in word or "\t" in word:
+            raise InputError(f"found {word!r}", "expected one word a line", "correct it", path, line)
+        if word in seen:
+            raise InputError(
+                f"found {word!r} again, as on line {seen[word]}", "expected distinct words",
+                "remove one of the two", path, line,
+            )  # fmt: skip
+        seen[word] = line
+    return words
 
 
 def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:

@@ -14,6 +14,7 @@ from keras_encdec.cli.command import Command
 from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.stop_signals import STOP_SIGNALS
 
 
 def define_flags(flag_values):
@@ -93,7 +94,7 @@ def test_the_exit_status_of_the_work_is_given_back():
     assert command(lambda values: None).main([]) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_signal_ends_the_work_even_where_its_exception_became_another(number):
     def work(flag_values):
         try:

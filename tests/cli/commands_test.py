@@ -12,10 +12,11 @@ from in_process import in_process
 SCRIPTS = tomllib.loads((pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
 
 
+MODULES = {name: f"keras_encdec.cli.{target.partition(':')[2]}" for name, target in SCRIPTS.items()}
+
+
 def command(name):
-    module, _, function = SCRIPTS[name].partition(":")
-    assert function == "run"
-    return importlib.import_module(module).COMMAND
+    return importlib.import_module(MODULES[name]).COMMAND
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -28,7 +29,7 @@ def test_each_shows_its_help_beside_the_others(name):
 
 
 def test_no_flag_is_global_and_nothing_heavy_is_imported():
-    modules = [target.partition(":")[0] for target in SCRIPTS.values()]
+    modules = list(MODULES.values())
     check = f"""
 import importlib, sys
 from absl import flags
@@ -40,3 +41,22 @@ sys.exit(f"{{heavy}} {{own}}" if heavy or own else 0)
 """
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_interrupt_while_it_is_imported_is_one_line(name):
+    module, _, function = SCRIPTS[name].partition(":")
+    interrupted = f"""
+import sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{MODULES[name]}":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+from {module} import {function}
+{function}()
+"""
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, f"{name}: interrupted before it began.\n")

@@ -32,6 +32,14 @@ def test_flags_are_passed_on(files):
     assert (files / "best").read_text() == "b\n"
 
 
+def test_gaps_between_the_sentences_are_questioned(files):
+    (files / "nbest").write_text(LIST.replace("0 |||", "2 |||", 1).replace("0 |||", "5 |||"))
+    _, gaps = succeed(in_process(COMMAND, *flags(files, format="text"))).stderr.splitlines()
+    assert gaps.startswith("4 sentences had no hypotheses, and are empty lines; check that the ids in the list")
+    assert (files / "best").read_text() == "\n\na\n\n\nb\n"
+    assert len(succeed(in_process(COMMAND, *flags(files))).stderr.splitlines()) == 1
+
+
 def test_the_installed_command_reads_and_writes_the_standard_streams(files):
     script = pathlib.Path(sys.executable).with_name("encdec-rerank")
     command = [script, "--input=-", "--output=-", "--weight=LM0=1", "--weight=TM0=1 0"]
@@ -61,5 +69,8 @@ def test_wrong_use_is_told_before_anything_is_done(files):
         fail(in_process(COMMAND, *flags(files), extra), 2, sentence)
     (files / "weights").write_text("LM0= x")
     sentence = f'encdec-rerank: {files}/weights, line 1: found "LM0= x", expected'
-    fail(in_process(COMMAND, *flags(files)), 1, sentence)
+    fail(in_process(COMMAND, *flags(files)), 1, sentence, "or give another file with --weights.")
+    fail(in_process(COMMAND, *flags(files, weights="/none")), 1, "/none: found no such file", "--weights.")
+    (files / "weights").write_text("LM0= 1 2")
+    fail(in_process(COMMAND, *flags(files)), 1, f"{files}/nbest, line 1: found 1 values of LM0", "give the --weights")
     assert not (files / "best").exists()

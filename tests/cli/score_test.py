@@ -44,7 +44,7 @@ def test_flags_are_passed_on(model_dirs, forward_scorer, reverse_scorer, tmp_pat
     notice, summary, malformed = succeed(done).stderr.splitlines()
     assert notice.startswith(f"{out}/ini: TranslationModel0 was a PhraseDictionaryCompact")
     assert summary.startswith("3 lines in ") and summary.endswith(f" lines/s: {out}/table")
-    assert malformed == "1 malformed lines were passed through unscored."
+    assert malformed == "1 malformed lines were written with a neutral score."
     assert "num-features=5" in (out / "ini").read_text()
     models = {"model_dir": forward_scorer, "reverse_model_dir": reverse_scorer}
     score_file(input=table, output=tmp_path / "expected", **models, unknown_count=True, on_error="keep")
@@ -58,7 +58,7 @@ def test_a_dry_run_of_an_nbest_list(model_dirs, tmp_path, out):
     flags += [f"--output={out}/nbest", "--format=nbest", "--feature_name=X", "--length", "--on_error=keep", "--dry_run"]
     summary, malformed = succeed(in_process(COMMAND, *flags)).stderr.splitlines()
     assert summary.endswith("a dry run, nothing was written") and os.listdir(out) == []
-    assert malformed == "1 malformed lines would be passed through unscored."
+    assert malformed == "1 malformed lines would be written with a neutral score."
 
 
 def test_wrong_use_is_told_before_anything_is_done(model_dirs, table, out):

@@ -16,6 +16,7 @@ from keras_encdec.cli.train import COMMAND
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers.training_lock import LOCK
 
 QUICK_FLAGS = [flag for flag in training_flags() if any(name in flag for name in QUICK)]
 
@@ -32,8 +33,8 @@ def test_it_trains_and_goes_on(training_files, tmp_path):
     succeed(train(*flags, "--updates=20", "--resume"))
     assert number_of_updates(tmp_path / "m") == [10, 20]
     fail(train(*flags, "--updates=30"), 2, f"{tmp_path}/m holds a model already; give another --model_dir, or --resume")
-    expected = "raise --updates, --epochs or --minutes"
-    fail(train(*flags, "--updates=20", "--resume"), 1, f"{tmp_path}/m: found 20 updates made, ", expected)
+    process = succeed(train(*flags, "--updates=20", "--resume"))
+    assert process.stdout.startswith("Nothing to go on with, the training has come to its end: 20 updates, ")
     expected = "found --units=9, expected --units=8 as in the model to go on with."
     fail(train(*flags, "--updates=30", "--resume", "--units=9"), 2, expected)
     fail(train(*flags, "--updates=30", "--resume", "--reverse"), 2, f"{tmp_path}/m was trained without --reverse.")
@@ -115,6 +116,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     assert done == [10 * (i + 1) for i in range(len(done))]
     # What the kill may have left half written is no obstacle.
     (killed / ".partial-last.keras").write_bytes(b"half")
+    assert (killed / LOCK).exists()
     data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 25
     _, lines = train_tiny(data, killed, resume=True, updates=total)
     assert lines[-1].startswith(f"{total:,} updates, ") and not any("unique" in line for line in lines)
@@ -128,7 +130,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     weights = [load_model(path / "last.keras").get_weights() for path in (killed, whole)]
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
-    assert not list(killed.glob(".partial*"))
+    assert not list(killed.glob(".*"))
 
 
 def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_files, tmp_path):
@@ -138,10 +140,11 @@ def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_f
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     time.sleep(2)  # in the middle of the first round
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)
     _, errors = process.communicate()
-    assert process.returncode == 143, errors
-    assert errors == "Stopped by a signal; the same command with --resume goes on from here.\n"
+    assert process.returncode == 129, errors
+    # On a slow machine it says first that it is about to stop.
+    assert errors.endswith("Stopped by a signal; the same command with --resume goes on from here.\n")
     (first,) = rounds(tmp_path / "m")
     assert first["updates"] > 0 and "val_perplexity" in first
     assert TextScorer(tmp_path / "m").score([(["s1"], ["t1"])]).shape == (1,)

@@ -171,7 +171,7 @@ def test_malformed_lines_stop_or_pass(client, model, tmp_path, out):
     fail(client(*flags), 1, f"{table}, line 2: found 2 fields")
     assert os.listdir(out) == []
     done = succeed(client(*flags, "--on_error=keep", "--unknown_count"))
-    assert "2 malformed lines were passed through unscored." in done.stderr
+    assert "2 malformed lines were written with a neutral score." in done.stderr
     assert (out / "table").read_bytes() == expected(table, unknown=True, on_error="keep")
 
 
@@ -187,7 +187,7 @@ def test_bytes_that_no_text_has_are_the_servers_to_refuse(client, tmp_path, out)
     flags = [f"--input={table}", f"--output={out}/table", "--encoding=utf-8"]
     fail(client(*flags), 1, f"{table}, line 2: found a pair that the server refuses (found a source that is not UTF-8")
     done = succeed(client(*flags, "--on_error=keep"))
-    assert "1 lines that the server refused were passed through unscored." in done.stderr
+    assert "1 lines that the server refused were written with a neutral score." in done.stderr
     assert (out / "table").read_bytes().splitlines()[1] == b"a\xff ||| b ||| 1 1"
 
 
@@ -251,7 +251,7 @@ def test_a_refused_pair_is_found(client, model, many, out):
     fail(client(*flags), 1, f"{many}, line 77: {refusal}", "or give --on_error=keep")
     assert os.listdir(out) == []
     done = succeed(client(*flags, "--on_error=keep"))
-    assert "1 lines that the server refused were passed through unscored." in done.stderr
+    assert "1 lines that the server refused were written with a neutral score." in done.stderr
     lines = expected(many, unknown=True).split(b"\n")
     lines[76] = b"s77 ||| t77 ||| 0.5 1 1"
     assert (out / "table").read_bytes() == b"\n".join(lines)

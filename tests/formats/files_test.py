@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
+from keras_encdec.formats.unfinished import remove_unfinished, unfinished
 
 
 def naive_lines(data):
@@ -380,3 +381,28 @@ def test_failing_to_rename_is_reported(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="found the disk full"), open_output(tmp_path / "out") as file:
         file.write(b"x")
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_lives(tmp_path):
+    left = [".out.gz.0123abcd.tmp", ".other.0123abcd.tmp", ".out.gz.notes.tmp", ".out.gz.0123abcd.tmp.mine"]
+    for name in left:
+        (tmp_path / name).write_bytes(b"half")
+    with open_output(tmp_path / "out.gz") as file, open_output(tmp_path / "out.gz") as beside:
+        assert set(left) & set(os.listdir(tmp_path)) == set(left[1:])
+        file.write(b"first")
+        beside.write(b"second")
+    assert sorted(os.listdir(tmp_path)) == sorted([*left[1:], "out.gz"])
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"first"
+
+
+def test_what_is_in_the_making_can_be_removed_at_once(tmp_path):
+    (tmp_path / "done").touch()
+    with contextlib.suppress(InputError), open_output(tmp_path / "file"), unfinished(tmp_path / "folder"):
+        (tmp_path / "folder" / "inner").mkdir(parents=True)
+        with unfinished(tmp_path / "done"):
+            pass
+        assert len(os.listdir(tmp_path)) == 3
+        remove_unfinished()
+        assert os.listdir(tmp_path) == ["done"]
+    remove_unfinished()
+    assert os.listdir(tmp_path) == ["done"]

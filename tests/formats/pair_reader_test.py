@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from keras_encdec.errors import InputError
 from keras_encdec.formats import ParallelReader, SentenceReader, TsvReader, append_columns
 
-KEEP = "give --on_error=keep to pass over such lines"
+KEEP = "give --on_error=keep to write such lines with a neutral score"
 
 
 def write(folder, name, content):

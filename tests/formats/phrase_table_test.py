@@ -15,7 +15,7 @@ from keras_encdec.formats.phrase_table_line import parse_line
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 GOOD = b"le ||| the ||| 0.5 0.25 ||| 0-0 ||| 3 4 2 ||| |||"
-KEEP = "--on_error=keep to leave such lines without new scores"
+KEEP = "--on_error=keep to write such lines with a neutral score"
 
 SPACES = st.sampled_from([b"", b" ", b"  ", b"\t", b" \t "])
 PHRASES = st.lists(st.sampled_from([b"le", b"a|b", b"\xe9", b"&#124;", b"\xc2\xa0", b"||"])).map(b" ".join)

@@ -172,7 +172,7 @@ def test_a_malformed_line_stops_and_leaves_nothing(score, files, line):
     (files / "nbest").write_text("\n".join([good, line, good]))
     with refused(f"{files}/nbest, line 2: {MALFORMED[line][1]}") as caught:
         score()
-    assert "give --on_error=keep to leave such lines unscored" in str(caught.value)
+    assert "give --on_error=keep to write such lines with a neutral score" in str(caught.value)
     assert os.listdir(files / "out") == []
 
 

@@ -53,6 +53,15 @@ def test_a_file_with_carriage_returns_and_no_last_line_feed_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [b"le\nchat\n", b"\xef\xbb\xbfle\nchat\n", b"le\r\nchat\r\n", b"\xef\xbb\xbfle\r\nchat", b"le\nchat\r\n"],
+)
+def test_a_word_list_is_read_from_whatever_editor(tmp_path, content):
+    (tmp_path / "v").write_bytes(content)
+    assert Vocabulary.from_word_list(tmp_path / "v").words == ["le", "chat"]
+
+
+@pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (b"le\n\nchat\n", "line 2: found '', expected one word a line; correct it."),
@@ -63,9 +72,10 @@ def test_a_file_with_carriage_returns_and_no_last_line_feed_is_read(tmp_path):
 )
 def test_a_bad_line_is_named(tmp_path, content, sentence):
     (tmp_path / "v").write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        Vocabulary.load(tmp_path / "v")
-    assert str(caught.value) == f"{tmp_path}/v, {sentence}"
+    for read in (Vocabulary.load, Vocabulary.from_word_list):
+        with pytest.raises(InputError) as caught:
+            read(tmp_path / "v")
+        assert str(caught.value) == f"{tmp_path}/v, {sentence}"
 
 
 def test_a_missing_or_empty_file_is_named(tmp_path):

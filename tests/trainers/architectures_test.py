@@ -108,8 +108,7 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
     for path, lines in ((whole, whole_lines), (other, resumed_lines)):
         assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-3:]
         assert any("of the average of the last 3 rounds" in line for line in lines) == ("averaged_rounds" in best)
-    with pytest.raises(InputError, match=f"found {updates[-1]} updates made, expected fewer"):
-        train_tiny(data, other, resume=True, **settings)
+    assert len(train_tiny(data, other, resume=True, **settings)[1]) == 1  # there is nothing to go on with
     # Killed before it was averaged, it goes on with that alone.
     for last in (other / "last.keras", other / "history.json"):
         last.unlink()
@@ -122,7 +121,7 @@ def test_an_average_that_is_asked_for_after_all_rounds_is_refused(pairs, tmp_pat
     data, settings = TrainingData(tsv=pairs), {"architecture": "recurrent", "model": {"cell": "gru"}, "updates": 4}
     train_tiny(data, tmp_path, **settings)
     assert number_of_updates(tmp_path) == [4]
-    with pytest.raises(InputError, match="found 4 updates made, expected fewer than"):
+    with pytest.raises(InputError, match="come to its end and kept no rounds, expected some to average"):
         train_tiny(data, tmp_path, resume=True, average_rounds=2, **settings)
 
 

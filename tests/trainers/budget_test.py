@@ -1,10 +1,13 @@
 """The end of a training and the step size until then, on each backend."""
 
+import signal
+
 import keras
 import numpy as np
 import pytest
 from recurrent_toys import SOURCE, TARGET, toy
 
+from keras_encdec.stop_signals import STOP_SIGNALS
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
 
@@ -27,6 +30,24 @@ def test_each_update_has_its_step_size_within_a_round_too(name, expected):
     model.fit(data, batch_size=len(SOURCE), epochs=9, shuffle=False, verbose=0, callbacks=callbacks)
     assert budget.updates_done == 7
     np.testing.assert_allclose(lengths, 0.5e-3 * np.array(expected), rtol=0.05)
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_each_signal_ends_the_training_and_is_as_before_afterwards(number):
+    model = toy(layers=1)
+    model.compile(keras.optimizers.SGD(0.5))
+    budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)
+    data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
+
+    def stop(batch, logs):
+        signal.raise_signal(number)
+        signal.raise_signal(number)  # as a shell and the kernel both tell of a hang-up
+
+    before = signal.getsignal(number)
+    callbacks = [budget, keras.callbacks.LambdaCallback(on_train_batch_begin=stop)]
+    model.fit(data, batch_size=len(SOURCE), epochs=9, shuffle=False, verbose=0, callbacks=callbacks)
+    assert (budget.signal, budget.updates_done) == (number, 1)
+    assert signal.getsignal(number) == before
 
 
 class Lengths(keras.callbacks.Callback):

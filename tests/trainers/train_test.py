@@ -5,14 +5,16 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 
 import keras
 import numpy as np
 import pytest
-from tiny_trainings import SIZES, number_of_updates, rounds, train_tiny
+from tiny_trainings import SIZES, number_of_updates, rounds, tiny_config, train_tiny
 
+from keras_encdec.cli.demo import demonstrate
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
@@ -131,6 +133,34 @@ def test_low_precision_a_schedule_and_another_optimizer_go_on_too(tsv, tmp_path)
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
 
 
+def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(training_files, tsv, tmp_path):
+    other, refusals, scored = TrainingData(phrase_table=training_files / "table.gz"), set(), []
+
+    class Intruder(TrainingReporter):
+        def prepared(self, *arguments):
+            self.intrude()
+
+        def round_ended(self, *arguments):
+            self.intrude()
+            scored.append(TextScorer(tmp_path / "model").score([(["s1"], ["t1"])]).shape)
+
+        def intrude(self):
+            for resume in (False, True):
+                with pytest.raises(InputError) as error:
+                    train_tiny(other, tmp_path / "model", resume=resume, updates=1, model={"units": 9})
+                refusals.add(str(error.value))
+            with pytest.raises(InputError, match="another training at work in it"):
+                demonstrate(tmp_path)  # its model would be in the same place
+
+    train(tiny_config(updates=1), tsv, tmp_path / "model", reporter=Intruder(lambda line: None))
+    assert scored == [(1,)] and refusals == {
+        f"{tmp_path}/model: found another training at work in it (process {os.getpid()} on {socket.gethostname()}), "
+        "expected one at a time; wait until it ends, or give another --model_dir."
+    }
+    assert not list((tmp_path / "model").glob(".*"))
+    assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
+
+
 def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path):
     data = TrainingData(phrase_table=training_files / "table.gz")
     train_tiny(data, tmp_path / "same", updates=10)
@@ -161,7 +191,7 @@ def test_training_ends_where_it_is_told_to(tsv, tmp_path):
 
 
 def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(tsv, tmp_path):
-    (tmp_path / "v").write_text("t3\nt1\n")
+    (tmp_path / "v").write_bytes(b"\xef\xbb\xbft3\r\nt1")
     data = tsv.replace(source_vocabulary=tmp_path / "v", reverse=True)
     train_tiny(data, tmp_path / "m", updates=1)
     directory = ModelDirectory.load(tmp_path / "m")
@@ -200,8 +230,6 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     with pytest.raises(ValueError, match=f"{path} holds a model already; give another model_dir, or resume"):
         train_tiny(data, path, updates=1)
-    with pytest.raises(InputError, match=f"{path}: found 25 updates made, expected fewer than .*; raise --updates"):
-        train_tiny(data, path, resume=True, updates=25)
     with pytest.raises(ValueError, match="found units=9, expected units=8 as in the model to go on with"):
         train_tiny(data, path, resume=True, updates=50, model={"units": 9})
     expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the model to go on"
@@ -209,6 +237,28 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
         train_tiny(data, path, resume=True, updates=50, batch_size=32, optimizer="sgd")
     with pytest.raises(ValueError, match="found architecture=recurrent, expected architecture=encdec as in"):
         train_tiny(data, path, resume=True, updates=50, architecture="recurrent")
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
+    """As a scheduler repeats the same command whenever it was killed."""
+    path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
+    for resume in (True, False):
+        with pytest.raises(InputError, match=f"{path}: found best.keras and no last.keras, expected last.keras to go"):
+            train_tiny(tsv, path, resume=resume, updates=30)
+    (path / "history.json").unlink()  # as a kill within the first round leaves it
+    _, lines = train_tiny(tsv, path, resume=True, updates=1)
+    assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
+
+
+def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, trained):
+    result, _ = trained
+    path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    for settings in ({"updates": 25}, {"minutes": result.last.seconds / 60}):
+        again, (line,) = train_tiny(data, path, resume=True, **settings)
+        assert again.rounds == result.rounds and again.best == result.best and again.signal is None
+        assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
@@ -250,8 +300,6 @@ def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files
     fails(data.replace(tokenize=True), f"{tmp_path}/tsv, line 2: found no tab")
     fails(tsv.replace(validation=(tmp_path / "tsv",)), f"{tmp_path}/tsv, line 2: found no tab")
     shutil.rmtree(tmp_path / "m")
-    with pytest.raises(InputError, match=f"{tmp_path}/m: found no model to go on with"):
-        train_tiny(tsv, tmp_path / "m", resume=True, updates=1)
     with pytest.raises(InputError, match=f"{table}/m: found a file where the path"):
         train_tiny(tsv, table / "m", updates=1)
     _, lines = train_tiny(data.replace(on_error="keep"), tmp_path / "m", updates=1)

@@ -1,0 +1,106 @@
+"""How signals end a command: soon, tidily, and with one line."""
+
+import gc
+import os
+import select
+import signal
+import threading
+import time
+import types
+
+from keras_encdec.formats.unfinished import remove_unfinished
+from keras_encdec.stop_signals import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
+
+# Seconds that the main thread has to obey, before a program ends without it.
+GRACE = 0.5
+SENTENCE = "interrupted; unfinished output was removed."
+
+
+class Interruption:
+    """Ends the work in its `with` block at a signal, by an exception that lets it tidy up.
+
+    A program is ended all the same where that takes long, in the middle of an import or of a call of a library. A
+    training, which has handlers of its own, ends after the batch at work; where that takes long it is told. Outside
+    the main thread, which alone gets signals, it does nothing.
+
+    Args:
+        program: str. Name of the command where the process is its own. Defaults to `None`: the process is somebody
+            else's, and is not ended.
+
+    Attributes:
+        number: int. The first signal that came; `None` before.
+    """
+
+    def __init__(self, program: str | None = None) -> None:
+        self.number: int | None = None
+        self._program, self._came, self._before, self._turn = program, 0.0, {}, threading.Lock()
+
+    def __enter__(self) -> "Interruption":
+        self._before = handle_stop_signals(self._stop)
+        if not self._before:
+            return self
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._stop)
+        if self._program is not None:
+            received, sent = os.pipe()
+            os.set_blocking(sent, False)
+            signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
+            # Not descriptor 2, which is elsewhere while Keras is imported.
+            threading.Thread(target=self._watch, args=(received, os.dup(2)), daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._before:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # whose signal would end the process, once nobody handles it
+        restore_handlers(self._before)
+
+    def claim(self) -> None:
+        """Lets the main thread tell how the command ended; it does not return where the program is being ended."""
+        if not self._turn.acquire(blocking=False):
+            threading.Event().wait()
+
+    def _stop(self, number, frame):
+        if number != signal.SIGALRM:
+            if self.number is not None and time.monotonic() - self._came < SAME_SIGNAL:
+                return  # nor is the tidying up interrupted
+            self._came = time.monotonic()
+            self.number = self.number or number
+        if _must_not_be_interrupted(frame):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # once more, a moment later
+        else:
+            raise KeyboardInterrupt(self.number)
+
+    def _watch(self, received, errors):
+        """Runs in a thread, which learns of signals while the main thread is deep in a call of a library."""
+        asked = False
+        while True:
+            number = os.read(received, 1)[0]
+            if number not in STOP_SIGNALS:
+                continue
+            own = signal.getsignal(number) == self._stop
+            time.sleep(GRACE)
+            if own or asked:
+                if self._turn.acquire(blocking=False):
+                    remove_unfinished()
+                    os.write(errors, f"{self._program}: {SENTENCE}\n".encode())
+                    os._exit(128 + number)
+                return
+            asked = True
+            notice = "stopping after the batch at work, whose round is kept; another signal ends it at once."
+            os.write(errors, f"{self._program}: {notice}\n".encode())
+            if select.select([received], [], [], 0)[0]:
+                os.read(received, 1 << 10)  # the same signal
+
+
+def _must_not_be_interrupted(frame: types.FrameType | None) -> bool:
+    """Whether an exception would be lost here, or worse.
+
+    Python ignores exceptions in what the garbage collector calls, and JAX has such a callback. In the middle of an
+    import, code in C++ may end the process at an exception that it does not expect.
+    """
+    if frame and frame.f_code in [getattr(callback, "__code__", None) for callback in gc.callbacks]:
+        return True
+    while frame:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,55 @@
+"""Entry points of the installed commands: an interrupt while a command is imported is one line, too.
+
+Each function imports and runs the command of the module of its name.
+"""
+
+import importlib
+import sys
+
+
+def client() -> None:
+    """Entry point of `encdec-client`."""
+    _run("client")
+
+
+def demo() -> None:
+    """Entry point of `encdec-demo`."""
+    _run("demo")
+
+
+def export() -> None:
+    """Entry point of `encdec-export`."""
+    _run("export")
+
+
+def generate() -> None:
+    """Entry point of `encdec-generate`."""
+    _run("generate")
+
+
+def rerank() -> None:
+    """Entry point of `encdec-rerank`."""
+    _run("rerank")
+
+
+def score() -> None:
+    """Entry point of `encdec-score`."""
+    _run("score")
+
+
+def train() -> None:
+    """Entry point of `encdec-train`."""
+    _run("train")
+
+
+def verify() -> None:
+    """Entry point of `encdec-verify`."""
+    _run("verify")
+
+
+def _run(name):
+    try:
+        importlib.import_module(f"keras_encdec.cli.{name}").run()
+    except KeyboardInterrupt:
+        print(f"encdec-{name}: interrupted before it began.", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,87 @@
+"""Files and folders in the making: none is left where a process ends, or where the next one looks."""
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+
+from keras_encdec.formats.file_path import FilePath
+
+_paths: set[str] = set()
+
+
+@contextlib.contextmanager
+def unfinished(path: FilePath) -> Iterator[None]:
+    """Has `remove_unfinished` remove a file or folder, for the time of the `with` block."""
+    path = os.path.abspath(path)
+    _paths.add(path)
+    try:
+        yield
+    finally:
+        _paths.discard(path)
+
+
+def remove_unfinished() -> None:
+    """Removes what is in the making, for a process that is to end without the exceptions that would do it."""
+    for path in sorted(_paths):
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
+    """Opens a new hidden file in the folder of `path`, its permissions as the umask has them.
+
+    What a process left for the same path that was killed is removed first; a file of one that lives is locked.
+
+    Args:
+        path: str, of the file that it is to become. Absolute.
+
+    Yields:
+        its path and a descriptor to write to, which the block closes. At the end it is removed, if it is still there.
+    """
+    folder, name = os.path.split(path)
+    prefix = f".{name[:60]}."  # names may have 255 bytes
+    _remove_abandoned(folder, prefix)
+    temporary, descriptor = _create(folder, prefix)
+    try:
+        with unfinished(temporary):
+            yield temporary, os.dup(descriptor)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        os.close(descriptor)  # and with it the lock
+
+
+def _create(folder, prefix):
+    while True:
+        temporary = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp")
+        with contextlib.suppress(FileExistsError):
+            # os.open, unlike tempfile, leaves the permissions to the umask.
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            with contextlib.suppress(OSError):  # a file system without locks; nothing is removed there
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return temporary, descriptor
+            os.close(descriptor)  # before it was locked, another process took it for abandoned
+
+
+def _remove_abandoned(folder, prefix):
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{8}\.tmp", name[len(prefix) :]):
+                with contextlib.suppress(OSError):
+                    _remove_unless_locked(os.path.join(folder, name))
+
+
+def _remove_unless_locked(path):
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,96 @@
+"""How signals end a command, in processes of which nothing is heavy."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from keras_encdec.stop_signals import STOP_SIGNALS
+
+# A command with an output half written and something to do.
+SCRIPT = """
+import hashlib, sys, time
+from absl import flags
+from keras_encdec.cli import interruption
+from keras_encdec.cli.command import Command
+from keras_encdec.formats import open_output
+from keras_encdec.parallel import in_order, threads
+from keras_encdec.stop_signals import handle_stop_signals, restore_handlers
+
+interruption.GRACE = 0.05
+folder = sys.argv.pop()
+
+def sleep():
+    print("ready", flush=True)
+    time.sleep(600)
+
+def call_a_library(rounds=10**10):  # which Python cannot interrupt
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", min(rounds, 2**31 - 1))
+
+def wait_for_a_thread():
+    with threads(1) as executor:
+        list(in_order(executor, call_a_library, [10**10], 1))
+
+def import_a_module():
+    sys.path.insert(0, f"{folder}/..")
+    import slow
+
+def train():
+    before = handle_stop_signals(lambda number, frame: None)
+    call_a_library(2_000_000)
+    restore_handlers(before)
+    return 128 + 15
+
+def main(flag_values):
+    with open_output(f"{folder}/out") as file:
+        file.write(b"half")
+        return globals()[flag_values.job]()
+
+def define_flags(flag_values):
+    flags.DEFINE_string("job", None, "What to do.", flag_values=flag_values)
+
+Command("encdec-some", define_flags, main).run()
+"""
+LINE = "encdec-some: interrupted; unfinished output was removed.\n"
+
+
+def stopped(folder, job, *numbers, command=()):
+    """Exit status, standard error and files of a job that got signals once it was at work."""
+    (folder / "slow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
+    out = folder / "outputs"
+    out.mkdir()
+    arguments = [*command, sys.executable, "-c", SCRIPT, f"--job={job}", str(out)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    for number in numbers:
+        process.send_signal(number)
+    _, errors = process.communicate()
+    return process.returncode, errors, os.listdir(out)
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_each_signal_ends_a_job_with_one_line(tmp_path, number):
+    assert stopped(tmp_path, "sleep", number) == (128 + number, LINE, [])
+
+
+@pytest.mark.parametrize("job", ["call_a_library", "wait_for_a_thread", "import_a_module"])
+def test_a_job_that_cannot_be_interrupted_is_ended_all_the_same(tmp_path, job):
+    assert stopped(tmp_path, job, signal.SIGTERM) == (143, LINE, [])
+
+
+def test_signals_on_top_of_one_another_are_one(tmp_path):
+    assert stopped(tmp_path, "sleep", *[signal.SIGHUP] * 3) == (129, LINE, [])
+
+
+def test_a_hangup_is_ignored_under_nohup(tmp_path):
+    status, errors, files = stopped(tmp_path, "sleep", signal.SIGHUP, signal.SIGTERM, command=["nohup"])
+    assert (status, errors.splitlines(keepends=True)[-1], files) == (143, LINE, [])
+
+
+def test_a_training_ends_after_its_batch_which_is_told(tmp_path):
+    notice = "stopping after the batch at work, whose round is kept; another signal ends it at once."
+    assert stopped(tmp_path, "train", signal.SIGTERM) == (143, f"encdec-some: {notice}\n", ["out"])
