@@ -19,6 +19,7 @@ from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
 from keras_encdec.scoring.prefix_tree_encoder import PrefixTreeEncoder
 from keras_encdec.text.vocabulary import END
 
+DTYPES = ("float32", "bfloat16")
 # The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
 SAFE = 60.0
 # Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.
@@ -41,9 +42,14 @@ class Scorer:
         model: TranslationModel, such as RNNEncoderDecoder.
         dtype: str. What to compute in, "float32" or "bfloat16"; log-probabilities are summed in float32
             at least. Defaults to `None`: the model's own compute dtype.
+
+    Raises:
+        ValueError: for another dtype.
     """
 
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
+        if dtype is not None and dtype not in DTYPES:
+            raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
         self.model = model
         computed = in_dtype(model, dtype or model.compute_dtype)
         decoder = computed.decoder
