@@ -16,6 +16,7 @@ from keras_encdec.architectures.architecture_registry import architecture, impor
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, open_output
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.parsed_files import read_parsed
 from keras_encdec.text import Tokenizer, Vocabulary
 
 FORMAT = 1
@@ -177,17 +178,19 @@ def _is_direction(value):
 
 
 def _is_tokenization(value):
-    return value is None or isinstance(value, dict) and set(value) <= {"lowercase"}
+    return value in (None, {}, {"lowercase": True}, {"lowercase": False})
 
 
 def _read_config(path):
     try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        config = read_parsed(path / CONFIG, json.loads)
         found = config["format"]
         if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
             raise ValueError("its direction or its tokenization is unknown")
-        if found == FORMAT and not isinstance(config["model"], dict):
-            raise ValueError("its model is not a list of settings")
+        if found == FORMAT and not all(isinstance(config.get(name, {}), dict) for name in ("model", "training")):
+            raise ValueError("its model or its training is not a list of settings")
+        if found == FORMAT and not isinstance(config.get("has_source", True), bool):
+            raise ValueError("its has_source is neither true nor false")
     except FileNotFoundError:
         what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
         raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None

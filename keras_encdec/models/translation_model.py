@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 import keras
@@ -76,22 +77,50 @@ class TranslationModel(keras.Model):
         """
 
     @classmethod
-    def from_preset(cls, preset: str, source_words: int, target_words: int, **arguments: Any) -> Self:
-        """A new model of published or recommended sizes.
+    def from_preset(
+        cls,
+        preset: str | os.PathLike[str],
+        source_words: int | None = None,
+        target_words: int | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """A new model of published or recommended sizes; or a trained one, from its model directory.
 
         Args:
-            preset: str. One of `keras_encdec.architectures.preset_names()`, of this model.
-            source_words, target_words: int. Words in each shortlist.
+            preset: str. One of `keras_encdec.architectures.preset_names()`, of this model, or the path of a TOML file
+                of settings; or the path of a model directory, which has its own sizes and weights.
+            source_words, target_words: int. Words in each shortlist of a new model.
             **arguments: further ones of the constructor; they override the preset's.
 
         Raises:
-            ValueError: for a preset that does not exist, or is of another model.
+            ValueError: for a preset that does not exist, or is of another model; for a new model without numbers of
+                words, or a model directory with numbers or arguments.
+            InputError: see `ModelDirectory.load`.
         """
+        if os.path.isdir(preset):
+            if (source_words, target_words) != (None, None) or arguments:
+                raise ValueError(f"found sizes beside the model directory {preset}, expected none: it has its own")
+            # What stands below the models is known by name alone.
+            directories = importlib.import_module("keras_encdec.model_directory")
+            model = directories.ModelDirectory.load(preset).model
+            cls._check_class(preset, type(model))
+            return model
         loaded = load_preset(preset)
-        model_class = architecture(loaded.architecture).model_class
-        if model_class is not cls:
-            raise ValueError(f"found the preset {preset!r} of {model_class.__name__}, expected one of {cls.__name__}")
-        return cls(source_words, target_words, **{**loaded.model, **arguments})
+        kind = architecture(loaded.architecture)
+        cls._check_class(preset, kind.model_class)
+        if target_words is None or kind.has_source and source_words is None:
+            raise ValueError(
+                f"found the preset {str(preset)!r} without source_words and target_words, expected the words of each "
+                "shortlist, or the path of a model directory, which has them"
+            )
+        return kind.model_class(
+            *((source_words, target_words) if kind.has_source else (target_words,)), **{**loaded.model, **arguments}
+        )
+
+    @classmethod
+    def _check_class(cls, preset, found):
+        if not issubclass(found, cls):
+            raise ValueError(f"found {str(preset)!r} of the model {found.__name__}, expected one of {cls.__name__}")
 
     def build(self, input_shape: Any = None) -> None:
         if not self.built:
