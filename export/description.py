@@ -5,6 +5,7 @@ import pathlib
 from typing import Any
 
 from keras_encdec.errors import InputError
+from keras_encdec.parsed_files import read_parsed
 
 DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
@@ -24,7 +25,7 @@ def read_tokenization(version: pathlib.Path) -> dict[str, Any] | None:
     """
     path = version / "assets.extra" / DESCRIPTION
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = read_parsed(path, json.loads)
         reads, tokenization = description["reads"], description["tokenization"]
         return dict(tokenization) if reads == RAW_TEXT else None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -46,7 +46,8 @@ def export_model(
 ) -> ExportResult:
     """Writes a version of a trained model that TensorFlow Serving loads, and the files the server is started with.
 
-    The version appears in the folder when it is complete, so that a server may be polling it. The label `canary` of
+    The version appears in the folder when it is complete, and its scores of a few pairs are those of the model, so that
+    a server may be polling the folder. The label `canary` of
     `models.config` is moved to it; the label `stable` stays where it is, but for the first version.
 
     Args:
@@ -62,16 +63,19 @@ def export_model(
         ExportResult.
 
     Raises:
-        InputError: when the model cannot be read or has no source, the version exists, or it cannot be written.
+        InputError: when the model cannot be read or has no source, the version exists, it cannot be written, or what
+            was written does not score as the model does. Nothing is published then.
         RuntimeError: under another backend of Keras than TensorFlow.
         ImportError: when tensorflow-serving-api is not installed.
     """
     require_tensorflow()
+    from keras_encdec.export.export_check import check_version
     from keras_encdec.export.saved_model import write_saved_model
 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", export_dir)
     labels = ModelsConfig(export_dir, model_name)  # what is wrong with it is told before the work
+    config = config or ServingConfig()
     directory = load_served_directory(model_dir)
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if raw_text else None
     with (
@@ -79,6 +83,7 @@ def export_model(
         new_version(export_dir, version, labels.largest_labelled) as made,
     ):
         write_saved_model(directory, made.path, config, tokenization, model_name)
+        check_version(directory, made.path, tokenization, config.max_tokens)
     with locked(export_dir):
         labels = ModelsConfig(export_dir, model_name)  # they may have been moved meanwhile
         newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -131,7 +132,7 @@ class Hyperparameter:
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if fits and kind in (int, float):
             fits = (
-                math.isfinite(value)
+                (abs(value) <= sys.maxsize if kind is int else math.isfinite(value))
                 and (self.minimum is None or value >= self.minimum)
                 and (self.maximum is None or value <= self.maximum)
                 and (self.above is None or value > self.above)
@@ -143,7 +144,9 @@ def _converted(value, kind):
     """A path as text, and a whole number as a float where floats are meant."""
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)
-    return float(value) if kind is float and isinstance(value, int) and not isinstance(value, bool) else value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.maxsize:
+        return float(value)
+    return value
 
 
 def hyperparameter(

@@ -18,6 +18,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, open_output
 from keras_encdec.formats.os_errors import explained
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.parsed_files import read_parsed
 from keras_encdec.text import Tokenizer, Vocabulary
 
 FORMAT = 1
@@ -201,7 +202,7 @@ def _is_direction(value):
 
 
 def _is_tokenization(value):
-    return value is None or isinstance(value, dict) and set(value) <= {"lowercase"}
+    return value in (None, {}, {"lowercase": True}, {"lowercase": False})
 
 
 def _is_checksums(value):
@@ -210,12 +211,14 @@ def _is_checksums(value):
 
 def _read_config(path):
     try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        config = read_parsed(path / CONFIG, json.loads)
         found = config["format"]
         if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
             raise ValueError("its direction or its tokenization is unknown")
-        if found == FORMAT and not isinstance(config["model"], dict):
-            raise ValueError("its model is not a list of settings")
+        if found == FORMAT and not all(isinstance(config.get(name, {}), dict) for name in ("model", "training")):
+            raise ValueError("its model or its training is not a list of settings")
+        if found == FORMAT and not isinstance(config.get("has_source", True), bool):
+            raise ValueError("its has_source is neither true nor false")
         if found == FORMAT and not _is_checksums(config.get("sha256", {})):
             raise ValueError("its checksums are not those of its vocabularies")
     except FileNotFoundError:

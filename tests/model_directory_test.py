@@ -7,11 +7,13 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from layer_checks import numpy
 
 from keras_encdec.data import pad
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
-from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Vocabulary
 
@@ -113,7 +115,14 @@ def test_a_directory_of_another_version(model):
     )
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"format": 1}', '{"made_by": 1}', "\xff", CHECKSUMS])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "[]", "7", '{"format": 1}', '{"made_by": 1}', "\xff", CHECKSUMS,
+        pytest.param("[" * 99_999, id="deep list"),
+        pytest.param('{"a":' * 99_999, id="deep dict"), pytest.param(f'{{"format": {"9" * 5000}}}', id="huge number"),
+    ],
+)  # fmt: skip
 def test_a_config_that_is_none(model, content):
     (model / "config.json").write_text(content, encoding="latin-1")
     sentence = refused(model)
@@ -122,6 +131,36 @@ def test_a_config_that_is_none(model, content):
         "), expected a model directory made by encdec-train; copy the directory again from where it worked, "
         "or train again."
     )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": []}, {"training": 3}, {"has_source": "no"}, {"tokenization": {"lowercase": 3}},
+        {"direction": ["forward"]},
+    ],
+)  # fmt: skip
+def test_a_config_of_wrong_types(model, changed):
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, **changed}))
+    assert refused(model).startswith("/config.json: found a file that does not read (")
+
+
+def test_a_model_is_loaded_from_its_directory_as_from_a_preset(whole):
+    loaded = ModelDirectory.load(whole).model
+    for model_class in (RNNEncoderDecoder, TranslationModel):
+        model = model_class.from_preset(whole)
+        assert type(model) is RNNEncoderDecoder
+        for weight, expected in zip(model.weights, loaded.weights, strict=True):
+            np.testing.assert_array_equal(numpy(weight), numpy(expected))
+    with pytest.raises(ValueError, match="of the model RNNEncoderDecoder, expected one of RecurrentEncoderDecoder"):
+        RecurrentEncoderDecoder.from_preset(whole)
+    with pytest.raises(ValueError, match="found sizes beside the model directory"):
+        RNNEncoderDecoder.from_preset(whole, source_words=3, target_words=3)
+    with pytest.raises(InputError, match="found no config.json in it"):
+        RNNEncoderDecoder.from_preset(whole.parent)
+    with pytest.raises(ValueError, match="found the preset 'small' without source_words and target_words"):
+        RNNEncoderDecoder.from_preset("small")
 
 
 @pytest.mark.parametrize(("name", "other"), [("source.vocab", ["le", "chat"]), ("target.vocab", SOURCE)])

@@ -75,7 +75,7 @@ def architecture(name: str) -> Architecture:
     Raises:
         ConfigurationError: a ValueError, when there is none of that name.
     """
-    if name not in _ARCHITECTURES:
+    if not isinstance(name, str) or name not in _ARCHITECTURES:
         expected = ", ".join(architecture_names())
         raise ConfigurationError("found {architecture}=%s, expected one of %s", name, expected)
     return _ARCHITECTURES[name]

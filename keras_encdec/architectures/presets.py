@@ -10,6 +10,7 @@ from typing import Any
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.parsed_files import read_parsed
 
 TABLES = ("model", "training", "data")
 
@@ -65,7 +66,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     name = os.fspath(name)
     path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in preset_names() else pathlib.Path(name)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = read_parsed(path, tomllib.loads)
     except FileNotFoundError:
         names = ", ".join(preset_names())
         raise ConfigurationError(

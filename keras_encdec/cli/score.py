@@ -25,6 +25,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool("dry_run", False, "Do everything but run the model, and keep no output: finds malformed lines, and shows how fast the files alone pass.", **define)
     flags.DEFINE_string("encoding", None, "Encoding of the input and of --source. Default: UTF-8, and other bytes are an error.", **define)
     flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or (keep) is written all the same, with a neutral score, and counted.", **define)
+    flags.DEFINE_integer("max_tokens", 10_000, "Tokens of either side, the end of sequence not counted; a longer line is written with a neutral score and counted.", lower_bound=1, **define)
     flags.DEFINE_string("moses_ini", None, "moses.ini of the input table.", **define)
     flags.DEFINE_string("moses_ini_out", None, "moses.ini to write for the output table: one more score, or as many as were added.", **define)
     flags.DEFINE_string("moses_feature", None, "Name of the table's feature in a moses.ini that has several tables.", **define)
@@ -45,14 +46,14 @@ def main(flag_values: flags.FlagValues) -> None:
     for notice in summary.notices:
         print(f"{flag_values.moses_ini_out}: {notice}", file=sys.stderr)
     print(summary, file=sys.stderr)
-    if summary.malformed:
-        passed = "would be" if summary.dry_run else "were"
-        print(f"{summary.malformed:,} malformed lines {passed} written with a neutral score.", file=sys.stderr)
+    for remark in summary.remarks:
+        print(remark, file=sys.stderr)
 
 
 _ARGUMENTS = (
     "model_dir", "input", "output", "format", "source", "reverse_model_dir", "unknown_count", "length", "token_scores",
-    "feature_name", "dtype", "encoding", "on_error", "moses_ini", "moses_ini_out", "moses_feature", "dry_run",
+    "feature_name", "dtype", "encoding", "on_error", "max_tokens", "moses_ini", "moses_ini_out", "moses_feature",
+    "dry_run",
 )  # fmt: skip
 COMMAND = Command("encdec-score", define_flags, main, required=("model_dir", "input", "output"))
 

@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.parsed_files import read_parsed
 
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
 
@@ -30,7 +31,7 @@ class PreparedPairs:
     def __init__(self, folder: str | os.PathLike) -> None:
         self.folder = pathlib.Path(folder)
         try:
-            self.summary = json.loads((self.folder / SUMMARY).read_text(encoding="utf-8"))
+            self.summary = read_parsed(self.folder / SUMMARY, json.loads)
             self.lengths = self._mapped(LENGTHS, np.uint16).reshape(-1, 2)
             self._starts, self._ids = self._mapped(STARTS, np.int64), self._mapped(IDS, np.int32)
         except (OSError, ValueError) as error:

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import RecurrentLanguageModelConfig
+from keras_encdec.backend.no_gradients import without_gradients
 from keras_encdec.configuration import Configuration
 from keras_encdec.layers.cells import recurrent_cell_class
 from keras_encdec.models.log_probs import sequence_log_probs
@@ -82,9 +83,13 @@ class RecurrentLanguageModel(TranslationModel):
     @staticmethod
     def sides(inputs: Any) -> tuple[Any, Any]:
         """The target twice: of what stands for the source, only the size of the batch is read."""
+        if isinstance(inputs, dict) and "target" not in inputs or isinstance(inputs, tuple | list):
+            found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "several inputs"
+            raise ValueError(f'found {found}, expected {{"target": ids}}, or these ids')
         target = inputs["target"] if isinstance(inputs, dict) else inputs
         return target, target
 
+    @without_gradients
     def token_log_probs(self, target: Any) -> Any:
         """log p(y_t | y_<t) of each token.
 
@@ -96,6 +101,7 @@ class RecurrentLanguageModel(TranslationModel):
         """
         return self({"target": ops.convert_to_tensor(target, "int32")})
 
+    @without_gradients
     def score(self, target: Any) -> Any:
         """log p(y), end of sequence included, no length normalization.
 

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 import keras
@@ -9,11 +10,13 @@ from keras import ops
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.architectures.presets import load_preset
+from keras_encdec.backend.no_gradients import without_gradients
 from keras_encdec.backend.training_step import portable_compile_config
 from keras_encdec.configuration import Configuration
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.encoder import Encoder
 from keras_encdec.models.gradient_clipping import exact_clipping
+from keras_encdec.models.id_sequences import check_training_arrays
 from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
 from keras_encdec.models.metrics import LogLikelihood, Perplexity
 
@@ -74,22 +77,50 @@ class TranslationModel(keras.Model):
         """
 
     @classmethod
-    def from_preset(cls, preset: str, source_words: int, target_words: int, **arguments: Any) -> Self:
-        """A new model of published or recommended sizes.
+    def from_preset(
+        cls,
+        preset: str | os.PathLike[str],
+        source_words: int | None = None,
+        target_words: int | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """A new model of published or recommended sizes; or a trained one, from its model directory.
 
         Args:
-            preset: str. One of `keras_encdec.architectures.preset_names()`, of this model.
-            source_words, target_words: int. Words in each shortlist.
+            preset: str. One of `keras_encdec.architectures.preset_names()`, of this model, or the path of a TOML file
+                of settings; or the path of a model directory, which has its own sizes and weights.
+            source_words, target_words: int. Words in each shortlist of a new model.
             **arguments: further ones of the constructor; they override the preset's.
 
         Raises:
-            ValueError: for a preset that does not exist, or is of another model.
+            ValueError: for a preset that does not exist, or is of another model; for a new model without numbers of
+                words, or a model directory with numbers or arguments.
+            InputError: see `ModelDirectory.load`.
         """
+        if os.path.isdir(preset):
+            if (source_words, target_words) != (None, None) or arguments:
+                raise ValueError(f"found sizes beside the model directory {preset}, expected none: it has its own")
+            # What stands below the models is known by name alone.
+            directories = importlib.import_module("keras_encdec.model_directory")
+            model = directories.ModelDirectory.load(preset).model
+            cls._check_class(preset, type(model))
+            return model
         loaded = load_preset(preset)
-        model_class = architecture(loaded.architecture).model_class
-        if model_class is not cls:
-            raise ValueError(f"found the preset {preset!r} of {model_class.__name__}, expected one of {cls.__name__}")
-        return cls(source_words, target_words, **{**loaded.model, **arguments})
+        kind = architecture(loaded.architecture)
+        cls._check_class(preset, kind.model_class)
+        if target_words is None or kind.has_source and source_words is None:
+            raise ValueError(
+                f"found the preset {str(preset)!r} without source_words and target_words, expected the words of each "
+                "shortlist, or the path of a model directory, which has them"
+            )
+        return kind.model_class(
+            *((source_words, target_words) if kind.has_source else (target_words,)), **{**loaded.model, **arguments}
+        )
+
+    @classmethod
+    def _check_class(cls, preset, found):
+        if not issubclass(found, cls):
+            raise ValueError(f"found {str(preset)!r} of the model {found.__name__}, expected one of {cls.__name__}")
 
     def build(self, input_shape: Any = None) -> None:
         if not self.built:
@@ -106,8 +137,14 @@ class TranslationModel(keras.Model):
     @staticmethod
     def sides(inputs: Any) -> tuple[Any, Any]:
         """Source and target of what the model is called with: the tuple of the two."""
-        return (inputs["source"], inputs["target"]) if isinstance(inputs, dict) else inputs
+        if isinstance(inputs, dict) and {"source", "target"} <= inputs.keys():
+            return inputs["source"], inputs["target"]
+        if isinstance(inputs, tuple | list) and len(inputs) == 2:
+            return tuple(inputs)
+        found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "other inputs"
+        raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or the tuple of the two')
 
+    @without_gradients
     def encode(self, source: Any) -> dict[str, Any]:
         """What the encoder makes of each source.
 
@@ -120,8 +157,9 @@ class TranslationModel(keras.Model):
         """
         return self.encoder(ops.convert_to_tensor(source, "int32"))
 
+    @without_gradients
     def token_log_probs(self, source: Any, target: Any) -> Any:
-        """log p(y_t | y_<t, x) of each target token.
+        """log p(y_t | y_<t, x) of each target token; to train through, call the model instead.
 
         Args:
             source: integer ids `(batch, source_time)`.
@@ -132,6 +170,7 @@ class TranslationModel(keras.Model):
         """
         return self({"source": _ids(source), "target": _ids(target)})
 
+    @without_gradients
     def score(self, source: Any, target: Any) -> Any:
         """log p(y | x), end of sequence included, no length normalization.
 
@@ -144,6 +183,7 @@ class TranslationModel(keras.Model):
         """
         return sequence_log_probs(self.token_log_probs(source, target))
 
+    @without_gradients
     def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """What decoding word by word begins with.
 
@@ -209,6 +249,46 @@ class TranslationModel(keras.Model):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(portable_compile_config(config)))
         self.optimizer.build(self.trainable_variables)
+
+    def fit(self, x: Any = None, y: Any = None, *args: Any, **arguments: Any) -> Any:
+        """Trains, see `keras.Model.fit`.
+
+        Args:
+            x: the pairs, source and target: a dict of "source" and "target", or the tuple of the two, integer arrays
+                `(pairs, time)` of ids closed by the end of sequence and padded with 0; or anything that yields batches
+                of such.
+            y: `None`, or the target of `x` once more, which Keras needs beside `sample_weight`.
+            *args, **arguments: of `keras.Model.fit`.
+
+        Returns:
+            the history, see `keras.Model.fit`.
+
+        Raises:
+            ValueError: for another `y`, and for arrays that are no such ids; what other data yield is not looked into.
+        """
+        self._check_pairs(x, y)
+        validation = arguments.get("validation_data")
+        if isinstance(validation, tuple | list) and validation:
+            self._check_pairs(*validation[:2], names=("validation_data[0]", "validation_data[1]"))
+        return super().fit(x, y, *args, **arguments)
+
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **arguments: Any) -> Any:
+        """The loss and the metrics, see `keras.Model.evaluate`; of pairs as `fit` takes them."""
+        self._check_pairs(x, y)
+        return super().evaluate(x, y, *args, **arguments)
+
+    def _check_pairs(self, x, y=None, names=("x", "y")):
+        arrays = hasattr(x, "shape") or isinstance(x, dict | tuple | list)
+        if y is not None and (hasattr(x, "shape") and self.has_source or not arrays or y is not self.sides(x)[1]):
+            expected = '{"source": source, "target": target}' if self.has_source else '{"target": target}'
+            raise ValueError(
+                f"found {names[1]}, expected {names[0]}={expected} and no {names[1]} but this target: the model reads "
+                "it, too, and predicts each word from those before"
+            )
+        if arrays:
+            source, target = self.sides(x)
+            ids = {"source": self.source_words + SPECIAL_IDS, "target": self.target_words + SPECIAL_IDS}
+            check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True

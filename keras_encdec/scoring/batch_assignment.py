@@ -19,18 +19,21 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
     Reference:
         - Hu, 1961, "Parallel Sequencing and Assembly Line Problems"
     """
-    slots = np.full(len(parents) + 1, len(parents) * size)  # "not yet"
-    slots[-1] = -1  # the parent of a root
-    waiting = np.argsort(-heights, kind="stable")
-    batch = 0
-    while len(waiting):
-        # Seldom are more to be looked through: all that wait are, if these do not fill the batch.
-        for window in (4 * size, len(waiting)):
-            ready = np.flatnonzero(slots[parents[waiting[:window]]] < batch * size)[:size]
-            if len(ready) == size:
-                break
-        chosen = waiting[ready]
-        slots[chosen] = batch * size + np.arange(len(chosen))
-        waiting = np.delete(waiting, ready)
+    # Nodes are told by their rank from here on, the highest first. A batch looks at those alone that are ready, so that
+    # the time is linear in the number of nodes, of a single long sequence too.
+    order = np.argsort(-heights, kind="stable")
+    ranks = np.empty(len(order) + 1, np.int64)
+    ranks[order], ranks[-1] = np.arange(len(order)), -1
+    parents = ranks[parents[order]]
+    by_parent = np.argsort(parents, kind="stable")
+    first = np.searchsorted(parents[by_parent], np.arange(len(order) + 1))
+    slots = np.empty(len(order), np.int64)
+    ready, batch = by_parent[: first[0]], 0
+    while len(ready):
+        chosen, ready = ready[:size], ready[size:]
+        slots[order[chosen]] = batch * size + np.arange(len(chosen))
+        starts, counts = first[chosen], first[chosen + 1] - first[chosen]
+        children = by_parent[np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
+        ready = np.sort(np.concatenate([ready, children]), kind="stable")
         batch += 1
-    return slots[:-1], batch
+    return slots, batch

@@ -8,6 +8,8 @@ from keras_encdec.scoring.prefix_tree import PrefixTree
 # States computed together, and the longest sequence for which there are slots enough. A batch of 1024
 # is the fastest a state; long sequences leave too few at each step to fill it.
 LARGEST, SMALLEST, LONGEST = 1024, 64, 16
+# With batches of one node, TensorFlow's XLA copies whole tables at every step, which takes 40 times as long.
+FEWEST = 2
 
 
 class NodeBatches:
@@ -49,7 +51,7 @@ class NodeBatches:
 
 def largest_batch(longest: int | np.ndarray) -> np.ndarray:
     """Nodes of a batch at most, for sequences of a length: int or int array."""
-    return np.maximum(1, LARGEST // 4 ** np.maximum(0, np.ceil(np.log2(longest / LONGEST) / 2)).astype(np.int64))
+    return np.maximum(FEWEST, LARGEST // 4 ** np.maximum(0, np.ceil(np.log2(longest / LONGEST) / 2)).astype(np.int64))
 
 
 def _power(number: int) -> int:

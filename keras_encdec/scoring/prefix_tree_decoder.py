@@ -51,8 +51,10 @@ class PrefixTreeDecoder(keras.layers.Layer):
         memory = self._in_dtypes(memory, self.decoder.memory_spec)
         matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
         total = log_sum_exp(matrix, bias, self.careful)
-        (slots, size), roots = previous.shape, next(iter(state.values())).shape[0]
+        slots, size = previous.shape
         slots *= size
+        # A decoder without a state, which sees the word before alone, needs no tables.
+        roots = next((table.shape[0] for table in state.values()), 0)
 
         def body(batch, features_table, totals, states):
             # A root starts from its source's state; the tables have these first.

@@ -1,6 +1,7 @@
 """Lines of a file with a model's scores on them."""
 
 import re
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,9 +28,12 @@ class RecordScorer:
             among them. Defaults to `False`.
         token_scores: bool. Whether to add the forward model's ln p of each token. Defaults to `False`.
         feature_name: str. Name of the first column; that of the next one counts up. Defaults to "RNN0".
+        max_tokens: int. Tokens of either side, the end of sequence not counted: a longer pair gets neutral values, as
+            a malformed line does. Defaults to `None`: any number.
 
     Attributes:
         columns: list of Column, those that are added.
+        too_long: int. Pairs so far that were longer.
 
     Raises:
         ConfigurationError: see `score_columns`.
@@ -43,13 +47,16 @@ class RecordScorer:
         length: bool = False,
         token_scores: bool = False,
         feature_name: str = FEATURE_NAME,
+        max_tokens: int | None = None,
     ) -> None:
-        self._format, self._scorers = pair_format, scorers
+        self._format, self._scorers, self._max_tokens = pair_format, scorers, max_tokens
         self._unknown_count, self._length, self._token_scores = unknown_count, length, token_scores
         self.columns = score_columns(pair_format, len(scorers), unknown_count, length, token_scores, feature_name)
+        self.too_long: int = 0
+        self._lock = threading.Lock()
 
     def __call__(self, records: Sequence[Record]) -> list[bytes]:
-        """The lines of records with their scores; malformed ones get neutral values.
+        """The lines of records with their scores; malformed ones, and too long ones, get neutral values.
 
         Args:
             records: of the format's reader.
@@ -58,24 +65,27 @@ class RecordScorer:
             list of bytes, lines without line feed.
         """
         good = [record for record in records if record.problem is None]
-        return self._format.with_columns(records, self.columns, self._values(good))
+        words = self._words(good)
+        if self._max_tokens is not None and (long := self._long(words)):
+            with self._lock:
+                self.too_long += len(long)
+            words = [[pair for i, pair in enumerate(pairs) if i not in long] for pairs in words]
+            problem = f"found more than {self._max_tokens} tokens"
+            those = {id(good[i]) for i in long}
+            records = [record._replace(problem=problem) if id(record) in those else record for record in records]
+        return self._format.with_columns(records, self.columns, self._values(words))
 
     def close(self) -> None:
         """Drops what is still to be computed."""
         for scorer in self._scorers:
             scorer.close()
 
-    def _values(self, records):
-        """The values of each column."""
+    def _values(self, words):
+        """The values of each column, from the pairs of words of each scorer."""
         log_probs, counts, tokens = [], [], []
         of_tokens = ColumnKind.TOKEN_LOG_PROBS in self._format.column_texts
-        known_words = self._words(records) if self._format.is_tokenized else None
-        for number, scorer in enumerate(self._scorers):
+        for number, (scorer, pairs) in enumerate(zip(self._scorers, words, strict=True)):
             forward = number == 0
-            pairs = known_words
-            if pairs is None:
-                texts = [(record.source, record.target) for record in records]
-                pairs = scorer.all_words(texts, self._format.is_factored)
             names = ["token_log_probs" if of_tokens else "log_prob"] + ["unknown_count"] * (
                 forward and self._unknown_count
             )
@@ -92,11 +102,22 @@ class RecordScorer:
         return log_probs + counts + tokens
 
     def _words(self, records):
-        """The words of text that holds tokens in any case."""
+        """The pairs of words of the records, for each scorer."""
         factored = self._format.is_factored
-        # A phrase table is sorted by source: each is taken apart once.
+        if not self._format.is_tokenized:
+            texts = [(record.source, record.target) for record in records]
+            return [scorer.all_words(texts, factored) for scorer in self._scorers]
+        # Text that holds tokens in any case. A phrase table is sorted by source: each is taken apart once.
         sources = {text: model_words(text, factored) for text in {record.source for record in records}}
-        return [(sources[record.source], model_words(record.target, factored)) for record in records]
+        pairs = [(sources[record.source], model_words(record.target, factored)) for record in records]
+        return [pairs] * len(self._scorers)
+
+    def _long(self, words):
+        """Indices of the pairs that have more tokens on a side than there may be."""
+        most = self._max_tokens
+        return {
+            i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
+        }
 
 
 def score_columns(

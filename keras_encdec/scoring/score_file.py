@@ -16,13 +16,17 @@ from keras_encdec.progress import Progress
 from keras_encdec.scoring.record_scorer import FEATURE_NAME, RecordScorer, score_columns
 from keras_encdec.scoring.scored_file import windows, write_scored_lines
 from keras_encdec.scoring.scored_moses_ini import scored_moses_ini
+from keras_encdec.scoring.scorer import DTYPES
 from keras_encdec.scoring.text_scorer import DryTextScorer, TextScorer
+from keras_encdec.scoring.unknown_words import UnknownWords
+from keras_encdec.scoring.word_counting_scorer import WordCountingScorer
 
 # Records scored together: among them, equal pairs are scored once and equal sources encoded once.
 WINDOW = 1 << 15
 # Windows in work at a time: while the model scores one, another is read and a third written.
 WINDOWS = 2
-
+# A line of more tokens is no sentence: it took the whole command's time, and a million tokens all of the memory.
+MAX_TOKENS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +40,33 @@ class ScoreSummary(FileSummary):
         malformed: int. Lines among them that were written with a neutral score.
         dry_run: bool. Whether nothing was kept of what was written.
         notices: tuple of str, what the user is to know of the new moses.ini.
+        too_long: int. Lines among them that had more than `max_tokens` tokens, written with a neutral score.
+        max_tokens: int, as it was given.
+        unknown_words: tuple of UnknownWords, of each side and model.
     """
 
     malformed: int = 0
     dry_run: bool = False
     notices: tuple[str, ...] = ()
+    too_long: int = 0
+    max_tokens: int | None = None
+    unknown_words: tuple[UnknownWords, ...] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the lines: sentences."""
+        passed = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
+        said = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
+        if self.malformed:
+            said.append(f"{self.malformed:,} malformed lines {passed}")
+        if self.too_long:
+            said.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {passed}")
+        said += [
+            f"warning: most of the {words.side} words are unknown to the {words.model}, whose scores mean little then; "
+            "check the language of the file, which side is which, and how its text is tokenized."
+            for words in self.unknown_words if words.is_high
+        ]  # fmt: skip
+        return said
 
     @property
     def _result(self):
@@ -62,6 +88,7 @@ def score_file(
     dtype: str | None = "float32",
     encoding: str | None = None,
     on_error: str = "stop",
+    max_tokens: int | None = MAX_TOKENS,
     moses_ini: FilePath | None = None,
     moses_ini_out: FilePath | None = None,
     moses_feature: str | None = None,
@@ -97,6 +124,8 @@ def score_file(
             error.
         on_error: str. A malformed line raises ("stop"), or is written with a neutral score and counted ("keep").
             Defaults to "stop".
+        max_tokens: int. Tokens of either side, the end of sequence not counted. A longer pair passes with a neutral
+            score and is counted, whatever `on_error` says. Defaults to 10,000; `None` is any number.
         moses_ini: moses.ini of the input table. Optional.
         moses_ini_out: moses.ini to write for the output table. Optional.
         moses_feature: str. Name of the table's feature in a moses.ini that has several tables. Optional.
@@ -117,6 +146,7 @@ def score_file(
         print(summary)
     """
     known = pair_format(format)
+    _check_values(dtype, on_error, max_tokens)
     _check_arguments(known, source, feature_name, moses_ini, moses_ini_out, moses_feature, output)
     check_distinct_files(input, source, output, moses_ini, moses_ini_out)
     scores = {"unknown_count": unknown_count, "length": length, "token_scores": token_scores}
@@ -135,21 +165,15 @@ def score_file(
         scorers = [_scorer(model_dir, "--model_dir", False, dtype, dry_run)]
         if reverse_model_dir is not None:
             scorers.append(_scorer(reverse_model_dir, "--reverse_model_dir", True, dtype, dry_run))
+        record_scorer = RecordScorer(known, scorers, **scores, max_tokens=max_tokens)
         written = write_scored_lines(
-            RecordScorer(known, scorers, **scores),
-            itertools.chain([first], read), reader.lines, output_file, WINDOWS, progress,
-        )  # fmt: skip
-    return ScoreSummary(written.count, written.seconds, output, reader.malformed, dry_run, tuple(notices))
-
-
-class _LentScorer:
-    """A scorer that is not closed with the file."""
-
-    def __init__(self, scorer: TextScorer) -> None:
-        self.all_words, self.columns = scorer.all_words, scorer.columns
-
-    def close(self) -> None:
-        """Leaves the scorer open."""
+            record_scorer, itertools.chain([first], read), reader.lines, output_file, WINDOWS, progress
+        )
+    unknown_words = tuple(words for scorer in scorers for words in scorer.unknown_words())
+    return ScoreSummary(
+        written.count, written.seconds, output, reader.malformed, dry_run, tuple(notices), record_scorer.too_long,
+        max_tokens, unknown_words,
+    )  # fmt: skip
 
 
 def _scorer(model, flag, reverse, dtype, dry_run):
@@ -162,8 +186,17 @@ def _scorer(model, flag, reverse, dtype, dry_run):
         found, expected = kinds if directory.reverse else kinds[::-1]
         raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", directory.path)
     if dry_run:
-        return DryTextScorer(directory)
-    return _LentScorer(model) if lent else TextScorer(directory, dtype)
+        return WordCountingScorer(DryTextScorer(directory), lent=False)
+    return WordCountingScorer(model if lent else TextScorer(directory, dtype), lent)
+
+
+def _check_values(dtype, on_error, max_tokens) -> None:
+    for name, value, allowed in (("dtype", dtype, (*DTYPES, None)), ("on_error", on_error, ("stop", "keep"))):
+        if value not in allowed:
+            expected = " or ".join(repr(one) for one in allowed if one)
+            raise ConfigurationError(f"found {{{name}}}=%r, expected %s", value, expected)
+    if max_tokens is not None and max_tokens < 1:
+        raise ConfigurationError("found {max_tokens}=%r, expected 1 or more", max_tokens)
 
 
 def _check_arguments(

@@ -10,6 +10,7 @@ from keras import ops
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.data import pad
+from keras_encdec.models.id_sequences import check_sequences
 from keras_encdec.models.tensor_spec import TensorSpec
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
 from keras_encdec.parallel import in_order
@@ -19,6 +20,7 @@ from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
 from keras_encdec.scoring.prefix_tree_encoder import PrefixTreeEncoder
 from keras_encdec.text.vocabulary import END
 
+DTYPES = ("float32", "bfloat16")
 # The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
 SAFE = 60.0
 # Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.
@@ -41,9 +43,14 @@ class Scorer:
         model: TranslationModel, such as RNNEncoderDecoder.
         dtype: str. What to compute in, "float32" or "bfloat16"; log-probabilities are summed in float32
             at least. Defaults to `None`: the model's own compute dtype.
+
+    Raises:
+        ValueError: for another dtype.
     """
 
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
+        if dtype is not None and dtype not in DTYPES:
+            raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
         self.model = model
         computed = in_dtype(model, dtype or model.compute_dtype)
         decoder = computed.decoder
@@ -114,8 +121,8 @@ class Scorer:
             for i, index in enumerate(indices):
                 source_of_pair[i] = numbers.setdefault(tuple(pairs[index][0]), len(numbers))
             sources, targets = _padded(list(numbers)), _padded([pairs[index][1] for index in indices])
-            _check("source", *sources, self.model.source_words + SPECIAL_IDS)
-            _check("target", *targets, self.model.target_words + SPECIAL_IDS)
+            check_sequences("source", *sources, self.model.source_words + SPECIAL_IDS)
+            check_sequences("target", *targets, self.model.target_words + SPECIAL_IDS)
             for group in cut_into_groups(*sources, source_of_pair, *targets, self._room):
                 yield indices[group.pairs], group
 
@@ -166,17 +173,6 @@ def _cut(pairs: Sequence[Pair]) -> Iterator[np.ndarray]:
         stop = start + max(1, int(np.searchsorted(area, AREA, "right")))
         yield np.sort(order[start:stop])
         start = stop
-
-
-def _check(side: str, rows: np.ndarray, lengths: np.ndarray, ids: int) -> None:
-    """Raises ValueError unless each row holds ids below a number, none 0, closed by the end of sequence."""
-    closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
-    inside = np.count_nonzero(rows, axis=1) == lengths
-    wrong = np.flatnonzero(~closed | ~inside | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
-    if len(wrong):
-        sequence = rows[wrong[0], : lengths[wrong[0]]].tolist()
-        expected = f"ids from 1 to {ids - 1} closed by the end of sequence, {END}"
-        raise ValueError(f"found the {side} {sequence}, expected {expected}")
 
 
 def _padded(sequences: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.scorer import Scorer
@@ -21,6 +22,10 @@ class TextScorer:
         directory: `ModelDirectory`, or the path of one.
         dtype: str. See `Scorer`.
 
+    Raises:
+        InputError: see `ModelDirectory.load`; for a directory that was loaded without its weights.
+        ValueError: for another dtype.
+
     Example:
 
         scorer = TextScorer("model")
@@ -29,6 +34,11 @@ class TextScorer:
 
     def __init__(self, directory: ModelDirectory | str | os.PathLike[str], dtype: str | None = None) -> None:
         self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
+        if self.directory.model is None:
+            raise InputError(
+                "found a model directory without its weights", "expected them, to score with",
+                "load it by ModelDirectory.load(path), with weights=True", self.directory.path,
+            )  # fmt: skip
         self._scorer = Scorer(self.directory.model, dtype)
 
     def close(self) -> None:
@@ -57,16 +67,20 @@ class TextScorer:
 
         Args:
             pairs: list of `(source words, target words)`, lists of str.
-            names: list of str, each "log_prob" (see `score`), "token_log_probs" (`token_scores`) or
-                "unknown_count" (`unknown_counts`).
+            names: list of str, each "log_prob" (see `score`), "token_log_probs" (`token_scores`),
+                "unknown_count" (`unknown_counts`) or "source_unknown_count", the same of the source.
 
         Returns:
             list of what those methods return, in the order of the names.
         """
+        ids = self._ids(pairs)
+        source, target = (1, 0) if self.directory.reverse else (0, 1)
         results = {
-            "log_prob": self.score, "token_log_probs": self.token_scores, "unknown_count": self.unknown_counts
+            "log_prob": self._scorer.score, "token_log_probs": self._scorer.token_scores,
+            "unknown_count": lambda ids: [pair[target].count(UNKNOWN) for pair in ids],
+            "source_unknown_count": lambda ids: [pair[source].count(UNKNOWN) for pair in ids],
         }  # fmt: skip
-        return [results[name](pairs) for name in names]
+        return [results[name](ids) for name in names]
 
     def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
         """ln p of each pair, end of sequence included.
@@ -77,11 +91,11 @@ class TextScorer:
         Returns:
             float64 array `(n,)`, nats.
         """
-        return self._scorer.score(self._ids(pairs))
+        return self.columns(pairs, ["log_prob"])[0]
 
     def token_scores(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
         """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays."""
-        return self._scorer.token_scores(self._ids(pairs))
+        return self.columns(pairs, ["token_log_probs"])[0]
 
     def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
         """Number of target words outside the shortlist, of each pair: list of int.
@@ -89,8 +103,7 @@ class TextScorer:
         The paper's word penalty: to the network all these words are one, whose probability is that of
         all of them together, so that the score of a target that has them is too high.
         """
-        vocabulary = self.directory.source_vocabulary if self.directory.reverse else self.directory.target_vocabulary
-        return [vocabulary.encode(target).count(UNKNOWN) for _, target in pairs]
+        return self.columns(pairs, ["unknown_count"])[0]
 
     def _ids(self, pairs):
         read, predicted = self.directory.source_vocabulary, self.directory.target_vocabulary

@@ -318,6 +318,24 @@ def test_an_export_that_fails_leaves_nothing(export_command, model_dir, tmp_path
     assert names(folder) == []
 
 
+@pytest.mark.parametrize("what", ["other weights", "no graph"])
+def test_a_version_that_does_not_score_as_the_model_is_not_published(exported, model_dir, monkeypatch, tmp_path, what):
+    def spoilt(directory, path, *arguments):
+        shutil.copytree(exported / "1", path, dirs_exist_ok=True)
+        if what == "no graph":
+            (path / "saved_model.pb").write_bytes(b"no graph")
+
+    monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", spoilt)
+    folder = shutil.copytree(exported, tmp_path / "models")
+    before = (folder / "models.config").read_bytes()
+    model = toy_models.save_model(tmp_path / "other", WORDS, WORDS, seed=5) if what == "other weights" else model_dir
+    expected = "found ln p .* expected the model's own" if what == "other weights" else "that does not score"
+    with pytest.raises(InputError, match=f"{expected}.*; nothing was published: export again"):
+        export_model(model, folder)
+    assert names(folder) == ["1", "batching_parameters.txt", "models.config"]
+    assert (folder / "models.config").read_bytes() == before
+
+
 def test_a_language_model_is_not_served(tmp_path):
     model = toy_models.save_model(tmp_path / "model", [], WORDS, language_model=True)
     with pytest.raises(InputError, match="found a language model, expected one that has a source"):

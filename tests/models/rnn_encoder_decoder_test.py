@@ -93,6 +93,44 @@ def test_a_loss_of_the_users_is_refused():
         model.fit(PAIRS, verbose=0)
 
 
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ((SOURCE, TARGET), r'found y, expected x={"source": source, "target": target} and no y but this target'),
+        ((PAIRS, TARGET + 0), "found y, expected x="),
+        ((SOURCE,), r'found other inputs, expected {"source": ids, "target": ids}, or the tuple of the two'),
+        (({"source": SOURCE},), "found a dict of 'source', expected"),
+        (({"source": SOURCE.tolist(), "target": TARGET},), "found a list as the source, expected an integer array"),
+        (({"source": SOURCE[0], "target": TARGET},), "found a source of shape .* expected integer ids"),
+        (({"source": SOURCE, "target": TARGET + 0.5},), "found a target of shape .* and dtype float64, expected"),
+        (({"source": SOURCE[1:], "target": TARGET},), "found 63 rows of the source and 64 rows of the target"),
+        (((np.array([[5, 6]]), np.array([[7, 2]])),), r"found the source \[5, 6\], expected ids from 1 to"),
+        (((np.array([[5, 2]]), np.array([[999, 2]])),), r"found the target \[999, 2\], expected ids from 1 to"),
+        (((np.array([[5, 2]]), np.array([[7, 0, 2]])),), r"found the target \[7, 0, 2\], expected"),
+        (((np.array([[5, 2]]), np.array([[0, 0]])),), r"found the target \[\], expected"),
+    ],
+)
+def test_data_that_is_no_pairs_is_refused(arguments, sentence):
+    model = toy()
+    model.compile("sgd")
+    with pytest.raises(ValueError, match=sentence):
+        model.fit(*arguments, verbose=0)
+    with pytest.raises(ValueError, match=sentence):
+        model.evaluate(*arguments, verbose=0)
+    if len(arguments) == 1:
+        with pytest.raises(ValueError, match=sentence):
+            model.fit(PAIRS, validation_data=arguments, verbose=0)
+
+
+def test_what_scores_is_an_array_to_numpy_and_what_trains_has_gradients():
+    model = toy()
+    for tensor in (model.score(SOURCE, TARGET), model.token_log_probs(SOURCE, TARGET), model.encode(SOURCE)["summary"]):
+        assert np.isfinite(np.asarray(tensor)).all()
+    assert not any(getattr(tensor, "requires_grad", False) for tensor in keras.tree.flatten(model.start(SOURCE)))
+    called = model(PAIRS)
+    assert getattr(called, "requires_grad", True) or keras.backend.backend() != "torch"
+
+
 def test_the_published_optimizer_has_the_published_settings():
     config = published_optimizer().get_config()
     wanted = {"learning_rate": 1.0, "rho": 0.95, "epsilon": 1e-6, "global_clipnorm": 1.0}

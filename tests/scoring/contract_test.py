@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from keras import ops
 from layer_checks import numpy
+from toy_bigrams import bigram_model
 from toy_contract import expected_log_probs, window_model
 
 from keras_encdec.data import pad
+from keras_encdec.decoding import BeamSampler
 from keras_encdec.scoring import Scorer, scorer
 
 
@@ -55,3 +57,14 @@ def test_scores_are_those_of_the_definition_whatever_they_are_scored_with(model,
         np.testing.assert_allclose(found, expected_log_probs(model, source, target), atol=1e-4)
     alone = several.score(pairs[5:6])
     assert alone[0] == pytest.approx(tokens[5].sum(), abs=1e-4)
+
+
+def test_a_decoder_without_a_state_is_scored_and_searched():
+    model = bigram_model()
+    pairs = [([5, 6, 2], [4, 7, 2]), ([5, 2], [2]), ([5, 6, 2], [4, 2]), ([3, 2], [4, 7, 8, 2])]
+    expected = numpy(model.score(pad([source for source, _ in pairs]), pad([target for _, target in pairs])))
+    assert np.std(expected) > 0.1
+    np.testing.assert_allclose(Scorer(model).score(pairs), expected, atol=1e-4)
+    for sampler in ("greedy", BeamSampler(3)):
+        for source, (best, *_) in zip([[5, 6, 2], [3, 2]], model.generate([[5, 6, 2], [3, 2]], sampler), strict=True):
+            assert best.log_prob == pytest.approx(numpy(model.score([source], [best.ids]))[0], abs=1e-4)

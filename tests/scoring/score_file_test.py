@@ -348,6 +348,61 @@ def test_malformed_lines_are_kept_if_asked_for(forward_scorer, tmp_path, out):
     assert result[1:4] == [b"no tab\t0\t0\t", b"le\tcaf\xe9\t0\t0\t", b"\t0\t0\t"]
 
 
+@pytest.mark.parametrize(
+    "format, neutral", [("tsv", b"\t0\t0\t"), ("phrase_table", b" 1 1"), ("nbest", b"RNN0= 0 Unknown0= 0")]
+)
+def test_pairs_of_too_many_tokens_get_a_neutral_score(forward_scorer, tmp_path, out, format, neutral):
+    sides = [("le chat", "the cat"), ("le " * 4, "the"), ("le", "the " * 4), ("le", "the " * 3)]
+    if format == "nbest":
+        lines = [f"{i} ||| {target} ||| LM0= 1 ||| 1" for i, (_, target) in enumerate(sides)]
+    else:
+        line = "{}\t{}" if format == "tsv" else "{} ||| {} ||| 1"
+        lines = [line.format(source, target) for source, target in sides]
+    table = write(tmp_path / "input", "".join(f"{line}\n" for line in lines).encode())
+    sources = write(tmp_path / "source", "".join(f"{source}\n" for source, _ in sides).encode())
+    arguments = {"source": sources} if format == "nbest" else {}
+    arguments |= {"token_scores": True} if format == "tsv" else {}
+    for max_tokens in (None, 3):
+        summary = score_file(
+            forward_scorer, table, out / f"{max_tokens}", format, unknown_count=True, max_tokens=max_tokens, **arguments
+        )
+        assert (summary.lines, summary.malformed, summary.too_long) == (4, 0, 2 if max_tokens else 0)
+    assert "2 lines of more than 3 tokens (max_tokens) were written with a neutral score." in summary.remarks
+    everything, bounded = ((out / name).read_bytes().splitlines() for name in ("None", "3"))
+    assert [neutral in line for line in bounded] == [False, True, True, False]
+    assert bounded[0] == everything[0] and bounded[3] == everything[3]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_unknown_words_are_counted_and_many_are_warned_of(forward_scorer, reverse_scorer, tmp_path, out, dry_run):
+    table = write(tmp_path / "table", b"le chien dort ||| the dog ||| 1\nle chat ||| a b c ||| 1\nbad\n")
+    summary = score_file(
+        forward_scorer, table, out / "table", reverse_model_dir=reverse_scorer, on_error="keep", dry_run=dry_run
+    )
+    assert [(words.model, words.side, words.words, words.unknown) for words in summary.unknown_words] == [
+        ("model", "source", 5, 2), ("model", "target", 5, 4),
+        ("reverse model", "source", 5, 2), ("reverse model", "target", 5, 4),
+    ]  # fmt: skip
+    assert summary.remarks[0].startswith("source: 40.00 % of the 5 words are unknown to the model; target: 80.00 %")
+    assert [remark[:50] for remark in summary.remarks if "warning" in remark] == [
+        "warning: most of the target words are unknown to t"
+    ] * 2
+
+
+def test_a_language_models_sources_have_no_unknown_words(tmp_path, out):
+    save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
+    table = write(tmp_path / "table", b"le chien ||| the dog ||| 1\n")
+    [words] = score_file(tmp_path / "lm", table, out / "table").unknown_words
+    assert (words.side, words.words, words.unknown) == ("target", 2, 1)
+
+
+def test_a_model_without_its_weights_is_refused(model_dirs, tmp_path, table, out):
+    without = ModelDirectory.load(model_dirs / "forward", weights=False)
+    with pytest.raises(InputError, match="forward: found a model directory without its weights"):
+        score_file(without, table, out / "table")
+    assert os.listdir(out) == []
+
+
 def test_an_input_that_cannot_be_read_is_named(forward_scorer, tmp_path, out):
     def refused(path, sentence, remedy="", **arguments):
         with pytest.raises(InputError, match=re.escape(sentence)) as caught:
@@ -418,6 +473,9 @@ def test_a_model_that_cannot_be_used_is_named(model_dirs, tmp_path, table, out):
         ({"source": "x"}, "found source with format=phrase_table, expected it with format=parallel or nbest"),
         ({"feature_name": "R"}, "found feature_name with format=phrase_table, expected it with format=nbest"),
         ({"format": "parallel"}, "found format=parallel without source, expected the sentences that were translated"),
+        ({"dtype": "float16"}, "found dtype='float16', expected 'float32' or 'bfloat16'"),
+        ({"on_error": "skip"}, "found on_error='skip', expected 'stop' or 'keep'"),
+        ({"max_tokens": 0}, "found max_tokens=0, expected 1 or more"),
     ],
 )
 def test_arguments_that_contradict_are_refused(forward_scorer, table, out, arguments, sentence):

@@ -46,6 +46,12 @@ def test_what_a_preset_says_of_another_architecture_or_schedule_does_not_count()
     assert TrainingConfig.from_preset("luong2015", schedule="constant").halving_start == 5.0
 
 
+def test_numbers_that_no_float_holds_are_refused():
+    for name in ("learning_rate", "updates"):
+        with pytest.raises(ValueError, match=f"found {name}=1000.*, expected a"):
+            TrainingConfig(**{"updates": 1, name: 10**400})
+
+
 def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
     for text, expected in [
         ("[training]\nupdates = 1\nlerning_rate = 1.0\n", "'lerning_rate', expected one of .*learning_rate"),
@@ -55,6 +61,9 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ("architecture = 'transformer'\n", "found architecture=transformer, expected one of encdec, recurrent"),
         ("[sizes]\nunits = 0\n", "found sizes, expected architecture and the tables model, training, data"),
         ("units = \n", "found a file that does not read"),
+        ("units = " + "[" * 9999, "found a file that does not read .it is nested too deeply."),
+        ("architecture = []\n", r"found architecture=\[\], expected one of encdec"),
+        (f"[model]\nunits = 1{'0' * 400}\n", "found units=1000"),
     ]:
         (tmp_path / "my.toml").write_text(text)
         with pytest.raises(InputError, match=f"{tmp_path}/my.toml: .*{expected}"):

@@ -1,0 +1,61 @@
+"""Checks of sequences of ids, before a model reads them."""
+
+from typing import Any
+
+import numpy as np
+
+from keras_encdec.text.vocabulary import END
+
+
+def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) -> None:
+    """Checks that each row holds ids below a number, none of them 0, closed by the end of sequence.
+
+    Args:
+        name: str. What the rows are called in the report, such as "source".
+        rows: int array `(n, time)`, padded with 0.
+        lengths: int array `(n,)`.
+        ids: int. How many ids there are.
+
+    Raises:
+        ValueError: with the first row that is none.
+    """
+    closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
+    inside = np.count_nonzero(rows, axis=1) == lengths
+    wrong = np.flatnonzero(~closed | ~inside | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
+    if len(wrong):
+        sequence = rows[wrong[0], : lengths[wrong[0]]].tolist()
+        expected = f"ids from 1 to {ids - 1} closed by the end of sequence, {END}"
+        raise ValueError(f"found the {name} {sequence}, expected {expected}")
+
+
+def check_training_arrays(sides: dict[str, Any], ids: dict[str, int]) -> None:
+    """Checks the arrays that `fit` and `evaluate` are given, as far as their values are known.
+
+    Under JAX an id out of range is no error anywhere, and on no backend is a row without its end.
+
+    Args:
+        sides: dict of arrays, or of other tensors, which are not looked into.
+        ids: dict, how many ids each side has.
+
+    Raises:
+        ValueError: for a side that is a list, an array that is no integer array `(rows, time)`, different numbers of
+            rows, or a row that is no sequence of the model's ids closed by the end of sequence.
+    """
+    for name, rows in sides.items():
+        if isinstance(rows, list | tuple):
+            raise ValueError(
+                f"found a {type(rows).__name__} as the {name}, expected an integer array (rows, time); "
+                "keras_encdec.data.pad makes it of lists of ids"
+            )
+        if isinstance(rows, np.ndarray) and (rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size):
+            raise ValueError(
+                f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
+            )
+    numbers = {name: len(rows) for name, rows in sides.items() if isinstance(rows, np.ndarray)}
+    if len(set(numbers.values())) > 1:
+        found = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
+        raise ValueError(f"found {found}, expected as many of each: a row is a pair")
+    for name in numbers:
+        rows = sides[name]
+        lengths = rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)
+        check_sequences(name, rows, np.where(rows.any(axis=1), lengths, 0), ids[name])

@@ -1,0 +1,28 @@
+"""Files of settings in JSON or TOML, which people edit and copy."""
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+
+def read_parsed(path: pathlib.Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """What a file holds, whatever is in it.
+
+    Args:
+        path: pathlib.Path.
+        parse: callable of its text, such as `json.loads`, that raises ValueError.
+
+    Returns:
+        dict.
+
+    Raises:
+        OSError: when it cannot be read.
+        ValueError: when it is not UTF-8, does not parse, is nested too deeply or holds something else than a dict.
+    """
+    try:
+        values = parse(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"it holds a {type(values).__name__}, not settings by name")
+    return values
