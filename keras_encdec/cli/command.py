@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from absl import flags
 
@@ -34,6 +34,7 @@ class Command:
             the exit status, or `None` for 0. It raises `UsageError` or `ConfigurationError` for wrong use, and
             `InputError`, `OSError` or `ImportError` for what failed.
         required: names of the flags that must be given.
+        flag_names: dict from names of hyper-parameters to those of their flags, where they differ.
 
     Example:
 
@@ -50,6 +51,7 @@ class Command:
     define_flags: Callable[[flags.FlagValues], None]
     work: Callable[[flags.FlagValues], int | None]
     required: Sequence[str] = ()
+    flag_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process.
@@ -122,7 +124,8 @@ class Command:
         """Prints what an exception says in one sentence, and gives the exit status; others are raised again."""
         match error:
             case ConfigurationError():
-                return self._fail(f"{error.sentence('--{}'.format)}. {self.name} --help lists the flags.", 2)
+                sentence = error.sentence(lambda name: f"--{self.flag_names.get(name, name)}")
+                return self._fail(f"{sentence}. {self.name} --help lists the flags.", 2)
             case UsageError():
                 return self._fail(f"{error} {self.name} --help lists the flags.", 2)
             case InputError() | ImportError():

@@ -7,7 +7,6 @@ from absl import flags
 from keras_encdec.cli.command import Command
 from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags
 from keras_encdec.cli.usage_error import UsageError
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import registered_samplers
 
@@ -56,20 +55,17 @@ def main(flag_values: flags.FlagValues) -> None:
     most = flag_values.top
     if most is None and sampler.needs_draws:
         most = 1 if flag_values.format == "text" else TOP
-    try:
-        summary = generate_file(
-            flag_values.model_dir,
-            flag_values.input,
-            flag_values.output,
-            sampler,
-            flag_values.format,
-            weights=flag_values.model_weight,
-            most=most,
-            progress=ReadingProgress,
-            **{name: flag_values[name].value for name in _ARGUMENTS},
-        )
-    except ConfigurationError as error:
-        raise UsageError(error.sentence(lambda name: f"--{FLAG_NAMES.get(name, name)}") + ".") from None
+    summary = generate_file(
+        flag_values.model_dir,
+        flag_values.input,
+        flag_values.output,
+        sampler,
+        flag_values.format,
+        weights=flag_values.model_weight,
+        most=most,
+        progress=ReadingProgress,
+        **{name: flag_values[name].value for name in _ARGUMENTS},
+    )
     if flag_values.input:
         print(summary, file=sys.stderr)
 
@@ -96,7 +92,7 @@ def _flags(sampler: type[Sampler]) -> list[str]:
 
 
 _ARGUMENTS = ("average", "max_length_factor", "max_length", "escape", "feature_name", "encoding")
-COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",))
+COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",), flag_names=FLAG_NAMES)
 
 
 def run() -> None:

@@ -20,7 +20,7 @@ from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
     ],
 )
 def test_each_update_has_its_step_size_within_a_round_too(name, expected):
-    model = toy(layers=1)
+    model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
     schedule = learning_rate_schedule(name, halving_start=1.5, halving_every=0.5)
     budget = Budget(0.5, schedule, updates_per_epoch=2, updates=7)
@@ -34,7 +34,7 @@ def test_each_update_has_its_step_size_within_a_round_too(name, expected):
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_each_signal_ends_the_training_and_is_as_before_afterwards(number):
-    model = toy(layers=1)
+    model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
     budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)
     data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
