@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
+
+from keras_encdec.stop_signals import STOP_SIGNALS
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # The tests compile thousands of small programs and run each a few times: XLA's optimizer takes longer than it saves.
@@ -40,6 +43,18 @@ def reverse_scorer(model_dirs):
     from keras_encdec.scoring import TextScorer
 
     return TextScorer(model_dirs / "reverse")
+
+
+@pytest.fixture
+def signals_obeyed():
+    """No stop signal is ignored, neither here nor by what a test starts, as SIGHUP is in tests run under nohup."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    for number in STOP_SIGNALS:
+        if before[number] == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in STOP_SIGNALS:
+        signal.signal(number, before[number])
 
 
 @pytest.fixture

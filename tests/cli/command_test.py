@@ -95,7 +95,7 @@ def test_the_exit_status_of_the_work_is_given_back():
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_a_signal_ends_the_work_even_where_its_exception_became_another(number):
+def test_a_signal_ends_the_work_even_where_its_exception_became_another(number, signals_obeyed):
     def work(flag_values):
         try:
             signal.raise_signal(number)

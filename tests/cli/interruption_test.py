@@ -9,6 +9,8 @@ import pytest
 
 from keras_encdec.stop_signals import STOP_SIGNALS
 
+pytestmark = pytest.mark.usefixtures("signals_obeyed")
+
 # A command with an output half written and something to do.
 SCRIPT = """
 import hashlib, sys, time
@@ -68,7 +70,7 @@ def stopped(folder, job, *numbers, command=()):
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     for number in numbers:
         process.send_signal(number)
-    _, errors = process.communicate()
+    _, errors = process.communicate(timeout=60)
     return process.returncode, errors, os.listdir(out)
 
 

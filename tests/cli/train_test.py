@@ -133,7 +133,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     assert not list(killed.glob(".*"))
 
 
-def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_files, tmp_path):
+def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, signals_obeyed, training_files, tmp_path):
     flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags(round_updates=100_000)]
     process = program.installed(*flags, "--minutes=60")
     while not (tmp_path / "m" / "config.json").exists():
@@ -141,7 +141,7 @@ def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, training_f
         time.sleep(0.05)
     time.sleep(2)  # in the middle of the first round
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate()
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 129, errors
     # On a slow machine it says first that it is about to stop.
     assert errors.endswith("Stopped by a signal; the same command with --resume goes on from here.\n")

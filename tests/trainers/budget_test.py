@@ -33,7 +33,7 @@ def test_each_update_has_its_step_size_within_a_round_too(name, expected):
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_each_signal_ends_the_training_and_is_as_before_afterwards(number):
+def test_each_signal_ends_the_training_and_is_as_before_afterwards(number, signals_obeyed):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
     budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)
