@@ -129,14 +129,16 @@ def _remove_earlier_model(model_dir: pathlib.Path, phrase_table: pathlib.Path) -
     from keras_encdec.trainers.settings_file import SETTINGS
     from keras_encdec.trainers.training_lock import training_lock
 
-    settings = model_dir / SETTINGS
-    trained_on = TrainingData.from_preset(settings).phrase_table if settings.exists() else None
-    if trained_on and pathlib.Path(trained_on).parts[-2:] == phrase_table.parts[-2:]:  # wherever it was installed
-        with training_lock(model_dir):  # unless another demonstration is at work
+    if not model_dir.exists():
+        return
+    with training_lock(model_dir):  # unless another demonstration is at work
+        settings = model_dir / SETTINGS
+        trained_on = TrainingData.from_preset(settings).phrase_table if settings.exists() else None
+        if trained_on and pathlib.Path(trained_on).parts[-2:] == phrase_table.parts[-2:]:  # wherever it was installed
             shutil.rmtree(model_dir)
-    elif model_dir.exists() and list(model_dir.glob("*.keras")):
-        expected = "expected that of an earlier demonstration"
-        raise InputError("found another model", expected, "give another --output_dir", model_dir)
+        elif list(model_dir.glob("*.keras")):
+            expected = "expected that of an earlier demonstration"
+            raise InputError("found another model", expected, "give another --output_dir", model_dir)
 
 
 def _show(command: str, **arguments: object) -> None:
