@@ -18,25 +18,24 @@ def double_precision():
 def score_gradients(model, source, target):
     """d sum(score) / d weights: dict from the variable's path to an array."""
     backend = keras.backend.backend()
-    variables = model.trainable_variables
+    variables, inputs = model.trainable_variables, {"source": np.asarray(source), "target": np.asarray(target)}
     if backend == "tensorflow":
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            total = tf.reduce_sum(model.score(source, target))
+            total = tf.reduce_sum(model(inputs))
         gradients = [tf.convert_to_tensor(g) for g in tape.gradient(total, [v.value for v in variables])]
     elif backend == "jax":
         import jax
 
         def total(values):
-            inputs = {"source": np.asarray(source), "target": np.asarray(target)}
             return model.stateless_call(values, model.non_trainable_variables, inputs)[0].sum()
 
         gradients = jax.grad(total)([v.value for v in variables])
     else:
         import torch
 
-        model.score(source, target).sum().backward()
+        model(inputs).sum().backward()
         gradients = [v.value.grad for v in variables]
         assert isinstance(gradients[0], torch.Tensor)
     return {v.path: keras.ops.convert_to_numpy(g) for v, g in zip(variables, gradients, strict=True)}

@@ -92,7 +92,7 @@ def test_the_settings_that_a_model_keeps_make_another_like_it(tsv, tmp_path):
 
 
 def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path):
-    settings = {"small": {}, "half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
+    settings = {"half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
     policy, results = keras.config.dtype_policy().name, {}
 
     def run(name, folder):
