@@ -105,11 +105,5 @@ def _check_flags(flag_values):
 
 COMMAND = Command("encdec-client", define_flags, main)
 
-
-def run() -> None:
-    """Entry point of `encdec-client`."""
-    COMMAND.run()
-
-
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -188,7 +188,6 @@ def main(flag_values: flags.FlagValues) -> int:
 
 
 COMMAND = Command("encdec-demo", define_flags, main)
-run = COMMAND.run
 
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -83,11 +83,5 @@ def main(flag_values: flags.FlagValues) -> None:
 
 COMMAND = Command("encdec-export", define_flags, main, required=("export_dir",))
 
-
-def run() -> None:
-    """Entry point of `encdec-export`."""
-    COMMAND.run()
-
-
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -94,11 +94,5 @@ def _flags(sampler: type[Sampler]) -> list[str]:
 _ARGUMENTS = ("average", "max_length_factor", "max_length", "escape", "feature_name", "encoding")
 COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",), flag_names=FLAG_NAMES)
 
-
-def run() -> None:
-    """Entry point of `encdec-generate`."""
-    COMMAND.run()
-
-
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -49,7 +49,7 @@ def verify() -> None:
 
 def _run(name):
     try:
-        importlib.import_module(f"keras_encdec.cli.{name}").run()
+        importlib.import_module(f"keras_encdec.cli.{name}").COMMAND.run()
     except KeyboardInterrupt:
         print(f"encdec-{name}: interrupted before it began.", file=sys.stderr)
         sys.exit(130)

@@ -60,11 +60,5 @@ def main(flag_values: flags.FlagValues) -> None:
 
 COMMAND = Command("encdec-rerank", define_flags, main, required=("input", "output"))
 
-
-def run() -> None:
-    """Entry point of `encdec-rerank`."""
-    COMMAND.run()
-
-
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -57,11 +57,5 @@ _ARGUMENTS = (
 )  # fmt: skip
 COMMAND = Command("encdec-score", define_flags, main, required=("model_dir", "input", "output"))
 
-
-def run() -> None:
-    """Entry point of `encdec-score`."""
-    COMMAND.run()
-
-
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -81,7 +81,6 @@ def _model_flags(chosen: str, flag_values: flags.FlagValues) -> dict[str, Any]:
 
 
 COMMAND = Command("encdec-train", define_flags, main, required=("model_dir",))
-run = COMMAND.run
 
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

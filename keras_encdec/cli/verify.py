@@ -62,11 +62,5 @@ def main(flag_values: flags.FlagValues) -> None:
 
 COMMAND = Command("encdec-verify", define_flags, main, required=("model_dir", "export_dir"))
 
-
-def run() -> None:
-    """Entry point of `encdec-verify`."""
-    COMMAND.run()
-
-
 if __name__ == "__main__":
-    run()
+    COMMAND.run()

@@ -19,7 +19,7 @@ for line in sys.stdin:
         for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
             os.dup2(os.open(request[name], os.O_RDWR | os.O_CREAT), descriptor)
         sys.argv = request["arguments"]
-        module.run()
+        module.COMMAND.run()
         sys.exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -29,7 +29,7 @@ class Command:
     """A command, run as often as wanted, each time in a new process.
 
     Args:
-        module: str. Where its entry point `run` is, such as "keras_encdec.cli.score".
+        module: str. Where its `COMMAND` is, such as "keras_encdec.cli.score".
         program: str. Its name, such as "encdec-score".
     """
 
