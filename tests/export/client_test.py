@@ -344,7 +344,7 @@ def test_wrong_use_is_told(command, many, out):
 @pytest.mark.parametrize("module", ["grpc", "tensorflow_serving", "tensorflow", "requests"])
 def test_what_is_not_installed_is_told(module):
     server = "http://localhost:1" if module == "requests" else "localhost:1"
-    program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.run()"
+    program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.COMMAND.run()"
     command = [sys.executable, "-c", program, f"--server={server}", "--health"]
     done = subprocess.run(command, capture_output=True, text=True)
     fail(done, 1, module, "pip install 'keras-encdec[serving]'.")
@@ -354,7 +354,7 @@ def test_nothing_heavy_is_imported(servers, many, out):
     for server in servers.values():
         program = (
             "import atexit, sys; atexit.register(lambda: print(sys.modules.keys() & {'keras', 'tensorflow', 'jax'}));"
-            "import keras_encdec.cli.client as c; c.run()"
+            "import keras_encdec.cli.client as c; c.COMMAND.run()"
         )
         flags = [f"--server={server}", f"--input={many}", f"--output={out}/table"]
         done = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True)
