@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_encdec.configuration import Configuration, hyperparameter
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
 _CHO = "Cho et al., 2014, section 4.1"
 _SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
@@ -84,6 +84,52 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "Whether the encoder reads the words in reverse order; the end of sequence stays last.",
         published={_LUONG: True},
     )
+
+    attention: str = hyperparameter(
+        "none",
+        "Attention of the decoder to the source positions: to all (global), to those around the target's position "
+        "(local_m) or around a predicted one (local_p), or none.",
+        published={_LUONG: "local_p"},
+    )
+    attention_score: str = hyperparameter(
+        "general",
+        "With attention, how a state of the decoder is compared with a source position.",
+        choices=("dot", "general", "concat"),
+        published={_LUONG: "general"},
+    )
+    attention_units: int | None = hyperparameter(
+        None, "With the attention score concat, the width of its hidden layer; as wide as the decoder by default.",
+        minimum=1,
+    )
+    attention_window: int | None = hyperparameter(
+        None,
+        "With local attention, the number of source positions on each side of its centre; 10 by default.",
+        minimum=1,
+        published={_LUONG: 10},
+    )
+    input_feeding: bool | None = hyperparameter(
+        None,
+        "With attention, whether the decoder also reads what it computed from the source at the step before; it does "
+        "by default.",
+        published={_LUONG: True},
+    )
+
+    def check(self) -> None:
+        if self.attention == "none":
+            for name in ("attention_score", "attention_units", "attention_window", "input_feeding"):
+                if getattr(self, name) not in (None, False, "general"):
+                    raise ConfigurationError(f"found {{{name}}}=%s without {{attention}}", getattr(self, name))
+        if self.attention_units is not None and self.attention_score != "concat":
+            raise ConfigurationError(
+                "found {attention_units} with {attention_score}=%s, expected it with concat", self.attention_score
+            )
+        if self.attention_window is not None and self.attention == "global":
+            raise ConfigurationError("found {attention_window} with {attention}=global, expected local attention")
+        if self.attention != "none" and self.attention_score == "dot" and self.bidirectional == "concat":
+            raise ConfigurationError(
+                "found {attention_score}=dot with {bidirectional}=concat, whose source positions are twice as wide as "
+                "the decoder's states; give {attention_score}=general or {bidirectional}=sum"
+            )
 
     def __post_init__(self) -> None:
         if self.bidirectional is None:  # as models were saved by the first version

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.recurrent_cells import dense, recurrent_cell
 from keras_encdec.models.recurrent_layers import RecurrentLayers
@@ -95,7 +96,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
 
     def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if not self.summary:
-            return {name: encoded[name] for name in self.state_spec}, {}
+            return {name: encoded[name] for name in self.layer_states_spec(self.cells[0].state_widths)}, {}
         state, widths = {}, self.cells[0].state_widths
         for number, first in enumerate(self.first_states, start=1):
             both, start = first(encoded["summary"]), 0
@@ -107,11 +108,8 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
     def advance(
         self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
     ) -> dict[str, Any]:
-        def run(cell, inputs, state):
-            return cell.step(inputs, state, cell.parameters())
-
-        context = memory and self.take_memory(memory["context"], ops.shape(previous)[0], source_of_row)
-        return self._through_layers(previous, state, context, run)
+        context = self.take_memory(memory["context"], ops.shape(previous)[0], source_of_row) if self.summary else 0
+        return self.through_layers(self.embedded(previous), state, context, one_step)
 
     def features(
         self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
@@ -120,25 +118,45 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
 
     # As in the base, but layer by layer, so that the inputs of all steps are projected at once.
     def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
-        def run(cell, inputs, state):
-            return run_recurrence(cell.step, inputs, state, cell.parameters())
-
         state, memory = self.start(encoded)
-        context = memory and ops.expand_dims(memory["context"], 1)
-        states = self._through_layers(previous, state, context, run)
+        context = ops.expand_dims(memory["context"], 1) if self.summary else 0
+        states = self.through_layers(self.embedded(previous), state, context, all_steps)
         return self.logits(self.features(previous, states, memory))
 
-    def _through_layers(
-        self, previous: Any, state: dict[str, Any], context: Any, run: Callable[..., dict[str, Any]]
+    def embedded(self, previous: Any) -> Any:
+        """The embedded words before; 0 is taken for the end of sequence."""
+        return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
+
+    def through_layers(
+        self, inputs: Any, state: dict[str, Any], context: Any, run: Callable[..., dict[str, Any]]
     ) -> dict[str, Any]:
-        """The new states of all layers, from the embedded words up; `run` takes a cell through a step or many."""
-        inputs = self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
+        """The new states of all layers, from the inputs of the first up.
+
+        Args:
+            inputs: float tensor `(..., embedding_dim)`, of one step or of all.
+            state: dict of tensors, before these steps.
+            context: float tensor, added to the projected inputs of the first layer; 0 for none.
+            run: `one_step` or `all_steps`.
+
+        Returns:
+            dict of tensors: of the one step, or of all.
+        """
         new = {}
         for number, cell in enumerate(self.cells, start=1):
             projected = cell.project_inputs(self.input_dropout(inputs))
-            if number == 1 and self.summary:
+            if number == 1:
                 projected = projected + context
             states = run(cell, projected, {part: state[f"{part}_{number}"] for part in cell.state_widths})
             inputs = states["hidden"]
             new.update({f"{part}_{number}": tensor for part, tensor in states.items()})
         return new
+
+
+def one_step(cell: RecurrentCell, inputs: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a cell after one step, of projected inputs `(batch, width)`."""
+    return cell.step(inputs, state, cell.parameters())
+
+
+def all_steps(cell: RecurrentCell, inputs: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """The states of a cell after every step, of projected inputs `(batch, time, width)`."""
+    return run_recurrence(cell.step, inputs, state, cell.parameters())

@@ -28,6 +28,9 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
     Padding is skipped, and an all-padding source leaves the states at zero.
 
+    A decoder with attention also gets the annotations, h_t^(L) of every position of the source in its own order,
+    whichever way it was read, of both directions as the layer above would read them.
+
     Args:
         vocabulary_size: int. Number of source ids, specials included.
         embedding_dim: int. Dimension of the word embeddings.
@@ -38,6 +41,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         reverse_source: bool. Whether the words are read in reverse order, the end of sequence still last.
             Defaults to `False`.
         summary: bool. Whether the decoder gets the summary c instead of all states. Defaults to `False`.
+        annotations: bool. Whether the decoder gets the annotations, too. Defaults to `False`.
         dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
@@ -46,7 +50,8 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
     Returns:
         dict of float tensors `(batch, units)`: for each layer, counted from 1, "hidden_1" and, of an LSTM, "cell_1";
-        or "summary" alone.
+        or "summary" alone. With annotations also "annotations" `(batch, time, annotation_width)`, zero on padding, and
+        "mask" `(batch, time)`, boolean.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), chapter 2, algorithm 3
@@ -64,11 +69,13 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         bidirectional: str = "none",
         reverse_source: bool = False,
         summary: bool = False,
+        annotations: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
         self.bidirectional = bidirectional
         self.reverse_source = reverse_source
+        self.annotations = annotations
         policy, initial_scale = self.dtype_policy, self.initial_scale
         directions = 1 if bidirectional == "none" else 2
         self.cells = [
@@ -88,22 +95,29 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         for cells in self.cells:
             for cell in cells:
                 cell.build((None, width))
-            width = self.units * (2 if self.bidirectional == "concat" else 1)
+            width = self.annotation_width
         for projections in self.projections:
             for projection in projections:
                 projection.build((None, directions * self.units))
         self.built = True
 
     @property
+    def annotation_width(self) -> int:
+        """Width of the outputs of a layer."""
+        return self.units * (2 if self.bidirectional == "concat" else 1)
+
+    @property
     def encoded_spec(self) -> dict[str, TensorSpec]:
-        if self.summary:
-            return {"summary": TensorSpec((self.units,))}
-        return self.layer_states_spec(self.cells[0][0].state_widths)
+        states = self.layer_states_spec(self.cells[0][0].state_widths)
+        spec = {"summary": TensorSpec((self.units,))} if self.summary else states
+        if self.annotations:
+            spec["annotations"] = TensorSpec((None, self.annotation_width), time_axis=1)
+            spec["mask"] = TensorSpec((None,), "bool", time_axis=1)
+        return spec
 
     def call(self, source: Any) -> dict[str, Any]:
-        if self.reverse_source:
-            source = words_reversed(source)
-        mask, inputs = ops.not_equal(source, 0), self.embedding(source)
+        mask = ops.not_equal(source, 0)
+        inputs = self.embedding(words_reversed(source, mask) if self.reverse_source else source)
         encoded = {}
         for number, cells in enumerate(self.cells, start=1):
             inputs = self.input_dropout(inputs)
@@ -118,7 +132,13 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
                 last = {part: projection(state) for (part, state), projection in projections}
             encoded.update({f"{part}_{number}": state for part, state in last.items()})
             inputs = ops.concatenate(outputs, axis=-1) if self.bidirectional == "concat" else sum(outputs)
-        return {"summary": self.projections[0][0](last["hidden"])} if self.summary else encoded
+        if self.summary:
+            encoded = {"summary": self.projections[0][0](last["hidden"])}
+        if self.annotations:
+            inputs = inputs * ops.expand_dims(ops.cast(mask, inputs.dtype), -1)
+            encoded["annotations"] = words_reversed(inputs, mask) if self.reverse_source else inputs
+            encoded["mask"] = mask
+        return encoded
 
     def _run(self, cell: Any, inputs: Any, mask: Any, backwards: bool) -> tuple[Any, dict[str, Any]]:
         """Outputs `(batch, time, units)` and the last state of a cell."""
@@ -137,18 +157,21 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             **super().get_config(),
             "bidirectional": self.bidirectional,
             "reverse_source": self.reverse_source,
+            "annotations": self.annotations,
         }
 
 
-def words_reversed(source: Any) -> Any:
-    """Sources with their words in reverse order; the end of sequence and the padding stay where they are.
+def words_reversed(tensor: Any, mask: Any) -> Any:
+    """What belongs to the words of sources in reverse order; that of the end of sequence and of the padding stays.
 
     Args:
-        source: integer tensor `(batch, time)`: ids closed by the end of sequence, then padding (0).
+        tensor: tensor `(batch, time, ...)`: ids closed by the end of sequence, then padding, or what was made of them.
+        mask: boolean tensor `(batch, time)`, false on padding.
 
     Returns:
-        integer tensor of the same shape.
+        tensor of the same shape.
     """
-    words = ops.sum(ops.cast(ops.not_equal(source, 0), "int32"), axis=1, keepdims=True) - 1
-    indices = ops.expand_dims(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
-    return ops.take_along_axis(source, ops.where(indices < words, words - 1 - indices, indices), axis=1)
+    words = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True) - 1
+    indices = ops.expand_dims(ops.arange(ops.shape(mask)[1], dtype="int32"), 0)
+    indices = ops.where(indices < words, words - 1 - indices, indices)
+    return ops.take_along_axis(tensor, ops.reshape(indices, (*ops.shape(mask), *[1] * (len(tensor.shape) - 2))), axis=1)

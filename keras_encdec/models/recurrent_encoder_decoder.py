@@ -6,7 +6,9 @@ import keras
 
 from keras_encdec.architectures.configurations import RecurrentEncoderDecoderConfig
 from keras_encdec.configuration import Configuration
+from keras_encdec.layers.attentions import attention_class
 from keras_encdec.layers.cells import recurrent_cell_class
+from keras_encdec.models.attention_decoder import AttentionDecoder
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_encoder import RecurrentEncoder
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
@@ -19,6 +21,9 @@ class RecurrentEncoderDecoder(TranslationModel):
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the encoder, over the source and its end
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the decoder, over that end and the target
         p(y_t | y_<t, x) = softmax(h_t^(L) W_hy + b_hy)
+
+    With attention h~_t = tanh(c_t W_c + h_t^(L) W_h) stands for h_t^(L) in the last line; c_t is an average of the
+    encoder's states, weighted anew for each target word. See `AttentionDecoder`.
 
     f is a cell of `keras_encdec.layers`: `LSTMCell`, `GRUCell`, `RNNCell` or another that is registered. The thesis
     writes no biases; here the cells and the output have them. It lets the encoder read the words alone, here it
@@ -57,7 +62,7 @@ class RecurrentEncoderDecoder(TranslationModel):
     (1,)
 
     Reference:
-        - Luong, 2016, Neural Machine Translation (thesis), chapters 2 and 3
+        - Luong, 2016, Neural Machine Translation (thesis), chapters 2 to 4
         - Sutskever et al., 2014 (arXiv 1409.3215); Cho et al., 2014 (arXiv 1406.1078); Zaremba et al., 2014
           (arXiv 1409.2329)
     """
@@ -67,6 +72,8 @@ class RecurrentEncoderDecoder(TranslationModel):
     @classmethod
     def check_config(cls, config: Configuration) -> None:
         recurrent_cell_class(config.cell)
+        if config.attention != "none":
+            attention_class(config.attention)
 
     def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
         super().__init__(source_words, target_words, **arguments)
@@ -85,9 +92,23 @@ class RecurrentEncoderDecoder(TranslationModel):
             source_words + SPECIAL_IDS,
             bidirectional=config.bidirectional,
             reverse_source=config.reverse_source,
+            annotations=config.attention != "none",
             name="encoder",
             **shared,
         )
-        self.decoder = RecurrentDecoder(target_words + SPECIAL_IDS, name="decoder", **shared)
+        if config.attention == "none":
+            self.decoder = RecurrentDecoder(target_words + SPECIAL_IDS, name="decoder", **shared)
+        else:
+            given = {"score_units": config.attention_units, "half_width": config.attention_window}
+            self.decoder = AttentionDecoder(
+                target_words + SPECIAL_IDS,
+                annotation_width=self.encoder.annotation_width,
+                attention=config.attention,
+                attention_score=config.attention_score,
+                attention_arguments={name: value for name, value in given.items() if value is not None},
+                input_feeding=config.input_feeding is not False,
+                name="decoder",
+                **shared,
+            )
         # Every size is known: the weights exist at once, to be counted, set or loaded.
         self.build()

@@ -39,7 +39,19 @@ def stirred(model, scale=0.5, seed=0):
 def nested_weights(model):
     """What `recurrent_oracle` takes: arrays that are the model's weights, or its gradients if these stand there."""
     encoder, decoder = model.encoder, model.decoder
+    attention = {}
+    if decoder.carries_attention:
+        layer = decoder.attention_layer
+        attention = {
+            "score": arrays(layer.scores),
+            "position": [array(layer.position_kernel), array(layer.position_vector)]
+            if decoder.attention == "local_p" else [],
+            "W_c": array(decoder.context_projection.kernel),
+            "W_h": array(decoder.state_projection.kernel),
+            "feeding": array(decoder.feeding.kernel) if decoder.input_feeding else np.zeros(0),
+        }  # fmt: skip
     return {
+        **attention,
         "source": array(encoder.embedding.embeddings),
         "encoder": [[arrays(cell) for cell in cells] for cells in encoder.cells],
         "projections": [[arrays(layer) for layer in layers] for layers in encoder.projections],

@@ -116,7 +116,8 @@ def test_it_trains_on_batches_of_unknown_length():
 
 
 def test_words_are_reversed_before_the_end_of_sequence():
-    ids = words_reversed(np.array([[5, 6, 7, 2, 0], [4, 2, 0, 0, 0], [2, 0, 0, 0, 0], [3, 4, 5, 6, 2], [0] * 5]))
+    source = np.array([[5, 6, 7, 2, 0], [4, 2, 0, 0, 0], [2, 0, 0, 0, 0], [3, 4, 5, 6, 2], [0] * 5])
+    ids = words_reversed(source, source > 0)
     wanted = [[7, 6, 5, 2, 0], [4, 2, 0, 0, 0], [2, 0, 0, 0, 0], [6, 5, 4, 3, 2], [0] * 5]
     np.testing.assert_array_equal(numpy(ids), wanted)
 

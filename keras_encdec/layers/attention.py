@@ -1,0 +1,145 @@
+"""What the kinds of attention have in common."""
+
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_encdec.layers.attention_scores import SCORES
+
+
+class Attention(keras.layers.Layer):
+    """Base of attention: an average of the annotations of a source, weighted anew at each step of a decoder.
+
+        scores     dot        h_t . H_s
+                   general    (h_t W_a) . H_s
+                   concat     tanh(h_t W_q + H_s W_k) . v_a
+        a_t        = softmax over s of the scores, over the positions of the source that `window` leaves
+        c_t        = sum over s of a_t(s) H_s
+
+    The weights a_t are float32 (float64 in a float64 layer) whatever the dtype policy, and 0 on padding.
+
+    A decoder that goes step by step computes what depends on the source alone once, and then at each step
+
+        keys = attention.keys(annotations)
+        weights = attention.attention_weights(queries, keys, mask, positions)
+
+    To add a kind, write a subclass with `window`, and register it with `register_attention`.
+
+    Args:
+        score: "dot", "general" or "concat". Defaults to "general".
+        score_units: int. Width of W_q and W_k, with "concat". Defaults to `None`: that of the queries.
+        kernel_initializer: of all weights. Defaults to Glorot's uniform distribution.
+
+    Call arguments:
+        queries: float tensor `(batch, steps, H)`, h_t: states of a decoder.
+        annotations: float tensor `(batch, source_time, H')`, H_s.
+        annotations_mask: boolean tensor `(batch, source_time)`, false on padding. Defaults to `None`: no padding, or
+            the mask of the layer that made the annotations.
+        positions: integer tensor `(batch, steps)`, t of each query. Defaults to `None`: 0, 1, 2, ....
+        return_weights: bool. Whether to return the weights, too. Defaults to `False`.
+
+    Returns:
+        float tensor `(batch, steps, H')`, c_t; or the tuple of this and the weights `(batch, steps, source_time)`.
+
+    Raises:
+        ValueError: for another score, and when built on widths that it does not fit.
+
+    Reference:
+        - Luong et al., 2015 (arXiv 1508.04025), section 3
+    """
+
+    #: Whether the weights depend on `positions`.
+    needs_positions: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        score: str = "general",
+        score_units: int | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if score not in SCORES:
+            raise ValueError(f"found score={score!r}, expected one of {', '.join(map(repr, SCORES))}")
+        if score_units is not None and score != "concat":
+            raise ValueError(f'found score_units={score_units} with score={score!r}, expected it with score="concat"')
+        self.score = score
+        self.score_units = score_units
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        units = {"units": score_units} if score == "concat" else {}
+        self.scores = SCORES[score](kernel_initializer=self.kernel_initializer, dtype=self.dtype_policy, **units)
+
+    def build(self, queries_shape: tuple, annotations_shape: tuple) -> None:
+        self.scores.build(queries_shape, annotations_shape)
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        """Width of `keys` for queries and annotations of these widths."""
+        return self.scores.key_width(query_width, annotation_width)
+
+    def keys(self, annotations: Any) -> Any:
+        """What queries are compared with: float tensor `(batch, source_time, key_width)`, once a source."""
+        return self.scores.keys(annotations)
+
+    def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
+        """Which source positions each query attends to, and by what its weights are multiplied after the softmax.
+
+        Args:
+            queries: float tensor `(batch, steps, H)`.
+            mask: boolean tensor `(batch, source_time)`.
+            positions: integer tensor `(batch, steps)`, where `needs_positions`.
+
+        Returns:
+            tuple: boolean tensor that broadcasts to `(batch, steps, source_time)`, false on padding; and float tensor
+            of that shape, or `None` for 1.
+        """
+        raise NotImplementedError
+
+    def attention_weights(self, queries: Any, keys: Any, mask: Any, positions: Any = None) -> Any:
+        """The weights a_t.
+
+        Args:
+            queries: float tensor `(batch, steps, H)`.
+            keys: of `keys`.
+            mask: boolean tensor `(batch, source_time)`, false on padding.
+            positions: integer tensor `(batch, steps)`, where `needs_positions`.
+
+        Returns:
+            float32 tensor `(batch, steps, source_time)`.
+        """
+        window, factor = self.window(queries, mask, positions)
+        scores = ops.cast(self.scores(queries, keys), self.weights_dtype)
+        scores = ops.where(window, scores, ops.cast(-1e9, scores.dtype))
+        # Of a source that is all padding, too, no position has a weight.
+        weights = ops.where(window, ops.softmax(scores, axis=-1), ops.zeros_like(scores))
+        return weights if factor is None else weights * factor
+
+    @property
+    def weights_dtype(self) -> str:
+        """The dtype of the weights a_t."""
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def call(
+        self,
+        queries: Any,
+        annotations: Any,
+        annotations_mask: Any = None,
+        positions: Any = None,
+        return_weights: bool = False,
+    ) -> Any:
+        if annotations_mask is None:
+            annotations_mask = ops.ones_like(annotations[:, :, 0], dtype="bool")
+        if positions is None:
+            positions = ops.broadcast_to(ops.arange(ops.shape(queries)[1], dtype="int32"), ops.shape(queries)[:2])
+        weights = self.attention_weights(queries, self.keys(annotations), ops.cast(annotations_mask, "bool"), positions)
+        context = ops.matmul(ops.cast(weights, self.compute_dtype), annotations)
+        return (context, weights) if return_weights else context
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "score": self.score,
+            "score_units": self.score_units,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

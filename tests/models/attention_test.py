@@ -1,0 +1,108 @@
+"""Recurrent models with attention against the equations in float64 NumPy."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import recurrent_oracle
+from gradients import double_precision, score_gradients
+from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy
+
+from keras_encdec.backend.compiled_call import compiled_call
+
+# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
+DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
+
+KINDS = list(itertools.product(("global", "local_m", "local_p"), ("dot", "general", "concat"), (True, False)))
+ENCODERS = [
+    {"cell": "lstm", "bidirectional": "none", "reverse_source": True},
+    {"cell": "gru", "bidirectional": "sum", "condition": "context"},
+    {"cell": "rnn", "bidirectional": "concat", "reverse_source": True},
+]
+# Every kind with every score, fed and not, on one encoder after the other.
+CHOICES = [
+    {"attention": kind, "attention_score": score, "input_feeding": fed,
+     "attention_window": None if kind == "global" else 1 + fed, **ENCODERS[(i + i // 6) % (2 if score == "dot" else 3)]}
+    for i, (kind, score, fed) in enumerate(KINDS)
+]  # fmt: skip
+
+
+def name_of(choices):
+    return "-".join(str(value) for value in choices.values())
+
+
+def choices_of(model):
+    return model.config.to_dict()
+
+
+def expected_of(model, weights=None):
+    weights = weights or nested_weights(model)
+    return [recurrent_oracle.decoded(weights, x, y, choices_of(model)) for x, y in PAIRS]
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=name_of)
+def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices):
+    with double_precision():
+        model = toy(dtype="float64", **choices)
+        # With a row that is all padding, and more of it in every row, which change nothing of the others.
+        source, target = (np.pad(ids, [[0, 1], [0, 3]]) for ids in (SOURCE, TARGET))
+        tokens = keras.ops.convert_to_numpy(compiled_call(model)({"source": source, "target": target}))
+        expected = expected_of(model)
+        by_word, attention = log_probs_by_word(model, source[:-1], TARGET)
+    assert not tokens[-1].any()
+    assert np.abs(np.concatenate([log_probs for log_probs, _ in expected])).max() > 1
+    for row, (log_probs, weights) in enumerate(expected):
+        steps, positions = weights.shape
+        np.testing.assert_allclose(tokens[row, :steps], log_probs, atol=DOUBLE)
+        np.testing.assert_allclose(by_word[row, :steps], log_probs, atol=DOUBLE)
+        np.testing.assert_allclose(attention[row, :steps, :positions], weights, atol=DOUBLE)
+        assert not attention[row, :, positions:].any()
+
+
+class Step(keras.layers.Layer):
+    def __init__(self, decoder):
+        super().__init__(dtype="float64")
+        self.decoder = decoder
+        self.built = True
+
+    def call(self, previous, state, memory):
+        return self.decoder.next_log_probs(previous, state, memory)
+
+
+def log_probs_by_word(model, source, target):
+    """log p of each token from `start` and `next_log_probs`, 0 fed first, and the attention of each step."""
+    state, memory = model.start(source)
+    assert state.keys() == model.decoder.state_spec.keys() and memory.keys() == model.decoder.memory_spec.keys()
+    for tensors, specs in ((state, model.decoder.state_spec), (memory, model.decoder.memory_spec)):
+        for name, spec in specs.items():
+            assert tensors[name].shape == (len(source), *spec.with_time(source.shape[1])), name
+    step = compiled_call(Step(model.decoder))
+    previous, rows, attention = np.zeros(len(source), "int32"), [], []
+    for t in range(target.shape[1]):
+        log_probs, state = step(previous, state, memory)
+        previous = target[:, t]
+        rows.append(keras.ops.convert_to_numpy(log_probs)[range(len(source)), previous])
+        attention.append(keras.ops.convert_to_numpy(state["attention"]))
+    return np.stack(rows, axis=1), np.stack(attention, axis=1)
+
+
+@pytest.mark.parametrize("choices", [*CHOICES[:3], CHOICES[5], *CHOICES[8:14:3], CHOICES[15], CHOICES[16]], ids=name_of)
+def test_gradients_are_finite_differences_of_the_equations(choices):
+    with double_precision():
+        model = toy(dtype="float64", **choices)
+        weights = nested_weights(model)
+        gradients = score_gradients(model, SOURCE, TARGET)
+        for variable in model.trainable_variables:
+            variable.assign(gradients[variable.path])
+        found = nested_weights(model)  # the gradients now stand where the weights stood
+    random, step = np.random.default_rng(1), 1e-6
+    for weight, gradient in zip(keras.tree.flatten(weights), keras.tree.flatten(found), strict=True):
+        for _ in range(3 if weight.size else 0):
+            place = tuple(random.integers(size) for size in weight.shape)
+            value, totals = weight[place], []
+            for moved in (value + step, value - step):
+                weight[place] = moved
+                totals.append(sum(log_probs.sum() for log_probs, _ in expected_of(model, weights)))
+            weight[place] = value
+            np.testing.assert_allclose(gradient[place], (totals[0] - totals[1]) / (2 * step), atol=1e-6, rtol=1e-6)
