@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.attention_scores import SCORES
+from keras_encdec.layers.attention_step import AttentionStep
 
 
 class Attention(keras.layers.Layer):
@@ -114,6 +115,16 @@ class Attention(keras.layers.Layer):
         # Of a source that is all padding, too, no position has a weight.
         weights = ops.where(window, ops.softmax(scores, axis=-1), ops.zeros_like(scores))
         return weights if factor is None else weights * factor
+
+    @property
+    def step(self) -> AttentionStep | None:
+        """One step with a hand-written gradient, for a recurrence; `None` where there is none."""
+        return None
+
+    @property
+    def step_parameters(self) -> dict[str, Any]:
+        """Weights that `step` takes as parameters, by name, beside the keys and the mask."""
+        return {}
 
     @property
     def weights_dtype(self) -> str:

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.attention import Attention
+from keras_encdec.layers.attention_step import AttentionStep
 from keras_encdec.layers.attentions import register_attention
 
 
@@ -42,3 +43,7 @@ class GlobalAttention(Attention):
 
     def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
         return ops.expand_dims(mask, 1), None
+
+    @property
+    def step(self) -> AttentionStep | None:
+        return None if self.score == "concat" else AttentionStep()

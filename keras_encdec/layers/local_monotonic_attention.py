@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.layers.attention_step import AttentionStep
 from keras_encdec.layers.attentions import register_attention
 from keras_encdec.layers.local_attention import LocalAttention
 
@@ -47,3 +48,7 @@ class LocalMonotonicAttention(LocalAttention):
 
     def centers(self, queries: Any, lengths: Any, positions: Any) -> Any:
         return ops.cast(positions, lengths.dtype)
+
+    @property
+    def step(self) -> AttentionStep | None:
+        return None if self.score == "concat" else AttentionStep(self.half_width)

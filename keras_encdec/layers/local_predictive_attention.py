@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.layers.attention_step import AttentionStep
 from keras_encdec.layers.attentions import register_attention
 from keras_encdec.layers.local_attention import LocalAttention
 
@@ -56,3 +57,11 @@ class LocalPredictiveAttention(LocalAttention):
     def factor(self, offsets: Any) -> Any:
         sigma = self.half_width / 2
         return ops.exp(-offsets * offsets / (2 * sigma * sigma))
+
+    @property
+    def step(self) -> AttentionStep | None:
+        return None if self.score == "concat" else AttentionStep(self.half_width, predictive=True)
+
+    @property
+    def step_parameters(self) -> dict[str, Any]:
+        return {"position_kernel": self.position_kernel, "position_vector": self.position_vector}

@@ -5,8 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.layers.attentions import attention_class
 from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.layers.recurrent_step import RecurrentStep
+from keras_encdec.models.input_feeding_step import InputFeedingStep, WithoutGradient
 from keras_encdec.models.recurrent_cells import dense, uniform
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, one_step
 from keras_encdec.models.tensor_spec import TensorSpec
@@ -131,11 +134,11 @@ class AttentionDecoder(RecurrentDecoder):
     ) -> Any:
         return self.input_dropout(state["attentional"])
 
-    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+    def call(self, previous: Any, encoded: dict[str, Any], training: bool = False) -> Any:
         state, memory = self.start(encoded)
         context, embedded = ops.expand_dims(memory["context"], 1) if self.summary else 0, self.embedded(previous)
         if self.input_feeding:
-            return self.logits(self.input_dropout(self._fed(embedded, state, memory, context)))
+            return self.logits(self.input_dropout(self._fed(embedded, state, memory, context, training)))
         states = self.through_layers(embedded, state, context, all_steps)
         steps = ops.arange(ops.shape(previous)[1], dtype="int32")
         positions = ops.broadcast_to(steps, ops.shape(previous))
@@ -145,31 +148,39 @@ class AttentionDecoder(RecurrentDecoder):
     def _last_hidden(self):
         return f"hidden_{self.layers}"
 
-    def _fed(self, embedded, state, memory, context):
+    def _fed(self, embedded, state, memory, context, training):
         """h~ of all steps with input feeding, each of which needs that of the step before."""
         first, *others = self.cells
         inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + context}
-        if self.dropout:
+        if training and self.dropout:
             # Drawn at once: of what is fed back, and of the inputs of the layers above the first.
             shape = (*ops.shape(embedded)[:2], self.layers, self.units)
-            inputs["masks"] = self.input_dropout(ops.ones(shape, embedded.dtype))
+            inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
+        cells = [cell.step for cell in self.cells]
+        attention, position_weights = self.attention_layer.step, self.attention_layer.step_parameters
+        parameters = {
+            **{name: memory[name] for name in ("keys", "values", "mask")},
+            **{name: as_tensor(weight) for name, weight in position_weights.items()},
+            "feeding": as_tensor(self.feeding.kernel),
+            "state_projection": as_tensor(self.state_projection.kernel),
+            "cells": [cell.parameters() for cell in self.cells],
+            "kernels": [as_tensor(cell.kernel) for cell in others],
+            "biases": [as_tensor(cell.bias) for cell in others],
+        }
+        is_written = attention is not None and all(isinstance(step, RecurrentStep) for step in cells)
+        if not is_written:
+            cells, attention = [WithoutGradient(step) for step in cells], WithoutGradient(self._one_weights)
+        step = InputFeedingStep(cells, first.state_widths, attention, self.dropout)
+        # A plain function is differentiated automatically.
+        run = step if is_written else lambda *now: step(*now)
+        return run_recurrence(run, inputs, state, parameters)["attentional"]
 
-        def dropped(tensor, masks, layer):
-            return tensor if masks is None else tensor * masks[:, layer]
-
-        def step(inputs_t, state, memory):
-            masks = inputs_t.get("masks")
-            projected = inputs_t["projected"] + self.feeding(dropped(state["attentional"], masks, 0))
-            new = {}
-            for layer, cell in enumerate(self.cells):
-                if layer:
-                    projected = cell.project_inputs(dropped(hidden, masks, layer))
-                parts = one_step(cell, projected, {part: state[f"{part}_{layer + 1}"] for part in cell.state_widths})
-                hidden = parts["hidden"]
-                new.update({f"{part}_{layer + 1}": tensor for part, tensor in parts.items()})
-            return {**new, **self._attend(hidden, state, memory, None)}
-
-        return run_recurrence(step, inputs, state, memory)["attentional"]
+    def _one_weights(self, hidden, memory, position):
+        """The weights of attention of one step, `(sources, source_time)`."""
+        weights = self.attention_layer.attention_weights(
+            ops.expand_dims(hidden, 1), memory["keys"], memory["mask"], position
+        )
+        return ops.squeeze(weights, 1)
 
     def _attend(self, hidden, state, memory, source_of_row):
         """What attention adds to the new state of one step, whose rows are those of a source together, in order, unless

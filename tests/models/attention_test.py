@@ -47,7 +47,7 @@ def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices)
         model = toy(dtype="float64", **choices)
         # With a row that is all padding, and more of it in every row, which change nothing of the others.
         source, target = (np.pad(ids, [[0, 1], [0, 3]]) for ids in (SOURCE, TARGET))
-        tokens = keras.ops.convert_to_numpy(compiled_call(model)({"source": source, "target": target}))
+        tokens = keras.ops.convert_to_numpy(called(model)({"source": source, "target": target}))
         expected = expected_of(model)
         by_word, attention = log_probs_by_word(model, source[:-1], TARGET)
     assert not tokens[-1].any()
@@ -58,6 +58,11 @@ def test_every_choice_follows_the_equations_in_a_batch_and_word_by_word(choices)
         np.testing.assert_allclose(by_word[row, :steps], log_probs, atol=DOUBLE)
         np.testing.assert_allclose(attention[row, :steps, :positions], weights, atol=DOUBLE)
         assert not attention[row, :, positions:].any()
+
+
+def called(layer):
+    """The layer, compiled where it is slow otherwise."""
+    return compiled_call(layer) if keras.backend.backend() == "jax" else layer
 
 
 class Step(keras.layers.Layer):
@@ -77,7 +82,7 @@ def log_probs_by_word(model, source, target):
     for tensors, specs in ((state, model.decoder.state_spec), (memory, model.decoder.memory_spec)):
         for name, spec in specs.items():
             assert tensors[name].shape == (len(source), *spec.with_time(source.shape[1])), name
-    step = compiled_call(Step(model.decoder))
+    step = called(Step(model.decoder))
     previous, rows, attention = np.zeros(len(source), "int32"), [], []
     for t in range(target.shape[1]):
         log_probs, state = step(previous, state, memory)
@@ -87,7 +92,7 @@ def log_probs_by_word(model, source, target):
     return np.stack(rows, axis=1), np.stack(attention, axis=1)
 
 
-@pytest.mark.parametrize("choices", [*CHOICES[:3], CHOICES[5], *CHOICES[8:14:3], CHOICES[15], CHOICES[16]], ids=name_of)
+@pytest.mark.parametrize("choices", [CHOICES[i] for i in (0, 1, 2, 5, 8, 11, 14, 15, 16)], ids=name_of)
 def test_gradients_are_finite_differences_of_the_equations(choices):
     with double_precision():
         model = toy(dtype="float64", **choices)
