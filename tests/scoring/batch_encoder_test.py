@@ -14,11 +14,11 @@ from keras_encdec.scoring.pair_groups import cut_into_groups
 MODELS = {
     "lstm": {"cell": "lstm", "layers": 3},
     "summary": {"cell": "gru", "condition": "context", "bidirectional": "sum"},
-    "two-way": {"cell": "lstm", "layers": 2, "bidirectional": "concat"},
+    "attention": {"bidirectional": "concat", "attention": "local_m", "attention_window": 2},
     "reversed": {"cell": "rnn", "reverse_source": True},
 }
 # XLA compiles all anew for each.
-CHOSEN = MODELS if keras.backend.backend() == "torch" else ["summary", "two-way"]
+CHOSEN = MODELS if keras.backend.backend() == "torch" else ["summary", "attention"]
 
 
 def random_pairs(number, longest, seed=0):
