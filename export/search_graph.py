@@ -1,9 +1,10 @@
 """The search of a sampler inside an exported graph, as a TensorFlow loop around the sampler's step."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.target_limits import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.text.vocabulary import END
@@ -28,71 +29,111 @@ def target_limits(lengths: tf.Tensor) -> tf.Tensor:
     return tf.where(lengths > 1, limits, 1)
 
 
+class FoundTargets(NamedTuple):
+    """What a search in a graph found. Where a source has fewer hypotheses, the ids of the others are 0.
+
+    Attributes:
+        ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded with 0.
+        log_probs: float32 tensor `(sources, results)`: their ln p in nats; the least float32 where there is no
+            hypothesis, as JSON has no infinity.
+        scores: float32 tensor `(sources, results)`: what they are ranked by; likewise.
+        links: int32 tensor `(sources, results, t)`: the source position that each token attends to most; zero for a
+            model without attention.
+    """
+
+    ids: tf.Tensor
+    log_probs: tf.Tensor
+    scores: tf.Tensor
+    links: tf.Tensor
+
+
 def search_in_graph(
-    decoder: Any, encoded: dict[str, tf.Tensor], limits: tf.Tensor, sampler: Sampler, inputs: dict[str, tf.Tensor]
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    decoder: Any,
+    encoded: dict[str, tf.Tensor],
+    lengths: tf.Tensor,
+    limits: tf.Tensor,
+    sampler: Sampler,
+    inputs: dict[str, tf.Tensor],
+) -> FoundTargets:
     """Targets of many sources, as `keras_encdec.decoding.Generator` finds them with the same sampler.
 
     Args:
         decoder: Decoder.
         encoded: dict of tensors, of the encoder, one row a source.
+        lengths: int32 tensor `(sources,)`: tokens of each source, its end counted.
         limits: int32 tensor `(sources,)`, of `target_limits`.
         sampler: Sampler.
         inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`: "seed", int64, of a sampler that draws, by
             which equal seeds draw alike whatever the batch; others are arguments of the sampler's `initial`.
 
-    Returns:
-        tuple: int32 ids `(sources, results, t)`, closed by the end of sequence and padded with 0; their ln p in
-        nats, float32 `(sources, results)`; and what they are ranked by, float32 `(sources, results)`. Where there are
-        fewer hypotheses, the ids are 0 and the others the least float32, as JSON has no infinity.
+    Raises:
+        ConfigurationError: a ValueError, when the sampler needs the attention of a decoder that has none.
     """
+    if sampler.needs_attention and not decoder.carries_attention:
+        raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
     sources, width = tf.size(limits), tf.reduce_max(tf.concat([[1], limits], 0))
     size = max(1, MOST_ROWS // sampler.rows_per_source)
     shape = tf.stack([sources, sampler.results_per_source])
-    results = tf.zeros(tf.concat([shape, [width]], 0), tf.int32), tf.zeros(shape), tf.zeros(shape)
+    tokens = tf.zeros(tf.concat([shape, [width]], 0), tf.int32)
+    results = tokens, tf.zeros(shape), tf.zeros(shape), tokens
 
     def part(start, *results):
         indices = tf.range(start, tf.minimum(start + size, sources))
-        given = tf.nest.map_structure(lambda tensor: tf.gather(tensor, indices), (encoded, limits, inputs))
+        given = tf.nest.map_structure(lambda tensor: tf.gather(tensor, indices), (encoded, lengths, limits, inputs))
         parts = _search(decoder, sampler, *given, width)
         pairs = zip(results, parts, strict=True)
         return start + size, *(tf.tensor_scatter_nd_update(whole, indices[:, None], rows) for whole, rows in pairs)
 
     results = tf.while_loop(lambda start, *_: start < sources, part, (0, *results), parallel_iterations=1)
-    return results[1], *(tf.maximum(values, tf.float32.min) for values in results[2:])
+    ids, log_probs, scores, links = results[1:]
+    return FoundTargets(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
 
 
-def _search(decoder, sampler, encoded, limits, inputs, width):
+def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
     rows, sources = sampler.rows_per_source, tf.size(limits)
     seeds, arguments = inputs.get("seed"), {name: value for name, value in inputs.items() if name != "seed"}
     state, memory = decoder.start(encoded)
     if rows > 1:
         state = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, rows, axis=0), state)
 
-    def step(t, words, tokens, log_probs, results, result_log_probs, search, state):
+    if sampler.needs_attention:
+        arguments["source_mask"] = tf.sequence_mask(lengths, tf.shape(state["attention"])[1])
+
+    def step(t, words, tokens, links, log_probs, results, result_links, result_log_probs, search, state):
         next_log_probs, state = decoder.next_log_probs(tf.reshape(words, [-1]), state, memory)
         draws = _draws(seeds, t, rows) if sampler.needs_draws else None
-        choice, search = sampler.step(next_log_probs, search, draws)
         now = tf.one_hot(t, width, dtype=tf.int32)
+        needed = {}
+        if decoder.carries_attention:
+            attention = tf.reshape(state["attention"], [sources, rows, -1])
+            links += tf.argmax(attention, axis=-1, output_type=tf.int32)[:, :, None] * now
+            needed = {"attention": tf.cast(attention, tf.float32)} if sampler.needs_attention else {}
+        choice, search = sampler.step(next_log_probs, search, draws, **needed)
         result_log_probs = _take([result_log_probs, log_probs + choice.end_log_probs], choice.kept)
         results = _take([results, tokens + END * now], choice.kept)
+        result_links = _take([result_links, links], choice.kept)
         if choice.parents is not None:
-            tokens, log_probs = (tf.gather(tensor, choice.parents, batch_dims=1) for tensor in (tokens, log_probs))
+            tokens, links, log_probs = (
+                tf.gather(tensor, choice.parents, batch_dims=1) for tensor in (tokens, links, log_probs)
+            )
             parents = tf.reshape(choice.parents + rows * tf.range(sources)[:, None], [-1])
             state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents), state)
         tokens, log_probs = tokens + choice.words[:, :, None] * now, log_probs + choice.log_probs
-        return t + 1, choice.words, tokens, log_probs, results, result_log_probs, search, state
+        return t + 1, choice.words, tokens, links, log_probs, results, result_links, result_log_probs, search, state
 
     def goes_on(t, *variables):
         return (t < width) & tf.reduce_any(variables[-2]["searching"])
 
     shape, result_shape = tf.stack([sources, rows]), tf.stack([sources, sampler.results_per_source])
+    tokens, results = (tf.zeros(tf.concat([each, [width]], 0), tf.int32) for each in (shape, result_shape))
     variables = (
         0,
         tf.zeros(shape, tf.int32),
-        tf.zeros(tf.concat([shape, [width]], 0), tf.int32),
+        tokens,
+        tokens,
         tf.zeros(shape),
-        tf.zeros(tf.concat([result_shape, [width]], 0), tf.int32),
+        results,
+        results,
         tf.fill(result_shape, -float("inf")),
         sampler.initial(limits, **arguments),
         state,
@@ -101,8 +142,8 @@ def _search(decoder, sampler, encoded, limits, inputs, width):
     shapes = tf.nest.map_structure(lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]),
                                    (tf.constant(0), *variables[1:]))  # fmt: skip
     results = tf.while_loop(goes_on, step, variables, shape_invariants=shapes, parallel_iterations=1)
-    ids, log_probs, search = results[4], results[5], results[6]
-    return ids, log_probs, search.get("scores", log_probs)
+    ids, links, log_probs, search = results[5:9]
+    return ids, log_probs, search.get("scores", log_probs), links
 
 
 def _take(parts, indices):

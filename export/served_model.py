@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import RegisteredSampler
 from keras_encdec.decoding.samplers import registered_samplers
+from keras_encdec.export.alignment_text import alignment_text
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
 from keras_encdec.export.scoring_graph import encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import search_in_graph, target_limits
@@ -131,11 +132,13 @@ class ServedModel:
             inputs = {name: vector(value, name) for name, value in zip(entry.inputs, inputs, strict=True)}
             with tf.control_dependencies(_input_checks(entry, text, inputs)):
                 encoded, lengths, text_index = self._encoded(tf.identity(text))
-            limits = target_limits(lengths)
             if inputs:  # equal sources may have different targets
-                encoded, limits = tf.nest.map_structure(lambda table: tf.gather(table, text_index), (encoded, limits))
-            ids, log_probs, _ = search_in_graph(self._model.decoder, encoded, limits, sampler, inputs)
-            outputs = {self._generated_side: self._predicted_ids.decode(ids), "log_prob": log_probs}
+                encoded, lengths = tf.nest.map_structure(lambda table: tf.gather(table, text_index), (encoded, lengths))
+            decoder = self._model.decoder
+            found = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs)
+            outputs = {self._generated_side: self._predicted_ids.decode(found.ids), "log_prob": found.log_probs}
+            if decoder.carries_attention:
+                outputs["alignment"] = alignment_text(found.ids, found.links, lengths)
             if entry.single:
                 outputs = {name: values[:, 0] for name, values in outputs.items()}
             return outputs if inputs else {name: tf.gather(values, text_index) for name, values in outputs.items()}

@@ -19,6 +19,7 @@ class ServingConfig(Configuration):
             more than 64 times as many bytes.
         beam_size: int. Of the signature `generate`: targets that its search keeps for each source, and gives back.
         length_penalty: float. Of `generate`: targets of T tokens are ranked by log p / ((5 + T) / 6) ** length_penalty.
+        coverage_penalty: float. Of `generate`, and a model with attention: see `BeamSampler`.
         suppress_unknown: bool. Whether no generated target has the unknown word.
         top_k: int. Of `sample`: number of the most probable words that are drawn from; `None` for all.
         top_p: float. Of `sample`: only the most probable words that have this probability together are drawn from.
@@ -43,6 +44,12 @@ class ServingConfig(Configuration):
     )
     length_penalty: float = hyperparameter(
         0.0, "Of the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.", minimum=0.0
+    )
+    coverage_penalty: float = hyperparameter(
+        0.0,
+        "Of the signature `generate` of a model with attention: weight of the penalty for source words that are left "
+        "unattended.",
+        minimum=0.0,
     )
     suppress_unknown: bool = hyperparameter(
         False, "Generate no unknown word, whatever the signature; otherwise it is written <unk>."

@@ -12,6 +12,9 @@ from keras_encdec.decoding.choice import Choice
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END
 
+# Attention that counts as none: its logarithm would have no bound.
+LEAST_COVERAGE = 1e-6
+
 
 @dataclasses.dataclass(frozen=True)
 class BeamSampler(Sampler):
@@ -22,12 +25,17 @@ class BeamSampler(Sampler):
     can become better than the worst of the `num_best` best that ended. Every hypothesis ends: at the length limit
     nothing else may follow. Hypotheses of T tokens are ranked by
 
-        score = ln p / ((5 + T) / 6) ** length_penalty
+        score = ln p / ((5 + T) / 6) ** length_penalty + coverage_penalty * coverage
+        coverage = sum over s of ln min(sum over t of a_t(s), 1)
+
+    a_t(s) is the attention to source position s at target word t, the end of sequence counted.
 
     Args:
         num_beams: int. Partial sequences a source. Defaults to `12`.
         num_best: int. Hypotheses to keep a source, at most `num_beams`. Defaults to `1`.
         length_penalty: float. Above 0, longer hypotheses are favoured. Defaults to `0.0`: they are ranked by ln p.
+        coverage_penalty: float. Above 0, hypotheses that leave source words unattended fall behind; it needs a model
+            with attention. Defaults to `0.0`.
         suppress_unknown: bool. Whether no hypothesis may have the unknown word. Defaults to `False`.
 
     Raises:
@@ -35,7 +43,7 @@ class BeamSampler(Sampler):
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), section 2.2: beam search
-        - Wu et al., 2016 (arXiv 1609.08144), equation 14: the length penalty
+        - Wu et al., 2016 (arXiv 1609.08144), equation 14: the penalties of length and coverage
     """
 
     search_options: ClassVar[tuple[str, ...]] = ("length_penalty",)
@@ -46,6 +54,12 @@ class BeamSampler(Sampler):
     num_best: int = hyperparameter(1, "Best hypotheses to keep and write for each source.", minimum=1)
     length_penalty: float = hyperparameter(
         0.0, "Rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.", minimum=0
+    )
+    coverage_penalty: float = hyperparameter(
+        0.0,
+        "Of a model with attention: add this x times the sum of ln min(attention, 1) of all source words to the rank; "
+        "0: do not.",
+        minimum=0,
     )
     suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
 
@@ -62,12 +76,20 @@ class BeamSampler(Sampler):
     def results_per_source(self) -> int:
         return self.num_best
 
-    def initial(self, limits: Any) -> dict[str, Any]:
+    @property
+    def needs_attention(self) -> bool:
+        return self.coverage_penalty > 0
+
+    def initial(self, limits: Any, source_mask: Any = None) -> dict[str, Any]:
         limits = ops.convert_to_tensor(limits, "int32")
         zeros = ops.zeros_like(limits, dtype="float32")
         # At first all the beams of a source are the same: one counts.
         first = np.where(np.arange(self.num_beams) == 0, 0.0, -np.inf)
+        # Padding counts as covered.
+        covered = ops.cast(ops.logical_not(source_mask), "float32")[:, None] if self.needs_attention else None
+        coverage = {} if covered is None else {"coverage": ops.repeat(covered, self.num_beams, axis=1)}
         return {
+            **coverage,
             "limits": limits,
             "length": ops.zeros_like(limits),
             "searching": ops.ones_like(limits, dtype="bool"),
@@ -76,7 +98,9 @@ class BeamSampler(Sampler):
             "length_penalty": zeros + self.length_penalty,
         }
 
-    def step(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> tuple[Choice, dict[str, Any]]:
+    def step(
+        self, log_probs: Any, search: dict[str, Any], draws: Any = None, attention: Any = None
+    ) -> tuple[Choice, dict[str, Any]]:
         beams, limits, length = self.num_beams, search["limits"], search["length"] + 1
         # The best words of each beam that do not end it, and the best of them all.
         best = min(beams, log_probs.shape[-1])
@@ -94,15 +118,23 @@ class BeamSampler(Sampler):
         least = stable_top_k(ops.concatenate([totals, ended], axis=1), beams)[0][:, -1:]
         is_kept = ops.logical_and(ended >= least, ended > -np.inf)
         penalty = search["length_penalty"]
-        ended = ops.where(is_kept, _score(ended, length[:, None], penalty[:, None]), -np.inf)
+        ended_scores = _score(ended, length[:, None], penalty[:, None])
+        if self.needs_attention:
+            coverage = search["coverage"] + attention
+            logs = ops.log(ops.clip(coverage, LEAST_COVERAGE, 1.0))
+            ended_scores = ended_scores + self.coverage_penalty * ops.sum(logs, axis=-1)
+        ended = ops.where(is_kept, ended_scores, -np.inf)
         scores, kept = stable_top_k(ops.concatenate([search["scores"], ended], axis=1), self.num_best)
 
-        # ln p falls with every word; a longer sequence may be divided by more, at most at the limit.
+        # ln p falls with every word; a longer sequence may be divided by more, at most at the limit, and cover all.
         possible = _score(totals[:, 0], limits, penalty)
         searching = ops.logical_and(search["searching"], possible > scores[:, -1])
-        choice = Choice(in_order(words), in_order(values), end_log_probs, kept, parents=order // best)
+        parents = order // best
+        choice = Choice(in_order(words), in_order(values), end_log_probs, kept, parents)
         totals = ops.where(searching[:, None], totals, -np.inf)
         changed = {"length": length, "searching": searching, "totals": totals, "scores": scores}
+        if self.needs_attention:
+            changed["coverage"] = ops.take_along_axis(coverage, parents[:, :, None], axis=1)
         return choice, {**search, **changed}
 
 

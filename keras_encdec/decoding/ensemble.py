@@ -82,6 +82,21 @@ class Ensemble(keras.layers.Layer):
             log_probs.append(model_log_probs)
         return self._averaged(log_probs), new
 
+    @property
+    def carries_attention(self) -> bool:
+        """Whether one of the models has attention."""
+        return any(model.decoder.carries_attention for model in self.models)
+
+    def attention(self, state: dict[str, Any]) -> Any:
+        """The attention of the last step, averaged over the models that have any: float32 `(rows, source_time)`."""
+        weighted = [
+            (weight, state[str(number)]["attention"])
+            for number, (model, weight) in enumerate(zip(self.models, self.model_weights, strict=True))
+            if model.decoder.carries_attention
+        ]
+        total = sum(weight for weight, _ in weighted)
+        return sum(weight / total * ops.cast(attention, "float32") for weight, attention in weighted)
+
     def _averaged(self, log_probs):
         if len(log_probs) == 1:
             return log_probs[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import pad
 from keras_encdec.data.length_batches import length_batches
 from keras_encdec.decoding.ensemble import Ensemble
@@ -57,6 +58,7 @@ class Generator:
         max_length_factor: float = LENGTH_FACTOR,
         max_length: int | None = None,
         first: int = 0,
+        with_attention: bool = False,
     ) -> list[list[Hypothesis]]:
         """Generates.
 
@@ -68,15 +70,21 @@ class Generator:
                 or 10 if that is more; that of an empty source has none. Defaults to `1.5`.
             max_length: int. That many words at most instead, whatever the source. Defaults to `None`.
             first: int. The number of the first source among all, for sampling. Defaults to `0`.
+            with_attention: bool. Whether hypotheses get their attention, averaged over the models that have any.
+                Defaults to `False`.
 
         Returns:
             list, for each source a list of Hypothesis, the best first (samples: as they were drawn).
 
         Raises:
             ValueError: when a source is no sequence of the models' ids closed by the end of sequence, the
-                sampler is no sampler, a limit is out of range, or the model gives no numbers.
+                sampler is no sampler, a limit is out of range, attention is wanted of models without it, or the
+                model gives no numbers.
         """
         sampler = sampler_of(sampler)
+        if (with_attention or sampler.needs_attention) and not self._functions.carries_attention:
+            wanted = "with_attention" if with_attention else "coverage_penalty"
+            raise ConfigurationError(f"found {{{wanted}}} with a model that has no attention; train one with attention")
         if not 0 <= max_length_factor < math.inf:
             raise ValueError(f"found max_length_factor={max_length_factor}, expected a number, 0 or more")
         if max_length is not None and max_length < 0:
@@ -91,7 +99,7 @@ class Generator:
             batch = pad([sources[index] for index in indices] + [[END]] * filler, width)
             batch_limits = np.array([limits[index] for index in indices] + [1] * filler)
             numbers = [first + index for index in indices] + [0] * filler
-            search = Search(self._functions, sampler, batch, batch_limits, numbers)
+            search = Search(self._functions, sampler, batch, batch_limits, numbers, with_attention)
             for index, hypotheses in zip(indices, search.run(), strict=False):
                 if not hypotheses or any(math.isnan(hypothesis.log_prob) for hypothesis in hypotheses):
                     raise ValueError(

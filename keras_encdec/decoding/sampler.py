@@ -53,6 +53,11 @@ class Sampler(Configuration):
         """Hypotheses that are kept for a source, at most."""
         return self.rows_per_source
 
+    @property
+    def needs_attention(self) -> bool:
+        """Whether `initial` needs the mask of the sources, and `step` the attention of each row."""
+        return False
+
     @functools.cached_property
     def step_key(self) -> Hashable:
         """All that `step` depends on: samplers of one key share what is compiled."""
@@ -64,6 +69,7 @@ class Sampler(Configuration):
 
         Args:
             limits: int32 `(sources,)`: tokens of a target at most, its end counted; 1 or more.
+            source_mask: boolean `(sources, source_time)`, false on padding; where `needs_attention`.
 
         Returns:
             dict of tensors, each with one row a source.
@@ -81,6 +87,8 @@ class Sampler(Configuration):
                 source together, in order.
             search: dict of tensors, of `initial` or the step before.
             draws: float tensor `(sources, rows)` of random numbers from [0, 1), where `needs_draws`.
+            attention: float tensor `(sources, rows, source_time)`: where each row attended to when it gave these
+                log-probabilities; where `needs_attention`.
 
         Returns:
             tuple: Choice, and the new search, of the same names, shapes and dtypes.

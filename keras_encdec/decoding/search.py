@@ -8,10 +8,11 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.batch_size import reduced_batch_size
+from keras_encdec.decoding.attention_history import AttentionHistory
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_functions import SearchFunctions
-from keras_encdec.text.vocabulary import END
+from keras_encdec.text.vocabulary import END, PADDING
 
 # Batches of fewer rows take no less time.
 LEAST_ROWS = 48
@@ -29,6 +30,7 @@ class Search:
         source: int32 array `(sources, time)`, padded ids.
         limits: int array `(sources,)`: tokens of a target at most, its end counted.
         numbers: the sources' numbers among all, for samplers that draw.
+        with_attention: bool. Whether hypotheses get their attention. Defaults to `False`.
     """
 
     def __init__(
@@ -38,13 +40,16 @@ class Search:
         source: np.ndarray,
         limits: np.ndarray,
         numbers: Sequence[int],
+        with_attention: bool = False,
     ) -> None:
         self._functions, self._sampler = functions, sampler
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
         self._state, self._memory = functions.start(source)
         if rows > 1:
             self._state = _take(self._state, np.repeat(np.arange(sources), rows))
-        self._search = sampler.initial(np.asarray(limits, np.int32))
+        mask = {"source_mask": source != PADDING} if sampler.needs_attention else {}
+        self._search = sampler.initial(np.asarray(limits, np.int32), **mask)
+        self._attention = AttentionHistory(np.count_nonzero(source != PADDING, axis=1)) if with_attention else None
         self._words: Any = np.zeros((sources, rows), np.int32)
         self._draws = np.stack([sampler.draws(number, steps) for number in numbers]) if sampler.needs_draws else None
         self._results: list[list[Hypothesis | None]] = [[None] * sampler.results_per_source for _ in range(sources)]
@@ -74,12 +79,14 @@ class Search:
         sources, rows = self._log_probs.shape
         draws = None if self._draws is None else np.ascontiguousarray(self._draws[self._sources, self._length])
         chosen, self._search, self._state = self._functions.step(
-            self._sampler, self._words, self._search, self._state, self._memory, draws
+            self._sampler, self._words, self._search, self._state, self._memory, draws, self._attention is not None
         )
         self._words = chosen["words"]
         choice = {name: ops.convert_to_numpy(values) for name, values in chosen.items()}
-        self._keep(choice["kept"], self._log_probs + choice["end_log_probs"])
         parents = choice.get("parents")
+        if self._attention is not None:
+            self._attention.add(self._sources, choice["attention"], parents)
+        self._keep(choice["kept"], self._log_probs + choice["end_log_probs"])
         if parents is not None and (parents == np.arange(rows)).all():
             parents = None
         before = self._tokens[:, :, : self._length]
@@ -107,7 +114,9 @@ class Search:
                 row = which - results
                 ids = (*self._tokens[index, row, : self._length].tolist(), END)
                 log_prob = float(ended[index, row])
-                after.append(Hypothesis(ids, log_prob, log_prob if scores is None else float(scores[index, rank])))
+                score = log_prob if scores is None else float(scores[index, rank])
+                attention = None if self._attention is None else self._attention.of(self._sources[index], row)
+                after.append(Hypothesis(ids, log_prob, score, attention))
             self._results[self._sources[index]] = after
 
     def _compact(self, searching, rows):

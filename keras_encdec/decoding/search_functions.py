@@ -20,11 +20,13 @@ class SearchFunctions:
 
     Attributes:
         start: callable, see `Ensemble.start`.
+        carries_attention: bool. See `Ensemble`.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self.start = compiled_call(_Start(ensemble))
+        self.carries_attention = ensemble.carries_attention
         self._steps: dict[Hashable, Any] = {}
 
     def step(
@@ -35,6 +37,7 @@ class SearchFunctions:
         state: dict[str, Any],
         memory: dict[str, Any],
         draws: np.ndarray | None = None,
+        with_attention: bool = False,
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Takes a step, compiled once for all samplers of one `step_key`.
 
@@ -44,14 +47,17 @@ class SearchFunctions:
             search: see `Sampler.step`.
             state, memory: see `Ensemble.next_log_probs`.
             draws: see `Sampler.step`. Optional.
+            with_attention: bool. Whether the attention of each row is wanted. Defaults to `False`.
 
         Returns:
-            tuple: the fields of the `Choice` that are not `None`, the new search, and the new state.
+            tuple: the fields of the `Choice` that are not `None`, and "attention" `(sources, rows, source_time)` if it
+            is wanted; the new search, and the new state.
         """
-        if sampler.step_key not in self._steps:
-            self._steps[sampler.step_key] = compiled_call(_Step(self._ensemble, sampler))
+        key = sampler.step_key, with_attention
+        if key not in self._steps:
+            self._steps[key] = compiled_call(_Step(self._ensemble, sampler, with_attention))
         inputs = {} if draws is None else {"draws": draws}
-        return self._steps[sampler.step_key](words, search, state, memory, inputs)
+        return self._steps[key](words, search, state, memory, inputs)
 
 
 class _Start(keras.layers.Layer):
@@ -65,13 +71,20 @@ class _Start(keras.layers.Layer):
 
 
 class _Step(keras.layers.Layer):
-    def __init__(self, ensemble, sampler) -> None:
+    def __init__(self, ensemble, sampler, with_attention) -> None:
         # The state has dtypes of its own.
         super().__init__(name="step", dtype="float32", autocast=False)
-        self.ensemble, self.sampler = ensemble, sampler
+        self.ensemble, self.sampler, self.with_attention = ensemble, sampler, with_attention
         self.built = True
 
     def call(self, words, search, state, memory, inputs):
         log_probs, state = self.ensemble.next_log_probs(ops.reshape(words, (-1,)), state, memory)
+        attention = None
+        if self.with_attention or self.sampler.needs_attention:
+            attention = self.ensemble.attention(state)
+            attention = ops.reshape(attention, (*ops.shape(words), ops.shape(attention)[-1]))
+        if self.sampler.needs_attention:
+            inputs = {**inputs, "attention": attention}
         choice, search = self.sampler.step(ops.cast(log_probs, "float32"), search, **inputs)
-        return {name: value for name, value in choice._asdict().items() if value is not None}, search, state
+        chosen = {name: value for name, value in choice._asdict().items() if value is not None}
+        return {**chosen, "attention": attention} if self.with_attention else chosen, search, state

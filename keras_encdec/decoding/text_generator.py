@@ -5,6 +5,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.decoding.sampler import Sampler
@@ -21,12 +23,14 @@ class TextHypothesis(NamedTuple):
         log_prob: float. ln p in nats, end of sequence included.
         score: float. What hypotheses are ranked by.
         count: int. How often it was drawn, of samples; else 1.
+        attention: see `Hypothesis`.
     """
 
     words: list[str]
     log_prob: float
     score: float
     count: int
+    attention: np.ndarray | None = None
 
 
 class TextGenerator:
@@ -90,7 +94,10 @@ def _distinct(hypotheses: Sequence[Hypothesis], vocabulary: Vocabulary) -> list[
     counts = collections.Counter(hypothesis.ids for hypothesis in hypotheses)
     distinct = {hypothesis.ids: hypothesis for hypothesis in hypotheses}.values()
     ranked = sorted(distinct, key=lambda hypothesis: -hypothesis.score)
-    return [TextHypothesis(vocabulary.decode(ids), log_prob, score, counts[ids]) for ids, log_prob, score in ranked]
+    return [
+        TextHypothesis(vocabulary.decode(ids), log_prob, score, counts[ids], attention)
+        for ids, log_prob, score, attention in ranked
+    ]
 
 
 def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:

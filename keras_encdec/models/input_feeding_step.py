@@ -51,7 +51,7 @@ class InputFeedingStep(RecurrentStep):
         self, inputs_t: dict[str, Any], state: dict[str, Any], parameters: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         new, saved = {}, {"cells": [], "inputs": [self._dropped(state["attentional"], inputs_t, 0)]}
-        projected = inputs_t["projected"] + ops.matmul(saved["inputs"][0], parameters["feeding"])
+        hidden, projected = None, inputs_t["projected"] + ops.matmul(saved["inputs"][0], parameters["feeding"])
         for layer, step in enumerate(self.cell_steps):
             if layer:
                 saved["inputs"].append(self._dropped(hidden, inputs_t, layer))

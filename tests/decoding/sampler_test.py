@@ -136,7 +136,7 @@ def test_what_the_package_serves():
 
 def test_options_are_declared_and_checked():
     assert [option.name for option in BeamSampler.hyperparameters()] == [
-        "num_beams", "num_best", "length_penalty", "suppress_unknown",
+        "num_beams", "num_best", "length_penalty", "coverage_penalty", "suppress_unknown",
     ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="num_best=3, expected 1 to num_beams, 2"):
         BeamSampler(2, num_best=3)

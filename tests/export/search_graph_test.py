@@ -49,7 +49,7 @@ def in_graph(model, sources, sampler, **inputs):
     """Ids, ln p and scores of a traced search whose number of sources is not known."""
 
     def searched(ids, lengths, **inputs):
-        return search_in_graph(model.decoder, model.encode(ids), target_limits(lengths), sampler, inputs)
+        return search_in_graph(model.decoder, model.encode(ids), lengths, target_limits(lengths), sampler, inputs)
 
     lengths = tf.constant([len(source) for source in sources], tf.int32, (len(sources),))
     arguments = {"ids": tf.constant(pad(sources)), "lengths": lengths, **inputs}
@@ -68,13 +68,17 @@ def few_shapes(monkeypatch):
 def check_equal(model, sources, sampler):
     inputs = {"seed": tf.range(len(sources), dtype=tf.int64)} if sampler.needs_draws else {}
     in_python = ServedDraws(**sampler.to_dict()) if sampler.needs_draws else sampler
-    ids, log_probs, scores = in_graph(model, sources, sampler, **inputs)
+    ids, log_probs, scores, links = in_graph(model, sources, sampler, **inputs)
     assert ids.shape[:2] == log_probs.shape == scores.shape == (len(sources), sampler.results_per_source)
-    for i, expected in enumerate(Generator(model).generate(sources, in_python)):
+    attends = model.decoder.carries_attention
+    for i, expected in enumerate(Generator(model).generate(sources, in_python, with_attention=attends)):
         targets = [tuple(row[row > 0].tolist()) for row in ids[i]]
         assert targets == [each.ids for each in expected] + [()] * (len(targets) - len(expected))
         np.testing.assert_allclose(log_probs[i, : len(expected)], [each.log_prob for each in expected], atol=1e-4)
         np.testing.assert_allclose(scores[i, : len(expected)], [each.score for each in expected], atol=1e-4)
+        for row, each in zip(links[i], expected, strict=False):
+            most = each.attention.argmax(axis=1) if attends else 0
+            np.testing.assert_array_equal(row[: len(each.ids)], most)
         assert (log_probs[i, len(expected) :] == tf.float32.min).all() and np.isfinite(scores).all()
 
 
@@ -87,9 +91,16 @@ def test_it_finds_what_the_search_in_python_finds(sampler):
     check_equal(TableModel(), random_sources(80), sampler)
 
 
-@pytest.mark.parametrize("sampler", [BeamSampler(4, num_best=3, length_penalty=0.5), RandomSampler(2)], ids=str)
+@pytest.mark.parametrize(
+    "sampler", [BeamSampler(4, num_best=3, length_penalty=0.5, coverage_penalty=0.4), RandomSampler(2)], ids=str
+)
 def test_a_memory_with_a_time_axis_and_a_state_of_integers_pass_through(sampler):
     check_equal(window_model(), random_sources(40, 6), sampler)
+
+
+def test_a_penalty_of_coverage_needs_attention():
+    with pytest.raises(ValueError, match="coverage_penalty with a model that has no attention"):
+        in_graph(TableModel(), random_sources(2), BeamSampler(3, coverage_penalty=0.2))
 
 
 def test_a_source_may_have_its_own_temperature():
@@ -103,7 +114,7 @@ def test_a_source_may_have_its_own_temperature():
 
 
 def test_no_source_gets_no_target():
-    ids, log_probs, scores = in_graph(TableModel(), [], BeamSampler(3, num_best=2))
+    ids, log_probs, scores, links = in_graph(TableModel(), [], BeamSampler(3, num_best=2))
     assert ids.shape == (0, 2, 1) and log_probs.shape == scores.shape == (0, 2)
 
 
