@@ -39,6 +39,11 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool("escape", False, "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.", **define)
     flags.DEFINE_string("feature_name", None, "Name of ln p in a Moses n-best list. Default: RNN0.", **define)
     flags.DEFINE_string("encoding", None, "Encoding of input and output. Default: UTF-8, and other bytes are an error.", **define)
+    flags.DEFINE_bool("replace_unknown", False, "Replace each unknown word by the translation of the source word it attends to, or that its position word names; see --dictionary.", **define)
+    flags.DEFINE_string("dictionary", None, "With --replace_unknown: lines of a source word, a tab and its translation. Other source words are copied.", **define)
+    flags.DEFINE_enum("join_subwords", None, ["bpe", "sentencepiece"], "Write words, of which the model's words are pieces as byte-pair encoding (@@) or SentencePiece (\u2581) marks them.", **define)
+    flags.DEFINE_string("alignments", None, "File to write what each target attends to, a line for each target that is written. It needs a model with attention.", **define)
+    flags.DEFINE_enum("alignment_format", None, ["links", "weights"], "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as JSON. Default: links.", **define)
     define_configuration_flags(flag_values, samplers, "search and sampling", FLAG_NAMES)
 
 
@@ -91,7 +96,10 @@ def _flags(sampler: type[Sampler]) -> list[str]:
     return options + ["top"] * sampler.needs_draws
 
 
-_ARGUMENTS = ("average", "max_length_factor", "max_length", "escape", "feature_name", "encoding")
+_ARGUMENTS = (
+    "average", "max_length_factor", "max_length", "escape", "feature_name", "encoding", "replace_unknown", "dictionary",
+    "join_subwords", "alignments", "alignment_format",
+)  # fmt: skip
 COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",), flag_names=FLAG_NAMES)
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding.alignment_writers import ALIGNMENT_WRITERS
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import sampler_of
 from keras_encdec.decoding.target_limits import LENGTH_FACTOR
 from keras_encdec.decoding.target_writers import TARGET_WRITERS
 from keras_encdec.decoding.text_generator import TextGenerator
+from keras_encdec.decoding.unknown_replacement import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
@@ -21,6 +23,8 @@ from keras_encdec.formats.files import STANDARD_STREAM, InputLines, check_distin
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.progress import Progress
+from keras_encdec.text.subwords import SUBWORD_JOINERS
+from keras_encdec.text.word_dictionary import read_dictionary
 
 # Lines decoded together: sources of like length among them share a batch.
 WINDOW = 2048
@@ -57,6 +61,11 @@ def generate_file(
     escape: bool = False,
     feature_name: str | None = None,
     encoding: str | None = None,
+    replace_unknown: bool = False,
+    dictionary: Path | None = None,
+    join_subwords: str | None = None,
+    alignments: Path | None = None,
+    alignment_format: str | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> GenerationSummary:
     """Writes targets for each line of a file, or what a language model generates.
@@ -83,6 +92,14 @@ def generate_file(
             Defaults to `False`.
         feature_name: str. Name of ln p in a Moses n-best list. Defaults to `None`: "RNN0".
         encoding: str. Encoding of input and output. Defaults to `None`: UTF-8, and other bytes are an error.
+        replace_unknown: bool. Whether unknown words are replaced from the source, see `UnknownReplacement`; of a model
+            with attention, or with position words in its vocabulary. Defaults to `False`.
+        dictionary: file for it, see `read_dictionary`. Optional.
+        join_subwords: str. "bpe" or "sentencepiece": targets are written as words, of which the model's words are
+            pieces. Defaults to `None`: as the model has them.
+        alignments: file to write the attention to, a line for each target that is written. Optional.
+        alignment_format: str. "links", such as "0-0 2-1"; or "weights", a JSON object a line. Defaults to `None`:
+            "links".
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
 
@@ -110,25 +127,40 @@ def generate_file(
         raise ConfigurationError("found {max_length_factor}=%s, expected a number, 0 or more", max_length_factor)
     if max_length is not None and max_length < 0:
         raise ConfigurationError("found {max_length}=%s, expected 0 or more", max_length)
-    check_distinct_files(input, output)
+    check_distinct_files(input, output, dictionary, alignments)
+    _check_choices(sampler, replace_unknown, dictionary, join_subwords, alignments, alignment_format)
+    replacement = UnknownReplacement(read_dictionary(dictionary) if dictionary else None) if replace_unknown else None
     file_encoding = FileEncoding(encoding)
     with contextlib.ExitStack() as files:
         lines = files.enter_context(InputLines(input)) if input else None
         output_file = files.enter_context(open_output(output))
+        alignment_file = files.enter_context(open_output(alignments)) if alignments else None
         start = time.monotonic()
         generator = lent or TextGenerator(directories, weights, average or "arithmetic")
         _check_source(generator, input, max_length_factor, max_length)
+        _check_attention(generator, replace_unknown, alignments)
         writer = TARGET_WRITERS[format](
-            escape, most, bool(input), sampler.needs_draws, FEATURE_NAME if feature_name is None else feature_name
+            escape,
+            most,
+            bool(input),
+            sampler.needs_draws,
+            FEATURE_NAME if feature_name is None else feature_name,
+            SUBWORD_JOINERS[join_subwords] if join_subwords else " ".join,
         )
+        alignment_line = ALIGNMENT_WRITERS[alignment_format or "links"]
         limits = {"max_length_factor": LENGTH_FACTOR if max_length_factor is None else max_length_factor}
         limits["max_length"] = LANGUAGE_MODEL_LIMIT if lines is None and max_length is None else max_length
 
         def write(first, sources):
-            results = generator.generate(sources, sampler, first=first, **limits)
+            results = generator.generate(
+                sources, sampler, replacement, with_attention=bool(alignments), first=first, **limits
+            )
             for number, (source, hypotheses) in enumerate(zip(sources, results, strict=True), start=first):
                 text = writer.lines(number, source, hypotheses)
                 output_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
+                if alignment_file:
+                    text = "".join(alignment_line(each) + "\n" for each in writer.written(hypotheses))
+                    alignment_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
             output_file.flush()
 
         if lines is None:
@@ -164,6 +196,38 @@ def _check_format(format: str, most: int | None, feature_name: str | None) -> No
                 "found {feature_name} with {format}=%s, expected it with {format}=moses_nbest", format
             )
         check_feature_name(feature_name)
+
+
+def _check_choices(
+    sampler: Sampler,
+    replace_unknown: bool,
+    dictionary: Path | None,
+    join_subwords: str | None,
+    alignments: Path | None,
+    alignment_format: str | None,
+) -> None:
+    if replace_unknown and sampler.suppress_unknown:
+        raise ConfigurationError("found {replace_unknown} with {suppress_unknown}, which leaves none; drop one of them")
+    if dictionary and not replace_unknown:
+        raise ConfigurationError("found {dictionary} without {replace_unknown}, which it is for")
+    if alignment_format and not alignments:
+        raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
+    for name, value, known in (
+        ("join_subwords", join_subwords, SUBWORD_JOINERS),
+        ("alignment_format", alignment_format, ALIGNMENT_WRITERS),
+    ):
+        if value is not None and value not in known:
+            raise ConfigurationError(f"found {{{name}}}=%s, expected one of %s", value, ", ".join(known))
+
+
+def _check_attention(generator: TextGenerator, replace_unknown: bool, alignments: Path | None) -> None:
+    if alignments and not generator.carries_attention:
+        raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")
+    if replace_unknown and not (generator.carries_attention or generator.has_position_words):
+        raise ConfigurationError(
+            "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, so "
+            "that it is not known where an unknown word comes from; train one with attention"
+        )
 
 
 def _check_source(

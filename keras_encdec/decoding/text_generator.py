@@ -10,6 +10,7 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.unknown_replacement import POSITION_WORD, UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import Vocabulary
@@ -23,6 +24,7 @@ class TextHypothesis(NamedTuple):
         log_prob: float. ln p in nats, end of sequence included.
         score: float. What hypotheses are ranked by.
         count: int. How often it was drawn, of samples; else 1.
+        source_words: list of str, of the source, read as the model reads them.
         attention: see `Hypothesis`.
     """
 
@@ -30,6 +32,7 @@ class TextHypothesis(NamedTuple):
     log_prob: float
     score: float
     count: int
+    source_words: list[str]
     attention: np.ndarray | None = None
 
 
@@ -72,32 +75,60 @@ class TextGenerator:
         """Whether targets depend on a source; those of a language model do not."""
         return self._first.model.has_source
 
+    @property
+    def carries_attention(self) -> bool:
+        """Whether one of the models has attention."""
+        return any(directory.model.decoder.carries_attention for directory in self._directories)
+
+    @property
+    def has_position_words(self) -> bool:
+        """Whether targets may have words that say where in the source an unknown word comes from."""
+        return any(POSITION_WORD.fullmatch(word) for word in self._first.target_vocabulary.words)
+
     def generate(
-        self, lines: Sequence[str], sampler: Sampler | str = "greedy", **arguments: Any
+        self,
+        lines: Sequence[str],
+        sampler: Sampler | str = "greedy",
+        replacement: UnknownReplacement | None = None,
+        with_attention: bool = False,
+        **arguments: Any,
     ) -> list[list[TextHypothesis]]:
         """Generates.
 
         Args:
             lines: list of str, read as the model's training text was.
-            sampler, **arguments: see `Generator.generate`.
+            sampler, with_attention, **arguments: see `Generator.generate`.
+            replacement: UnknownReplacement. Defaults to `None`: unknown words stay "<unk>".
 
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first.
         """
         read, predicted = self._first.source_vocabulary, self._first.target_vocabulary
-        ids = [read.encode(words) for words in self._first.words(lines)]
-        results = self._generator.generate(ids, sampler, **arguments)
-        return [_distinct(hypotheses, predicted) for hypotheses in results]
+        sources = self._first.words(lines)
+        ids = [read.encode(words) for words in sources]
+        attends = with_attention or replacement is not None and self.carries_attention
+        results = self._generator.generate(ids, sampler, with_attention=attends, **arguments)
+        return [
+            _distinct(hypotheses, predicted, words, replacement)
+            for words, hypotheses in zip(sources, results, strict=True)
+        ]
 
 
-def _distinct(hypotheses: Sequence[Hypothesis], vocabulary: Vocabulary) -> list[TextHypothesis]:
+def _distinct(
+    hypotheses: Sequence[Hypothesis],
+    vocabulary: Vocabulary,
+    source_words: list[str],
+    replacement: UnknownReplacement | None,
+) -> list[TextHypothesis]:
     counts = collections.Counter(hypothesis.ids for hypothesis in hypotheses)
     distinct = {hypothesis.ids: hypothesis for hypothesis in hypotheses}.values()
-    ranked = sorted(distinct, key=lambda hypothesis: -hypothesis.score)
-    return [
-        TextHypothesis(vocabulary.decode(ids), log_prob, score, counts[ids], attention)
-        for ids, log_prob, score, attention in ranked
-    ]
+    texts = []
+    for ids, log_prob, score, attention in sorted(distinct, key=lambda hypothesis: -hypothesis.score):
+        words = vocabulary.decode(ids)
+        if replacement:
+            words = replacement.replaced(words, source_words, attention)
+        texts.append(TextHypothesis(words, log_prob, score, counts[ids], source_words, attention))
+    return texts
 
 
 def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:

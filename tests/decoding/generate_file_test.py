@@ -1,6 +1,7 @@
 """Files of targets, by the function."""
 
 import gzip
+import json
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import toy_models
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, GreedySampler, RandomSampler, TextGenerator, generate_file
+from keras_encdec.decoding.unknown_replacement import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
 from keras_encdec.scoring import TextScorer
+from keras_encdec.text.subwords import SUBWORD_JOINERS
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
 TARGET_WORDS = [f"t{i}" for i in range(10)] + ['"']
@@ -156,6 +159,54 @@ def test_models_of_other_words_are_no_ensemble(generated, model, tmp_path):
         generated([model, back], "greedy")
 
 
+@pytest.fixture(scope="module")
+def attentive(tmp_path_factory):
+    """A generator with attention, of models that know few words and so generate unknown ones."""
+    path = tmp_path_factory.mktemp("attention") / "0"
+    words = ["t0", "unkpos_0", "unkpos_1", "unkpos_null"]
+    return TextGenerator([toy_models.save_model(path, SOURCE_WORDS, words, cell="rnn", layers=1, attention="global")])
+
+
+def test_alignments_are_written_for_each_target(generated, attentive, tmp_path):
+    arguments = {"format": "tsv", "alignments": tmp_path / "alignments"}
+    text = generated(attentive, BeamSampler(3, num_best=2), **arguments)
+    expected = attentive.generate(LINES, BeamSampler(3, num_best=2), with_attention=True)
+    links = (tmp_path / "alignments").read_text().splitlines()
+    assert len(links) == len(rows(text)) > len(LINES)
+    assert generated(attentive, BeamSampler(3, num_best=2), alignment_format="weights", **arguments) == text
+    weights = [json.loads(line) for line in (tmp_path / "alignments").read_text().splitlines()]
+    hypotheses = [hypothesis for hypotheses in expected for hypothesis in hypotheses]
+    for hypothesis, link, weight in zip(hypotheses, links, weights, strict=True):
+        assert weight["source"] == [*hypothesis.source_words, "</s>"]
+        assert weight["target"] == [*hypothesis.words, "</s>"]
+        np.testing.assert_allclose(weight["weights"], hypothesis.attention, atol=1e-5)
+        most = [row.argmax() for row in hypothesis.attention[:-1]]
+        assert link.split() == [f"{i}-{j}" for j, i in enumerate(most) if i < len(hypothesis.source_words)]
+    assert any(links)
+
+
+def test_unknown_words_are_replaced_from_the_source(generated, attentive, tmp_path):
+    (tmp_path / "words.tsv").write_text("other\tautre\t7\ns7\tS7\n")
+    plain = attentive.generate(LINES, "greedy", with_attention=True)
+    replacement = UnknownReplacement({"other": "autre", "s7": "S7"})
+    expected = [
+        " ".join(replacement.replaced(best.words, best.source_words, best.attention)) for best, *_ in plain
+    ]
+    text = generated(attentive, "greedy", replace_unknown=True, dictionary=tmp_path / "words.tsv")
+    assert text.splitlines() == expected
+    assert {"S7", "s8"} <= set(text.split()), "translated, and copied"
+
+
+def test_pieces_are_joined(generated, tmp_path):
+    for style, words in (("bpe", ["a@@", "b"]), ("sentencepiece", ["\u2581a", "b"])):
+        model = toy_models.save_model(tmp_path / style, SOURCE_WORDS, words)
+        generator = TextGenerator([model])
+        pieces = [best.words for best, *_ in generator.generate(LINES, "greedy")]
+        joined = generated(generator, "greedy", join_subwords=style).splitlines()
+        assert joined == [SUBWORD_JOINERS[style](words) for words in pieces]
+        assert max(map(len, pieces)) > 1 and not any(mark in text for text in joined for mark in ("@@ ", "\u2581"))
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -167,6 +218,12 @@ def test_models_of_other_words_are_no_ensemble(generated, model, tmp_path):
         ({"max_length": -1}, "max_length=-1"),
         ({"max_length": 3, "max_length_factor": 2.0}, "max_length_factor with max_length; drop it"),
         ({"input": None}, "found no input"),
+        ({"alignments": "links"}, "found alignments with a model that has no attention"),
+        ({"alignment_format": "links"}, "alignment_format without alignments"),
+        ({"alignments": "links", "alignment_format": "xml"}, "alignment_format=xml, expected one of links, weights"),
+        ({"replace_unknown": True}, "replace_unknown with a model that has neither attention nor position words"),
+        ({"dictionary": "words.tsv"}, "dictionary without replace_unknown"),
+        ({"join_subwords": "morfessor"}, "join_subwords=morfessor, expected one of bpe, sentencepiece"),
     ],
 )
 def test_arguments_that_contradict_are_refused(generated, generator, arguments, message):

@@ -1,0 +1,63 @@
+"""Unknown words in generated targets, replaced from the source."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+UNKNOWN_WORD = "<unk>"
+#: Words of a target vocabulary that stand for an unknown word and say where in the source it comes from.
+POSITION_WORD = re.compile(r"unkpos_(-?\d+|null)")
+
+
+class UnknownReplacement:
+    """Replaces unknown words by the translation of the source word that they come from.
+
+    An unknown word comes from the source word that it attends to most; a word "unkpos_d" at target position j from
+    the source word at j - d. It becomes the dictionary's translation of this source word or, where there is none, the
+    source word itself. It stays "<unk>" where its source word is not known: without attention, after "unkpos_null", or
+    where j - d lies outside the source.
+
+    Args:
+        dictionary: dict of source word to target word. Defaults to `None`: source words are copied.
+
+    Example:
+
+    >>> replacement = UnknownReplacement({"chat": "cat"})
+    >>> replacement.replaced(["the", "<unk>", "<unk>"], ["le", "chat", "Tom"], np.eye(4)[:, [0, 1, 2, 3]])
+    ['the', 'cat', 'Tom']
+    >>> replacement.replaced(["the", "unkpos_0"], ["le", "chat"])
+    ['the', 'cat']
+
+    Reference:
+        - Luong et al., 2015, "Addressing the Rare Word Problem in Neural Machine Translation" (arXiv 1410.8206)
+        - Jean et al., 2015 (arXiv 1412.2007), section 3.3: by attention
+    """
+
+    def __init__(self, dictionary: Mapping[str, str] | None = None) -> None:
+        self._dictionary = dict(dictionary or {})
+
+    def replaced(
+        self, words: Sequence[str], source_words: Sequence[str], attention: np.ndarray | None = None
+    ) -> list[str]:
+        """The target's words.
+
+        Args:
+            words: list of str, the target, "<unk>" for the unknown word.
+            source_words: list of str, the source as it was given.
+            attention: float array `(tokens, source_tokens)`, see `Hypothesis`. Optional.
+        """
+        return [self._replaced(j, word, source_words, attention) for j, word in enumerate(words)]
+
+    def _replaced(self, j, word, source_words, attention):
+        position = POSITION_WORD.fullmatch(word)
+        if word != UNKNOWN_WORD and not position:
+            return word
+        i = None
+        if position and position[1] != "null":
+            i = j - int(position[1])
+        elif attention is not None and source_words:
+            i = int(np.argmax(attention[j, : len(source_words)]))  # of words: the end of sequence is none
+        if i is None or not 0 <= i < len(source_words):
+            return UNKNOWN_WORD
+        return self._dictionary.get(source_words[i], source_words[i])

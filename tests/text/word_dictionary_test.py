@@ -1,0 +1,29 @@
+"""Dictionaries of words."""
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.text.word_dictionary import read_dictionary
+
+
+def test_lines_of_two_columns_or_three_are_read(tmp_path):
+    (tmp_path / "words").write_bytes("\ufeffpomme\tapple\t17\r\nn\u00b0\tno.\n".encode())
+    assert read_dictionary(tmp_path / "words") == {"pomme": "apple", "n\u00b0": "no."}
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        (b"pomme apple", "found 1 columns in 'pomme apple'"),
+        (b"pomme\tapple\t1\t2", "found 4 columns"),
+        (b"pomme\t ", "expected a source word, a tab and its translation"),
+        (b"", "found 1 columns in ''"),
+        (b"chat\tcats", "found 'chat' twice"),
+        (b"caf\xe9\tcoffee", "found the byte 0xe9"),
+    ],
+)
+def test_a_line_that_is_not_of_this_form_is_told(tmp_path, line, message):
+    (tmp_path / "words").write_bytes(b"chat\tcat\n" + line + b"\n")
+    with pytest.raises(InputError, match="words, line 2: ") as error:
+        read_dictionary(tmp_path / "words")
+    assert message in str(error.value)
