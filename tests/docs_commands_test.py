@@ -57,6 +57,7 @@ def folder(tmp_path_factory):
     pairs = [pathlib.Path(side).read_text(encoding="utf-8").splitlines() for side in (data.dev_source, data.dev_target)]
     text = "".join(f"{source}\t{target}\n" for source, target in list(zip(*pairs, strict=True))[:50])
     (folder / "phrases.en").write_text("open the file\nthe number of\n")
+    (folder / "dictionary.tsv").write_text("file\tfichier\npage\tpage\t3\n")
     (folder / "pairs.tsv").write_text(text, encoding="utf-8")
     for language, side in zip(("en", "fr"), pairs, strict=True):
         for name, lines in (("train", side[:100]), ("val", side[100:120]), ("test", side[120:125])):
