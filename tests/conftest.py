@@ -6,6 +6,7 @@ import pathlib
 import signal
 import sys
 import tempfile
+import types
 
 import pytest
 
@@ -57,6 +58,30 @@ def reverse_scorer(model_dirs):
     from keras_encdec.scoring import TextScorer
 
     return TextScorer(model_dirs / "reverse")
+
+
+@pytest.fixture
+def eager():
+    """Runs TensorFlow's functions as Python has them: to trace a training takes longer than ten updates of it."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def scores_here(monkeypatch):
+    """Has `verify_export` score with the SavedModel in this process, for what is not about the process."""
+    from scores_here import run_script
+
+    run = types.SimpleNamespace(run=run_script)
+    monkeypatch.setattr("keras_encdec.export.process_scores.subprocess", run)
 
 
 @pytest.fixture
