@@ -62,17 +62,11 @@ def reverse_scorer(model_dirs):
 
 @pytest.fixture
 def eager():
-    """Runs TensorFlow's functions as Python has them: to trace a training takes longer than ten updates of it."""
-    import keras
+    """Nothing that TensorFlow runs in the test is traced: for what a training does besides its updates."""
+    from eagerly import eagerly
 
-    if keras.backend.backend() != "tensorflow":
+    with eagerly():
         yield
-        return
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture

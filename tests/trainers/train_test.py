@@ -92,20 +92,21 @@ def test_the_settings_that_a_model_keeps_make_another_like_it(tsv, tmp_path):
     assert again.best.val_perplexity == pytest.approx(first.best.val_perplexity, rel=1e-4)
 
 
-def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path):
+def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path, request):
     settings = {"half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
     policy, results = keras.config.dtype_policy().name, {}
 
     def run(name, folder):
-        results[name, folder] = train_tiny(tsv, tmp_path / folder / name, updates=10, **settings[name])[0]
+        results[name, folder] = train_tiny(tsv, tmp_path / folder / name, updates=5, **settings[name])[0]
 
-    for name in settings:
-        run(name, "alone")
     threads = [threading.Thread(target=run, args=(name, "beside")) for name in settings]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    request.getfixturevalue("eager")  # those side by side are traced, too
+    for name in settings:
+        run(name, "alone")
     for name in settings:
         alone, beside = results[name, "alone"], results[name, "beside"]
         assert beside.last.val_perplexity == pytest.approx(alone.last.val_perplexity, rel=1e-3), name
@@ -163,9 +164,10 @@ def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(train
     assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
 
 
-def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path):
+def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path, request):
     data = TrainingData(phrase_table=training_files / "table.gz")
     train_tiny(data, tmp_path / "same", updates=10)
+    request.getfixturevalue("eager")  # of the other it matters only that it is another
     train_tiny(data, tmp_path / "other", updates=10, seed=6)
     paths = trained[0].model_dir, tmp_path / "same", tmp_path / "other"
     first, same, other = (PreparedPairs(path / "prepared").padded(np.arange(4))["source"].tolist() for path in paths)
