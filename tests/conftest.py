@@ -70,6 +70,15 @@ def eager():
 
 
 @pytest.fixture
+def uncompiled():
+    """Nothing that searches or scores in the test is compiled for TensorFlow: for what does not depend on that."""
+    from eagerly import uncompiled
+
+    with uncompiled():
+        yield
+
+
+@pytest.fixture
 def scores_here(monkeypatch):
     """Has `verify_export` score with the SavedModel in this process, for what is not about the process."""
     from scores_here import run_script

@@ -14,7 +14,7 @@ import sys
 import tomllib
 
 import pytest
-from eagerly import eagerly
+from eagerly import eagerly, uncompiled
 from serving_process import ServingProcess
 
 from keras_encdec.cli.command import Command
@@ -40,6 +40,8 @@ COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", 
 # Makes a training short and a model small, whatever is trained.
 SHORT = "--updates=3 --jit_compile=false"
 SMALL = "--units=16"
+# For a few updates or lines it takes longest to compile.
+QUICKLY = {"encdec-train": eagerly, "encdec-generate": uncompiled}
 
 
 def read(page):
@@ -119,8 +121,7 @@ def run(line):
     """What a command writes on standard output, here or, with variables of the environment, in its own process."""
     words = shlex.split(line)
     if words[0] in COMMANDS:
-        training = words[0] == "encdec-train"  # of few updates, which tracing them would take longer than
-        with contextlib.redirect_stdout(Output()) as output, eagerly() if training else contextlib.nullcontext():
+        with contextlib.redirect_stdout(Output()) as output, QUICKLY.get(words[0], contextlib.nullcontext)():
             status = COMMANDS[words[0]].main(words[1:])
         assert status == 0, line
         return output.getvalue()

@@ -1,8 +1,14 @@
 """Runs what TensorFlow would trace as Python has it."""
 
 import contextlib
+from unittest import mock
 
 import keras
+
+COMPILES = [
+    "keras_encdec.decoding.search_functions", "keras_encdec.scoring.batch_encoder",
+    "keras_encdec.scoring.prefix_tree_encoder", "keras_encdec.scoring.scorer",
+]  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -18,3 +24,17 @@ def eagerly():
         yield
     finally:
         tf.config.run_functions_eagerly(False)
+
+
+@contextlib.contextmanager
+def uncompiled():
+    """No search or scorer made within is compiled for TensorFlow; other backends compile theirs as ever."""
+
+    def call(layer):
+        return lambda *inputs: layer(*keras.tree.map_structure(keras.ops.convert_to_tensor, inputs))
+
+    with contextlib.ExitStack() as patches:
+        if keras.backend.backend() == "tensorflow":
+            for module in COMPILES:
+                patches.enter_context(mock.patch(f"{module}.compiled_call", call))
+        yield
