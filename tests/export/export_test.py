@@ -169,7 +169,9 @@ def test_a_version_is_taken_away_with_its_labels(quick_export, model_dir, export
     fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "found no version 2")
 
 
-def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(exported, model_dir, monkeypatch, tmp_path):
+def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(
+    exported, quick_export, model_dir, monkeypatch, tmp_path
+):
     folder, at_work, moved = tmp_path / "models", threading.Barrier(3), threading.Event()
 
     def write(directory, path, *arguments):
