@@ -6,6 +6,7 @@ import pathlib
 import signal
 import sys
 import tempfile
+import types
 
 import pytest
 
@@ -57,6 +58,33 @@ def reverse_scorer(model_dirs):
     from keras_encdec.scoring import TextScorer
 
     return TextScorer(model_dirs / "reverse")
+
+
+@pytest.fixture
+def eager():
+    """Nothing that TensorFlow runs in the test is traced: for what a training does besides its updates."""
+    from eagerly import eagerly
+
+    with eagerly():
+        yield
+
+
+@pytest.fixture
+def uncompiled():
+    """Nothing that searches or scores in the test is compiled for TensorFlow: for what does not depend on that."""
+    from eagerly import uncompiled
+
+    with uncompiled():
+        yield
+
+
+@pytest.fixture
+def scores_here(monkeypatch):
+    """Has `verify_export` score with the SavedModel in this process, for what is not about the process."""
+    from scores_here import run_script
+
+    run = types.SimpleNamespace(run=run_script)
+    monkeypatch.setattr("keras_encdec.export.process_scores.subprocess", run)
 
 
 @pytest.fixture

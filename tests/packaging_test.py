@@ -1,5 +1,6 @@
 """The wheel: what is in it, and that it works outside the checkout."""
 
+import gzip
 import os
 import pathlib
 import shutil
@@ -49,7 +50,9 @@ def test_its_commands_run_outside_the_checkout(wheel, tmp_path):
     where += "; print(t.__file__, d.libreoffice_en_fr().phrase_table)"
     package, table = run("-c", where).split()
     assert package.startswith(str(tmp_path)) and table.startswith(str(tmp_path))
-    run("-m", "keras_encdec.cli.train", f"--phrase_table={table}", "--model_dir=model", "--updates=1",
-        "--preset=small", "--units=4", "--batch_size=4", "--held_out_pairs=4")  # fmt: skip
-    run("-m", "keras_encdec.cli.score", "--model_dir=model", f"--input={table}", "--output=scored.gz")
+    with gzip.open(table) as lines:
+        (tmp_path / "some").write_bytes(b"".join(line for _, line in zip(range(200), lines, strict=False)))
+    run("-m", "keras_encdec.cli.train", "--phrase_table=some", "--model_dir=model", "--updates=1", "--preset=small",
+        "--units=4", "--batch_size=4", "--held_out_pairs=4", "--jit_compile=false")  # fmt: skip
+    run("-m", "keras_encdec.cli.score", "--model_dir=model", "--input=some", "--output=scored.gz")
     assert (tmp_path / "scored.gz").exists()

@@ -1,5 +1,6 @@
 """The demonstration, cut short."""
 
+import dataclasses
 import re
 
 import pytest
@@ -8,14 +9,19 @@ from tiny_trainings import rounds
 
 from keras_encdec.cli.demo import COMMAND, demonstrate
 from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.formats import InputLines
+from keras_encdec.formats import InputLines, open_output
 from keras_encdec.trainers import TrainingConfig, TrainingData
 from keras_encdec.trainers.settings_file import save_settings
 
 
-def test_it_trains_compares_scores_and_shows(tmp_path, capsys):
+def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
+    dataset = dataclasses.replace(libreoffice_en_fr(), phrase_table=tmp_path / "table.gz")
+    with InputLines(libreoffice_en_fr().phrase_table) as lines, open_output(dataset.phrase_table) as table:
+        table.write(b"".join(line + b"\n" for _, line in zip(range(6000), lines, strict=False)))
+    monkeypatch.setattr("keras_encdec.datasets.libreoffice_en_fr", lambda: dataset)
+    monkeypatch.setattr("keras_encdec.cli.demo.HELD_OUT", 100)
     earlier = tmp_path / "out" / "model"
-    data = TrainingData(phrase_table=str(libreoffice_en_fr().phrase_table))
+    data = TrainingData(phrase_table=str(dataset.phrase_table))
     earlier.mkdir(parents=True)
     save_settings(earlier, TrainingConfig(updates=1), data)
     (earlier / "last.keras").write_bytes(b"of an earlier demonstration")
@@ -32,7 +38,7 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys):
         assert f"   $ {program}" in output
     table = tmp_path / "out" / "phrase-table.gz"
     assert result.phrase_table == table
-    with InputLines(table) as scored, InputLines(libreoffice_en_fr().phrase_table) as lines:
+    with InputLines(table) as scored, InputLines(dataset.phrase_table) as lines:
         for after, before in zip(scored, lines, strict=True):
             fields = after.split(b" ||| ")
             *scores, added = fields[2].split()

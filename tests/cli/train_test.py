@@ -25,6 +25,7 @@ def train(*arguments):
     return in_process(COMMAND, *arguments)
 
 
+@pytest.mark.usefixtures("eager")
 def test_it_trains_and_goes_on(training_files, tmp_path):
     flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags()]
     process = succeed(train(*flags, "--updates=10"))
@@ -41,6 +42,7 @@ def test_it_trains_and_goes_on(training_files, tmp_path):
     assert number_of_updates(tmp_path / "m") == [10, 20]
 
 
+@pytest.mark.usefixtures("eager")
 def test_flags_override_a_preset_whichever_comes_first(training_files, tmp_path):
     (tmp_path / "my.flags").write_text("# mine\n--preset=cho2014_supplement\n--units=8\n--batch_size=16\n")
     flags = [f"--tsv={training_files}/tsv", *QUICK_FLAGS, "--updates=2"]

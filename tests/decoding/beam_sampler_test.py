@@ -33,6 +33,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(length_penalty):
         assert found[0].ids == every[order[0]]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_search_is_not_over_while_a_longer_sequence_may_rank_higher():
     for seed in range(3):
         model, _ = toy(seed=seed)
@@ -42,6 +43,7 @@ def test_a_search_is_not_over_while_a_longer_sequence_may_rank_higher():
         assert [found[0].ids for found in best] == [found[0].ids for found in every]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_score_is_the_scorers():
     model, _ = toy(target_words=40, seed=1)
     found = Generator(model).generate(SOURCES, BeamSampler(6, num_best=6))
@@ -52,6 +54,7 @@ def test_a_score_is_the_scorers():
     assert all(list(some) == sorted(some, key=lambda one: -one.score) for some in found)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("reset_after", [False, True])
 def test_greedy_search_takes_the_equations_most_probable_word(reset_after):
     model, weights = toy(target_words=20, seed=2, reset_after=reset_after)
@@ -73,6 +76,7 @@ def test_greedy_search_is_a_beam_of_one():
         assert [(best.ids, best.log_prob) for [best] in greedy] == [(best.ids, best.log_prob) for [best] in beam]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_wider_beam_finds_what_a_narrow_one_misses():
     model, _ = toy(target_words=20, seed=4)
     narrow, wide = (Generator(model).generate(SOURCES, BeamSampler(width)) for width in (1, 30))
@@ -80,6 +84,7 @@ def test_a_wider_beam_finds_what_a_narrow_one_misses():
     assert max(gains) > 0.01 and sum(gains) > 0
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_the_unknown_word_can_be_kept_out_and_the_score_stays_the_models():
     model, weights = toy(target_words=8)
     weights["readout.b_G"][1] = 3.0

@@ -100,6 +100,7 @@ def test_a_moses_list_has_a_feature_a_total_and_escapes(generated, generator):
     assert any('"' in target for target in targets[0]) and targets[1] == [escape(target) for target in targets[0]]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_an_ensemble_is_neither_of_its_models(generated, model, tmp_path):
     models = [model, toy_models.save_model(tmp_path / "1", SOURCE_WORDS, TARGET_WORDS, seed=1)]
     alone = [generated(each, "greedy", "tsv") for each in models]

@@ -30,6 +30,7 @@ def test_a_source_gets_the_same_alone_and_among_others(monkeypatch):
         np.testing.assert_allclose([o.log_prob for o in alone], [o.log_prob for o in expected], atol=1e-5)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_sources_may_be_a_padded_array_and_the_model_generates_too():
     model, _ = toy(target_words=12)
     sources = random_sources(5, 6)
@@ -39,6 +40,7 @@ def test_sources_may_be_a_padded_array_and_the_model_generates_too():
     assert model.generate(sources, BeamSampler(4)) == Generator(model).generate(sources, BeamSampler(4))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_the_length_limit_follows_the_source():
     model, weights = toy(target_words=12)
     weights["readout.b_G"][2] = -30.0  # nothing ends before it must
@@ -50,6 +52,7 @@ def test_the_length_limit_follows_the_source():
     assert [len(best.ids) - 1 for [best] in found] == [10, 41]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_nothing_is_the_translation_of_nothing():
     model, _ = toy(target_words=12)
     for sampler in ("greedy", BeamSampler(3, num_best=3), RandomSampler(4)):
@@ -58,6 +61,7 @@ def test_nothing_is_the_translation_of_nothing():
         assert found.log_prob == pytest.approx(float(ops.convert_to_numpy(model.score([[2]], [[2]]))[0]), abs=1e-5)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("sampler", [GreedySampler(), BeamSampler(4, num_best=3), RandomSampler(3)], ids=str)
 def test_a_memory_with_a_time_axis_and_a_state_of_integers_are_searched(sampler):
     models, sources = [window_model(), window_model(seed=1)], random_sources(6, 6)
@@ -70,6 +74,7 @@ def test_a_memory_with_a_time_axis_and_a_state_of_integers_are_searched(sampler)
     assert Generator(models).generate(sources, sampler) != once
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("average", ["arithmetic", "geometric"])
 def test_an_ensemble_averages_the_probabilities_of_each_word(average):
     models, weights = [toy(seed=seed)[0] for seed in (1, 2)], [1, 3]
@@ -101,6 +106,7 @@ def test_an_ensemble_averages_the_probabilities_of_each_word(average):
         assert scores[ids] == pytest.approx(log_prob(ids), abs=1e-4)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_model_twice_is_the_model_once():
     model, _ = toy(target_words=12, seed=3)
     sources = random_sources(6, 6)

@@ -41,6 +41,7 @@ def chi_squared(counts, probabilities):
     return statistic, freedom * (1 - 2 / (9 * freedom) + 3.72 * np.sqrt(2 / (9 * freedom))) ** 3
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     "temperature, top_k, top_p", [(1, None, 1), (0.6, None, 1), (1, 4, 1), (1, None, 0.7), (2, 9, 0.9)]
 )
@@ -62,6 +63,7 @@ def test_frequencies_follow_the_probabilities(temperature, top_k, top_p):
     assert statistic < bound
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_whole_sequences_are_as_frequent_as_they_are_probable():
     model, weights = toy(target_words=3)
     weights["readout.b_G"][2] = 2.0  # most end within the limit
@@ -75,6 +77,7 @@ def test_whole_sequences_are_as_frequent_as_they_are_probable():
     assert statistic < bound
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_samples_score_is_the_scorers_and_it_ends_within_the_limit():
     model, _ = toy(target_words=30, seed=6)
     sources = [[3, 2], [4] * 20 + [2]]
@@ -104,6 +107,7 @@ def test_samples_are_the_same_on_every_backend():
     assert [[one.ids for one in some] for some in found] == SAMPLES
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("temperature", [1e-300, 1e-40, 1e-7])
 def test_the_coldest_samples_are_what_greedy_search_finds(temperature):
     model, _ = toy(target_words=30, seed=7)
@@ -112,6 +116,7 @@ def test_the_coldest_samples_are_what_greedy_search_finds(temperature):
     assert {one.ids for one in samples} == {greedy.ids}
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_the_hottest_samples_are_of_all_words_alike():
     model, _ = toy(target_words=30, seed=7)
     [samples] = Generator(model).generate([SOURCE], RandomSampler(NUMBER, temperature=1e30), max_length=1)

@@ -169,7 +169,9 @@ def test_a_version_is_taken_away_with_its_labels(quick_export, model_dir, export
     fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "found no version 2")
 
 
-def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(exported, model_dir, monkeypatch, tmp_path):
+def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(
+    exported, quick_export, model_dir, monkeypatch, tmp_path
+):
     folder, at_work, moved = tmp_path / "models", threading.Barrier(3), threading.Event()
 
     def write(directory, path, *arguments):
@@ -249,7 +251,7 @@ def test_it_works_after_it_was_moved_and_without_its_model(exported, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(tmp_path, backend):
+def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(tmp_path, scores_here, backend):
     """And in float32, although it was trained in bfloat16; with no KERAS_BACKEND that would have to be set."""
     script = (
         "import pathlib, sys, keras, toy_models; keras.config.set_dtype_policy('mixed_bfloat16'); "
@@ -257,10 +259,13 @@ def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(tmp_pat
     )
     environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(pathlib.Path(toy_models.__file__).parent)}
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "model")], env=environment, check=True)
-    flags = f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}"
-    script = pathlib.Path(sys.executable).with_name("encdec-export")
-    done = subprocess.run([script, *flags], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr.startswith(str(tmp_path / "models" / "1")), done.stderr
+    if backend == "jax":  # what the command makes of the variable does not depend on its value
+        flags = f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}"
+        script = pathlib.Path(sys.executable).with_name("encdec-export")
+        done = subprocess.run([script, *flags], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr.startswith(str(tmp_path / "models" / "1")), done.stderr
+    else:
+        export_model(tmp_path / "model", tmp_path / "models")
     report = verify_export(tmp_path / "model", tmp_path / "models", made_pairs=50)
     assert [comparison.pairs for comparison in report.comparisons] == [50, 6]
 

@@ -36,6 +36,12 @@ def served(folder, tokenization=None, **arguments):
     return directory, ServedModel(directory, folder / "assets", CONFIG, tokenization)
 
 
+@pytest.fixture
+def no_search(monkeypatch):
+    """Models made in the test have no signatures of samplers, to trace which takes longest."""
+    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", dict)
+
+
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     return served(tmp_path_factory.mktemp("served"))
@@ -74,8 +80,9 @@ def oracle_scores(directory, pairs):
 
 
 @pytest.mark.parametrize("reset_after", [False, True])
-def test_scores_are_the_oracles(tmp_path, reset_after):
-    directory, model = served(tmp_path, reset_after=reset_after)
+def test_scores_are_the_oracles(toy, tmp_path, no_search, reset_after):
+    directory, model = served(tmp_path, reset_after=True) if reset_after else toy
+    assert directory.model.config.reset_after == reset_after
     pairs = random_pairs(30, 9)
     sources, targets = zip(*pairs, strict=True)
     found = call(model, "score_tokens", source=sources, target=targets)
@@ -109,7 +116,7 @@ def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
         np.testing.assert_allclose(alone, together[i : i + 1], atol=2e-5)
 
 
-def test_the_probabilities_of_all_continuations_sum_to_one(tmp_path):
+def test_the_probabilities_of_all_continuations_sum_to_one(tmp_path, no_search):
     directory = ModelDirectory.load(toy_models.save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
     bias = directory.model.decoder.readout.output_bias
     bias.assign(np.where(np.arange(bias.shape[0]) == 0, -50, bias))  # padding, which no string stands for
@@ -132,7 +139,7 @@ def test_summaries_are_the_oracles(toy):
         np.testing.assert_allclose(row, expected, atol=1e-6)
 
 
-def test_a_reverse_model_takes_the_users_sides(tmp_path):
+def test_a_reverse_model_takes_the_users_sides(tmp_path, no_search):
     # Its own source is the user's target.
     folder = toy_models.save_model(tmp_path / "model", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     directory = ModelDirectory.load(folder)
@@ -147,6 +154,7 @@ def test_a_reverse_model_takes_the_users_sides(tmp_path):
 SOURCES = ["s1 s2 s3", "s4", "", "s5 s6 s7 s8 s0 s1 s2 s3 s4", "s1 s2 s3", "other s1"]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_the_best_targets_are_those_of_the_search_in_python(toy):
     directory, model = toy
     generator = TextGenerator([directory])
@@ -165,6 +173,7 @@ def test_the_best_targets_are_those_of_the_search_in_python(toy):
         assert target.decode() == " ".join(best.words) and log_prob == pytest.approx(best.log_prob, abs=1e-4)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_the_search_that_is_served_has_the_options_of_pythons(tmp_path, toy):
     directory = toy[0]
     options = {"length_penalty": 0.8, "suppress_unknown": True}
@@ -225,6 +234,7 @@ def test_a_temperature_that_is_none_is_refused(toy):
         call(toy[1], "sample", source=["s1"], seed=[1, 2], temperature=[1.0])
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -258,6 +268,7 @@ def test_recurrent_models_are_served_too(tmp_path, arguments):
         np.testing.assert_allclose(encoded[name], table, atol=1e-6)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_any_model_that_keeps_the_contract_is_served(tmp_path):
     """With a memory along the source, its mask, and a state of integers; in a SavedModel."""
     source_words, target_words = SOURCE_WORDS[:6], TARGET_WORDS[:7]
@@ -345,7 +356,7 @@ def test_the_longest_phrases_allowed_are_scored(toy):
     assert found["token_count"].tolist() == [MAX_TOKENS + 1, 2]
 
 
-def test_raw_text_is_tokenized_as_in_training(tmp_path):
+def test_raw_text_is_tokenized_as_in_training(tmp_path, no_search):
     pytest.importorskip("tensorflow_text")
     tokenization = {"lowercase": True}
     directory, model = served(tmp_path, tokenization)

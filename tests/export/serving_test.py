@@ -255,6 +255,7 @@ def test_a_new_version_is_published_and_rolled_back(exported, client_command, tm
         deadline = time.monotonic() + 60
         while scores("canary") == first:
             assert scores("stable") == first and time.monotonic() < deadline
+            time.sleep(0.02)
         second = pytest.approx(second, abs=1e-5)
         assert scores("canary") == second and scores("stable") == first
         (tmp_path / "pairs").write_text("w1 w2\tw3\n")

@@ -37,6 +37,7 @@ def test_scores_are_compared_together_alone_and_with_every_backend(verify, folde
     assert [line.split()[-6] for line in lines] == ["120", "13", "120", "120", "120"]
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
     (tmp_path / "pairs.tsv").write_bytes("w1 &amp;\té\n\tw2 w3\n".encode("latin-1"))
     done = succeed(verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}", "--encoding=latin-1")))
@@ -46,12 +47,14 @@ def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
     assert "exported: 2 pairs" in done.stdout
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_another_model_does_not_pass(folders, tmp_path):
     other = toy_models.save_model(tmp_path / "model", WORDS, ["é", *WORDS], reverse=True, seed=1)
     with pytest.raises(InputError, match=f"{folders[1]}: found ln p .*expected the model's own"):
         verify_export(other, folders[1], made_pairs=20)
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_the_report_says_what_agrees(folders):
     report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
     assert report.path == folders[1] / "1"
@@ -67,6 +70,7 @@ def test_wrong_use_is_explained(verify, folders, tmp_path):
     fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected 3")
 
 
+@pytest.mark.usefixtures("scores_here")
 def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_path):
     (tmp_path / "pairs.tsv").write_text("w1 " * 300 + "\tw1\nmalformed\n")
     done = verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}"))

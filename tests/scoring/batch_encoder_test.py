@@ -70,6 +70,7 @@ def test_equal_sources_are_encoded_once_and_equal_prefixes_decoded_once():
     assert np.count_nonzero(previous) == 3 and np.count_nonzero(parents >= 0) == 3 and batches == 3
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_scores_do_not_depend_on_how_much_memory_there_is(model, monkeypatch):
     pairs = random_pairs(30, 5)
     expected = Scorer(model).score(pairs)

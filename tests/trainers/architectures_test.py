@@ -32,6 +32,7 @@ def pairs(tmp_path_factory):
     return path
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     "model",
     [
@@ -40,9 +41,9 @@ def pairs(tmp_path_factory):
     ],
 )
 def test_a_recurrent_model_is_trained_and_resumed(pairs, tmp_path, model):
-    settings, data = {"architecture": "recurrent", "model": model, "round_updates": 30}, TrainingData(tsv=pairs)
-    train_tiny(data, tmp_path, updates=60, **settings)
-    train_tiny(data, tmp_path, resume=True, updates=120, **settings)
+    settings, data = {"architecture": "recurrent", "model": model, "round_updates": 4}, TrainingData(tsv=pairs)
+    train_tiny(data, tmp_path, updates=8, **settings)
+    train_tiny(data, tmp_path, resume=True, updates=16, **settings)
     perplexities = [one["perplexity"] for one in rounds(tmp_path)]
     assert len(perplexities) == 4 and perplexities[-1] < perplexities[0]
     assert (TextScorer(tmp_path).score([(["s1"], ["t1"]), ([], ["t1", "t2"])]) < 0).all()
@@ -117,6 +118,7 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
     assert load_checkpoint(other)[1][:-1] == plain and load_checkpoint(other)[1][-1]["averaged_rounds"] == 3
 
 
+@pytest.mark.usefixtures("eager")
 def test_an_average_that_is_asked_for_after_all_rounds_is_refused(pairs, tmp_path):
     data, settings = TrainingData(tsv=pairs), {"architecture": "recurrent", "model": {"cell": "gru"}, "updates": 4}
     train_tiny(data, tmp_path, **settings)

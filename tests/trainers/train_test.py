@@ -79,6 +79,7 @@ def test_the_directory_is_all_that_is_needed(trained, tmp_path):
     np.testing.assert_allclose(TextScorer(copy).score(pairs), expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_settings_that_a_model_keeps_make_another_like_it(tsv, tmp_path):
     model = {"maxout_units": 3}
     first, _ = train_tiny(tsv, tmp_path / "first", updates=2, model=model, learning_rate=0.0125)
@@ -91,20 +92,21 @@ def test_the_settings_that_a_model_keeps_make_another_like_it(tsv, tmp_path):
     assert again.best.val_perplexity == pytest.approx(first.best.val_perplexity, rel=1e-4)
 
 
-def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path):
+def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path, request):
     settings = {"half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
     policy, results = keras.config.dtype_policy().name, {}
 
     def run(name, folder):
-        results[name, folder] = train_tiny(tsv, tmp_path / folder / name, updates=10, **settings[name])[0]
+        results[name, folder] = train_tiny(tsv, tmp_path / folder / name, updates=5, **settings[name])[0]
 
-    for name in settings:
-        run(name, "alone")
     threads = [threading.Thread(target=run, args=(name, "beside")) for name in settings]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    request.getfixturevalue("eager")  # those side by side are traced, too
+    for name in settings:
+        run(name, "alone")
     for name in settings:
         alone, beside = results[name, "alone"], results[name, "beside"]
         assert beside.last.val_perplexity == pytest.approx(alone.last.val_perplexity, rel=1e-3), name
@@ -133,6 +135,7 @@ def test_low_precision_a_schedule_and_another_optimizer_go_on_too(tsv, tmp_path)
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(training_files, tsv, tmp_path):
     other, refusals, scored = TrainingData(phrase_table=training_files / "table.gz"), set(), []
 
@@ -161,9 +164,10 @@ def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(train
     assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
 
 
-def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path):
+def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path, request):
     data = TrainingData(phrase_table=training_files / "table.gz")
     train_tiny(data, tmp_path / "same", updates=10)
+    request.getfixturevalue("eager")  # of the other it matters only that it is another
     train_tiny(data, tmp_path / "other", updates=10, seed=6)
     paths = trained[0].model_dir, tmp_path / "same", tmp_path / "other"
     first, same, other = (PreparedPairs(path / "prepared").padded(np.arange(4))["source"].tolist() for path in paths)
@@ -175,21 +179,25 @@ def test_the_same_seed_gives_the_same_training_and_another_another(training_file
         assert abs(other[value] - first[value]) > 1e-3
 
 
+@pytest.mark.usefixtures("eager")
 def test_training_ends_where_it_is_told_to(tsv, tmp_path):
-    # 396 pairs in batches of 16 are 24 updates an epoch.
-    train_tiny(tsv, tmp_path / "epochs", epochs=1.5)
-    assert number_of_updates(tmp_path / "epochs") == [10, 20, 30, 36]
-    _, lines = train_tiny(tsv.replace(held_out_fraction=0), tmp_path / "first", epochs=1.5, updates=7, minutes=9)
-    assert number_of_updates(tmp_path / "first") == [7]
+    # 396 pairs in batches of 60 are 6 updates an epoch.
+    settings = {"batch_size": 60, "round_updates": 4}
+    train_tiny(tsv, tmp_path / "epochs", epochs=1.5, **settings)
+    assert number_of_updates(tmp_path / "epochs") == [4, 8, 9]
+    data = tsv.replace(held_out_fraction=0)
+    _, lines = train_tiny(data, tmp_path / "first", epochs=1.5, updates=3, minutes=9, **settings)
+    assert number_of_updates(tmp_path / "first") == [3]
     # Without pairs held out the training perplexity decides which model is best.
     assert "Best perplexity" in lines[-1] and "val_perplexity" not in rounds(tmp_path / "first")[0]
     result, _ = train_tiny(tsv, tmp_path / "minutes", minutes=0.03, round_updates=100_000)
     assert 1.8 <= result.last.seconds <= result.seconds and len(result.rounds) == 1
     # A step size of 0 never betters the first round.
-    train_tiny(tsv, tmp_path / "patience", patience=2, learning_rate=0)
-    assert number_of_updates(tmp_path / "patience") == [10, 20, 30]
+    train_tiny(tsv, tmp_path / "patience", patience=2, learning_rate=0, **settings)
+    assert number_of_updates(tmp_path / "patience") == [4, 8, 12]
 
 
+@pytest.mark.usefixtures("eager")
 def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(tsv, tmp_path):
     (tmp_path / "v").write_bytes(b"\xef\xbb\xbft3\r\nt1")
     data = tsv.replace(source_vocabulary=tmp_path / "v", reverse=True)
@@ -202,6 +210,7 @@ def test_reverse_swaps_the_sides_and_given_vocabularies_are_kept(tsv, tmp_path):
         train_tiny(data.replace(reverse=False), tmp_path / "m", resume=True, updates=20)
 
 
+@pytest.mark.usefixtures("eager")
 def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, tmp_path):
     pytest.importorskip("tensorflow_text")
     (tmp_path / "source").write_text("S1 s2.\ns3\n\n")
@@ -210,7 +219,7 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
         source=training_files / "source", target=training_files / "target", tokenize=True, lowercase=True,
         validation=(tmp_path / "source", tmp_path / "target"), shortlist=12,
     )  # fmt: skip
-    _, lines = train_tiny(data, tmp_path / "m", updates=20)
+    _, lines = train_tiny(data, tmp_path / "m", updates=2)
     assert "400 unique pairs of 400" in lines[0] and "shortlist; 4." in lines[1]
     directory = ModelDirectory.load(tmp_path / "m")
     assert directory.tokenization == {"lowercase": True}
@@ -240,6 +249,7 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
+@pytest.mark.usefixtures("eager")
 def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
     """As a scheduler repeats the same command whenever it was killed."""
     path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
@@ -255,7 +265,7 @@ def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, train
     result, _ = trained
     path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    for settings in ({"updates": 25}, {"minutes": result.last.seconds / 60}):
+    for settings in ({"updates": 25}, {"minutes": result.last.seconds / 61}):
         again, (line,) = train_tiny(data, path, resume=True, **settings)
         assert again.rounds == result.rounds and again.best == result.best and again.signal is None
         assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
@@ -270,6 +280,7 @@ def test_nothing_but_a_prepared_set_is_replaced(tsv, tmp_path):
     assert (tmp_path / "prepared" / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.usefixtures("eager")
 def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files, tsv, tmp_path):
     def fails(data, *expected, **settings):
         with pytest.raises(InputError) as error:
@@ -318,6 +329,7 @@ def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path)
         train_tiny(data, model, resume=True, updates=50)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_training_that_diverges_stops_and_keeps_what_was_good(tsv, tmp_path):
     path = tmp_path / "m"
     settings = {"round_updates": 2, "optimizer": "sgd", "clip_norm": 0}
@@ -335,19 +347,20 @@ def test_a_training_that_diverges_stops_and_keeps_what_was_good(tsv, tmp_path):
     assert rounds(path)[-1]["val_perplexity"] > 20
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
     """It called the architecture by its cell."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
-    train_tiny(tsv, tmp_path, updates=10, **settings)
+    train_tiny(tsv, tmp_path, updates=2, **settings)
     config = json.loads((tmp_path / "config.json").read_text())
     config["training"] |= {"architecture": "gru", "language_model": False}
     config["model"] |= {"bidirectional": None, "source_words": 12, "target_words": 12}
     del config["architecture"], config["has_source"]
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the model to go on with"):
-        train_tiny(tsv, tmp_path, resume=True, updates=20, architecture="recurrent", model={"layers": 1})
-    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=20, **settings)
-    assert result.last.updates == 20
+        train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
+    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
+    assert result.last.updates == 4
 
 
 @pytest.fixture
@@ -369,6 +382,7 @@ def disk(tmp_path):
         subprocess.run(["umount", "--lazy", str(folder)], check=True)  # the failed training's files may still be mapped
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_full_disk_is_told(tsv, disk):
     settings = {"updates": 10, "model": {"units": 100}}
     tiny, small = disk("100k"), disk("900k")

@@ -1,0 +1,40 @@
+"""Runs what TensorFlow would trace as Python has it."""
+
+import contextlib
+from unittest import mock
+
+import keras
+
+COMPILES = [
+    "keras_encdec.decoding.search_functions", "keras_encdec.scoring.batch_encoder",
+    "keras_encdec.scoring.prefix_tree_encoder", "keras_encdec.scoring.scorer",
+]  # fmt: skip
+
+
+@contextlib.contextmanager
+def eagerly():
+    """No function of TensorFlow is traced: for a training, that takes longer than ten updates of a tiny model."""
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@contextlib.contextmanager
+def uncompiled():
+    """No search or scorer made within is compiled for TensorFlow; other backends compile theirs as ever."""
+
+    def call(layer):
+        return lambda *inputs: layer(*keras.tree.map_structure(keras.ops.convert_to_tensor, inputs))
+
+    with contextlib.ExitStack() as patches:
+        if keras.backend.backend() == "tensorflow":
+            for module in COMPILES:
+                patches.enter_context(mock.patch(f"{module}.compiled_call", call))
+        yield

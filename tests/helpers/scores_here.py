@@ -1,0 +1,29 @@
+"""Stands in for the processes that `verify_export` starts to score with a SavedModel."""
+
+import contextlib
+import io
+import runpy
+import subprocess
+import sys
+import traceback
+from unittest import mock
+
+
+def run_script(command, input, **others):
+    """What `subprocess.run` gives back for Python and a script, which is run in this process.
+
+    To import TensorFlow takes longer than the scoring. A command that is not the script of a SavedModel's scores is
+    run as ever.
+    """
+    if not command[-1].endswith("saved_model_scores.py"):
+        return subprocess.run(command, input=input, **others)
+    with (
+        mock.patch.dict(sys.modules),  # the script takes Keras out of them
+        mock.patch.object(sys, "stdin", io.StringIO(input)),
+        contextlib.redirect_stdout(io.StringIO()) as output,
+    ):
+        try:
+            runpy.run_path(command[-1], run_name="__main__")
+        except Exception:
+            return subprocess.CompletedProcess(command, 1, output.getvalue(), traceback.format_exc())
+    return subprocess.CompletedProcess(command, 0, output.getvalue(), "")
