@@ -116,6 +116,10 @@ class Attention(keras.layers.Layer):
         weights = ops.where(window, ops.softmax(scores, axis=-1), ops.zeros_like(scores))
         return weights if factor is None else weights * factor
 
+    def symbols(self) -> dict[str, Any]:
+        """The weights by the symbols of the equations: "W_a", or "W_q", "W_k" and "v_a", or none."""
+        return self.scores.symbols()
+
     @property
     def step(self) -> AttentionStep | None:
         """One step with a hand-written gradient, for a recurrence; `None` where there is none."""

@@ -34,6 +34,10 @@ class AttentionScore(keras.layers.Layer):
         """What queries are compared with, from the annotations."""
         raise NotImplementedError
 
+    def symbols(self) -> dict[str, Any]:
+        """The weights by the symbols of the equations."""
+        return {}
+
     def call(self, queries: Any, keys: Any) -> Any:
         return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
 
@@ -64,6 +68,9 @@ class GeneralScore(AttentionScore):
     def keys(self, annotations: Any) -> Any:
         return ops.matmul(annotations, ops.transpose(self.kernel))
 
+    def symbols(self) -> dict[str, Any]:
+        return {"W_a": self.kernel}
+
 
 class ConcatScore(AttentionScore):
     """tanh(h_t W_q + H_s W_k) . v_a.
@@ -92,6 +99,9 @@ class ConcatScore(AttentionScore):
 
     def keys(self, annotations: Any) -> Any:
         return ops.matmul(annotations, self.key_kernel)
+
+    def symbols(self) -> dict[str, Any]:
+        return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
 
     def call(self, queries: Any, keys: Any) -> Any:
         queries = ops.matmul(queries, self.query_kernel)

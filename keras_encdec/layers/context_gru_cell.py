@@ -49,6 +49,7 @@ class ContextGRUCell(RecurrentCell):
     """
 
     gates = 3
+    gate_symbols = ("r", "z", "")
     step = ContextGRUStep()
 
     def __init__(
@@ -102,6 +103,9 @@ class ContextGRUCell(RecurrentCell):
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
         """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
+
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "context_units": self.context_units}

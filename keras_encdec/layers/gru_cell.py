@@ -53,6 +53,7 @@ class GRUCell(RecurrentCell):
     """
 
     gates = 3
+    gate_symbols = ("r", "z", "")
 
     def __init__(
         self,
@@ -85,6 +86,11 @@ class GRUCell(RecurrentCell):
     def parameters(self) -> list[Any]:
         """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
         return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
+
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        recurrent = dict(list(self.columns("U", self.gate_recurrent_kernel))[:2])
+        recurrent["U"] = self.candidate_recurrent_kernel, slice(None)
+        return {**dict(self.columns("W", self.kernel)), **recurrent, **dict(self.columns("b", self.bias))}
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "reset_after": self.reset_after}

@@ -58,6 +58,9 @@ class LocalPredictiveAttention(LocalAttention):
         sigma = self.half_width / 2
         return ops.exp(-offsets * offsets / (2 * sigma * sigma))
 
+    def symbols(self) -> dict[str, Any]:
+        return {**super().symbols(), "W_p": self.position_kernel, "v_p": self.position_vector}
+
     @property
     def step(self) -> AttentionStep | None:
         return None if self.score == "concat" else AttentionStep(self.half_width, predictive=True)

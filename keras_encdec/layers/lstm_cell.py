@@ -55,6 +55,7 @@ class LSTMCell(RecurrentCell):
     """
 
     gates = 4
+    gate_symbols = ("i", "f", "o", "g")
 
     step = LSTMStep()
 

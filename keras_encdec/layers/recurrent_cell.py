@@ -1,6 +1,6 @@
 """What the recurrent cells have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import keras
@@ -22,6 +22,8 @@ class RecurrentCell(keras.layers.Layer):
 
     Attributes:
         gates: int. Number of gates, the candidate counted: the projected inputs are `gates * units` wide.
+        gate_symbols: tuple of str. What the equations call each of them, in the order of the columns. Defaults to
+            "1", "2" and so on.
         step: `RecurrentStep`, or function `(inputs_t, state, parameters) -> state`, over the projected inputs and a
             dict state, with the names of `state_widths`.
         state_widths: dict of int. Name and width of each tensor `(batch, width)` of the state, in the order in which
@@ -34,6 +36,7 @@ class RecurrentCell(keras.layers.Layer):
     """
 
     gates: ClassVar[int] = 1
+    gate_symbols: ClassVar[tuple[str, ...]] = ()
     step: RecurrentStep | Callable[[Any, dict[str, Any], list[Any]], dict[str, Any]]
     bias_initializer: Any = "zeros"
 
@@ -79,6 +82,17 @@ class RecurrentCell(keras.layers.Layer):
     def parameters(self) -> list[Any]:
         """The recurrent matrices, for `step`: a list of tensors, read once before a loop."""
         return [as_tensor(self.recurrent_kernel)]
+
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        """The weights by the symbols of the equations: dict of "W_i", ... to a variable and the columns of it."""
+        parts = {"W": self.kernel, "U": self.recurrent_kernel, "b": self.bias}
+        return {name: where for letter, variable in parts.items() for name, where in self.columns(letter, variable)}
+
+    def columns(self, letter: str, variable: Any) -> Iterator[tuple[str, tuple[Any, slice]]]:
+        """Yields the symbol of each gate, such as "W_i", with a variable `(..., gates * units)` and its columns."""
+        for number, gate in enumerate(self.gate_symbols or map(str, range(1, self.gates + 1))):
+            columns = slice(number * self.units, (number + 1) * self.units)
+            yield f"{letter}_{gate}" if gate else letter, (variable, columns)
 
     def call(self, inputs: Any, states: list[Any], training: bool | None = None) -> tuple[Any, list[Any]]:
         state = dict(zip(self.state_widths, states, strict=True))

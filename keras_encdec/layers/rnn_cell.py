@@ -39,4 +39,5 @@ class RNNCell(RecurrentCell):
         - Luong, 2016, Neural Machine Translation (thesis), chapter 2; Elman, 1990
     """
 
+    gate_symbols = ("",)
     step = RNNStep()

@@ -144,6 +144,18 @@ class AttentionDecoder(RecurrentDecoder):
         positions = ops.broadcast_to(steps, ops.shape(previous))
         return self.logits(self.input_dropout(self._attended(states[self._last_hidden], memory, positions)[0]))
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        whole = {
+            **self.attention_layer.symbols(),
+            "W_c": self.context_projection.kernel,
+            "W_h": self.state_projection.kernel,
+        }
+        symbols = {f"attention.{name}": (variable, slice(None)) for name, variable in whole.items()}
+        if self.input_feeding:
+            columns = self.cells[0].columns("F", self.feeding.kernel)
+            symbols.update({f"decoder.{name}.1": where for name, where in columns})
+        return {**super().symbols(), **symbols}
+
     @property
     def _last_hidden(self):
         return f"hidden_{self.layers}"

@@ -105,6 +105,14 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        """The weights by the symbols of the equations, see `to_symbols`.
+
+        Returns:
+            dict of symbol, such as "decoder.U_r", to a variable and the columns of it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
+
     def step(
         self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
     ) -> tuple[Any, dict[str, Any]]:

@@ -38,6 +38,14 @@ class Encoder(keras.layers.Layer):
         """Of an incremental encoder: name, shape and dtype of each tensor of its state; all zero at first."""
         raise NotImplementedError
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        """The weights by the symbols of the equations, see `to_symbols`.
+
+        Returns:
+            dict of symbol, such as "encoder.U_r", to a variable and the columns of it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
+
     def step(self, ids: Any, state: dict[str, Any]) -> dict[str, Any]:
         """Of an incremental encoder: the state after one more id.
 

@@ -123,6 +123,23 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         states = self.through_layers(self.embedded(previous), state, context, all_steps)
         return self.logits(self.features(previous, states, memory))
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        symbols = {
+            "target.E": (self.embedding.embeddings, slice(None)),
+            "output.W_hy": (self.output_matrix.kernel, slice(None)),
+            "output.b_hy": (self.output_matrix.bias, slice(None)),
+        }
+        for layer, cell in enumerate(self.cells, start=1):
+            symbols.update({f"decoder.{name}.{layer}": where for name, where in cell.symbols().items()})
+            if self.summary:
+                first = self.first_states[layer - 1]
+                symbols[f"decoder.V.{layer}"] = first.kernel, slice(None)
+                symbols[f"decoder.b_V.{layer}"] = first.bias, slice(None)
+        if self.summary:
+            columns = self.cells[0].columns("C", self.context.kernel)
+            symbols.update({f"decoder.{name}.1": where for name, where in columns})
+        return symbols
+
     def embedded(self, previous: Any) -> Any:
         """The embedded words before; 0 is taken for the end of sequence."""
         return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))

@@ -152,6 +152,19 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         last = {part: state[:, -1] for part, state in states.items()}
         return (ops.flip(outputs, axis=1) if backwards else outputs), last
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        symbols = {"source.E": (self.embedding.embeddings, slice(None))}
+        for layer, cells in enumerate(self.cells, start=1):
+            for cell, direction in zip(cells, ("", ".left"), strict=False):
+                for name, where in cell.symbols().items():
+                    symbols[f"encoder.{name}.{layer}{direction}"] = where
+        for layer, projections in enumerate(self.projections, start=1):
+            parts = ["V"] if self.summary else [f"P_{part[0]}.{layer}" for part in self.cells[0][0].state_widths]
+            for part, projection in zip(parts, projections, strict=True):
+                symbols[f"encoder.{part}"] = projection.kernel, slice(None)
+                symbols[f"encoder.b_{part}"] = projection.bias, slice(None)
+        return symbols
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),

@@ -125,6 +125,23 @@ class RNNDecoder(Decoder):
         context = ops.expand_dims(memory["readout_context"], 1)
         return self.logits(self.readout.reduce(states["hidden"], embedded, context))
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        readout = self.readout
+        whole = {
+            "target.E": self.embedding.embeddings,
+            "decoder.V": self.initial_state.kernel,
+            "decoder.b_V": self.initial_state.bias,
+            "readout.O_h": readout.state_kernel,
+            "readout.O_y": readout.previous_kernel,
+            "readout.O_c": readout.context_kernel,
+            "readout.b_O": readout.bias,
+            "readout.G_r": readout.right_factor,
+            "readout.G_l": readout.left_factor,
+            "readout.b_G": readout.output_bias,
+        }
+        symbols = {name: (variable, slice(None)) for name, variable in whole.items()}
+        return {**symbols, **{f"decoder.{name}": where for name, where in self.cell.symbols().items()}}
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),

@@ -90,6 +90,15 @@ class RNNEncoder(Encoder):
     def finish(self, state: dict[str, Any]) -> dict[str, Any]:
         return {"summary": self.summary(state["hidden"])}
 
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        encoder = {
+            **self.gru.cell.symbols(),
+            "V": (self.summary.kernel, slice(None)),
+            "b_V": (self.summary.bias, slice(None)),
+        }
+        embedding = {"source.E": (self.embedding.embeddings, slice(None))}
+        return {**embedding, **{f"encoder.{name}": where for name, where in encoder.items()}}
+
     def compute_output_shape(self, source_shape: tuple) -> dict[str, tuple]:
         return {"summary": (source_shape[0], self.units)}
 

@@ -29,6 +29,9 @@ class ZeroStates(Encoder):
     def encoded_spec(self) -> dict[str, TensorSpec]:
         return self._state_spec
 
+    def symbols(self) -> dict[str, Any]:
+        return {}
+
     def call(self, source: Any) -> dict[str, Any]:
         rows = ops.shape(source)[0]
         return {

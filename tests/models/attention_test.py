@@ -10,6 +10,7 @@ from gradients import double_precision, score_gradients
 from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy
 
 from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.models import from_symbols, to_symbols
 
 # Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
 DOUBLE = 1e-9 if keras.backend.backend() == "tensorflow" else 1e-6
@@ -111,3 +112,28 @@ def test_gradients_are_finite_differences_of_the_equations(choices):
                 totals.append(sum(log_probs.sum() for log_probs, _ in expected_of(model, weights)))
             weight[place] = value
             np.testing.assert_allclose(gradient[place], (totals[0] - totals[1]) / (2 * step), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "choices", [*CHOICES[4:6], *CHOICES[14:16], {"cell": "gru", "bidirectional": "sum"}], ids=name_of
+)
+def test_weights_go_out_and_in_by_symbols(choices):
+    model, other = toy(**choices), toy(**choices)
+    arrays = to_symbols(model)
+    assert sum(array.size for array in arrays.values()) == model.count_params(), "each weight has one symbol"
+    for variable in other.trainable_variables:
+        variable.assign(keras.ops.zeros_like(variable))
+    from_symbols(other, arrays)
+    for theirs, ours in zip(other.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(theirs, ours)
+
+
+def test_symbols_are_those_of_the_equations():
+    model = toy(attention="local_p", input_feeding=True)
+    arrays, decoder = to_symbols(model), model.decoder
+    names = {name.partition(".")[2] for name in arrays if name.startswith("attention.")}
+    assert names == {"W_a", "W_p", "v_p", "W_c", "W_h"}
+    feeding = keras.ops.convert_to_numpy(decoder.feeding.kernel)
+    np.testing.assert_array_equal(np.hstack([arrays[f"decoder.F_{gate}.1"] for gate in "ifog"]), feeding)
+    recurrent = keras.ops.convert_to_numpy(decoder.cells[1].recurrent_kernel)
+    np.testing.assert_array_equal(np.hstack([arrays[f"decoder.U_{gate}.2"] for gate in "ifog"]), recurrent)
