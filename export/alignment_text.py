@@ -17,7 +17,7 @@ def alignment_text(ids: tf.Tensor, links: tf.Tensor, source_lengths: tf.Tensor) 
         string tensor `(sources, results)`: links `source-target`, counted from 0, in the order of the target.
     """
     is_word = (ids != END) & (ids != PADDING) & (links < source_lengths[:, None, None] - 1)
-    position = tf.range(tf.shape(ids)[2])[None, None]
-    text = tf.strings.join([tf.strings.as_string(links), "-", tf.strings.as_string(position)])
+    position = tf.broadcast_to(tf.range(tf.shape(ids)[2]), tf.shape(ids))
+    text = tf.strings.join([tf.strings.as_string(links), tf.strings.as_string(position)], separator="-")
     joined = tf.strings.reduce_join(tf.where(is_word, text + " ", ""), axis=-1)
     return tf.strings.strip(joined)

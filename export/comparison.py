@@ -12,7 +12,7 @@ from keras_encdec.data import pad
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.scoring.scorer import in_dtype
+from keras_encdec.models.model_in_dtype import model_in_dtype
 from keras_encdec.text import Tokenizer
 
 # Pairs that the model computes together; few, as it has the logits of all their tokens in memory.
@@ -69,7 +69,7 @@ def _model_order(directory: ModelDirectory, sides: tuple[Any, Any]) -> tuple[Any
 
 def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], list[str]]]) -> np.ndarray:
     """ln p by the equations as they stand, in float32: float64 array `(n,)`, nats."""
-    model = in_dtype(directory.model, "float32")
+    model = model_in_dtype(directory.model, "float32")
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
     scores = []
     for start in range(0, len(words), BATCH):

@@ -17,7 +17,7 @@ from keras_encdec.export.search_graph import search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY, ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
-from keras_encdec.scoring.scorer import in_dtype
+from keras_encdec.models.model_in_dtype import model_in_dtype
 from keras_encdec.text import UNKNOWN, Tokenizer
 
 Tensors = dict[str, tf.Tensor]
@@ -51,7 +51,7 @@ class ServedModel:
         config: ServingConfig | None = None,
         tokenization: dict[str, Any] | None = None,
     ) -> None:
-        self._model = in_dtype(directory.model, "float32")
+        self._model = model_in_dtype(directory.model, "float32")
         self._config, self._reverse = config or ServingConfig(), directory.reverse
         self._read_side, self._generated_side = ("target", "source") if directory.reverse else ("source", "target")
         self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)

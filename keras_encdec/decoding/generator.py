@@ -16,6 +16,7 @@ from keras_encdec.decoding.samplers import sampler_of
 from keras_encdec.decoding.search import Search
 from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.decoding.target_limits import LENGTH_FACTOR, target_limit
+from keras_encdec.models.model_in_dtype import copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 
 # Target sequences that grow together, at most, unless one source needs more.
@@ -48,7 +49,9 @@ class Generator:
 
     def __init__(self, models: Any, weights: Sequence[float] | None = None, average: str = "arithmetic") -> None:
         models = list(models) if isinstance(models, list | tuple) else [models]
-        self._functions = SearchFunctions(Ensemble(models, weights, average))
+        # Each with what it computes in, whose weights are those of the model at the time of a search.
+        self._computed = [(model, model_in_dtype(model, model.compute_dtype)) for model in models]
+        self._functions = SearchFunctions(Ensemble([computed for _, computed in self._computed], weights, average))
         self._source_ids = models[0].source_words + FIRST_WORD
 
     def generate(
@@ -91,6 +94,9 @@ class Generator:
             raise ValueError(f"found max_length={max_length}, expected 0 or more")
         sources = [_unpadded(source, self._source_ids) for source in sources]
         limits = [target_limit(len(source) - 1, max_length_factor, max_length) for source in sources]
+        for model, computed in self._computed:
+            if computed is not model:
+                copy_weights(model, computed)
         results: list[list[Hypothesis]] = [[] for _ in sources]
         most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
         for indices, rows, width in length_batches([len(source) for source in sources], most_rows, MOST_TOKENS):

@@ -11,6 +11,7 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.data import pad
 from keras_encdec.models.id_sequences import check_sequences
+from keras_encdec.models.model_in_dtype import model_in_dtype
 from keras_encdec.models.tensor_spec import TensorSpec
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
 from keras_encdec.parallel import in_order
@@ -52,7 +53,7 @@ class Scorer:
         if dtype is not None and dtype not in DTYPES:
             raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
         self.model = model
-        computed = in_dtype(model, dtype or model.compute_dtype)
+        computed = model_in_dtype(model, dtype or model.compute_dtype)
         decoder = computed.decoder
         self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec
         if computed.encoder.is_incremental:
@@ -146,16 +147,6 @@ class Scorer:
                 return indices, group, results
             self._careful = True
         return indices, group, ops.convert_to_numpy(self._decode_carefully(*group.inputs, state, memory))
-
-
-def in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """The model itself, or one that holds its weights in another dtype and computes in it."""
-    if model.dtype_policy.name == dtype:
-        return model
-    other = type(model).from_config({**model.get_config(), "dtype": dtype})
-    for weight, original in zip(other.weights, model.weights, strict=True):
-        weight.assign(ops.cast(original, weight.dtype))
-    return other
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:

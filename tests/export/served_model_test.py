@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, TextGenerator
+from keras_encdec.decoding.alignment_writers import links_line
 from keras_encdec.export.length_sorted import PHRASES
 from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.saved_model import write_saved_model
@@ -238,7 +239,7 @@ def test_a_temperature_that_is_none_is_refused(toy):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"cell": "lstm", "layers": 2},
+        {"cell": "lstm", "layers": 2, "attention": "local_p", "reverse_source": True},
         {"cell": "gru", "bidirectional": "concat", "condition": "context", "reverse_source": True},
     ],
 )
@@ -258,6 +259,12 @@ def test_recurrent_models_are_served_too(tmp_path, arguments):
     expected = generator.generate(SOURCES, BeamSampler(5, num_best=5))
     for targets, hypotheses in zip(best["target"], expected, strict=True):
         assert [text.decode() for text in targets][: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+    assert ("alignment" in best) == ("attention" in arguments)
+    if "alignment" in best:
+        expected = generator.generate(SOURCES, BeamSampler(5, num_best=5), with_attention=True)
+        for links, hypotheses in zip(best["alignment"], expected, strict=True):
+            assert [text.decode() for text in links][: len(hypotheses)] == [links_line(one) for one in hypotheses]
+        assert any(links_line(one) for hypotheses in expected for one in hypotheses)
     drawn = call(model, "sample", source=SOURCES, seed=range(6), temperature=[1.0] * 6)
     targets = [text.replace(b"<unk>", b"other") for text in drawn["target"]]
     expected = call(model, "score", source=SOURCES, target=targets)
