@@ -45,11 +45,11 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys):
 @pytest.mark.parametrize(
     "name, settings, minutes, expected",
     [
-        ("model/best.keras", None, 0.01, "model: found another model, expected that of an earlier demonstration; give an"),
+        ("model/best.keras", None, 0.01, "model: found another model, expected that of an earlier"),
         ("model/best.keras", {"schedule": "linear"}, 0.01, "model: found another model, expected that of an earlier"),
         ("model/best.keras", {}, "nan", "found --minutes=nan, expected a number, above 0"),
-        ("phrase-table.gz", None, 0.01, "phrase-table.gz: found another file, expected that of an earlier demonstration"),
-        ("moses.ini", None, 0.01, "moses.ini: found another file, expected that of an earlier demonstration; give another"),
+        ("phrase-table.gz", None, 0.01, "phrase-table.gz: found another file, expected that of an earlier"),
+        ("moses.ini", None, 0.01, "moses.ini: found another file, expected that of an earlier"),
     ],
 )
 def test_what_is_the_users_is_not_replaced(tmp_path, name, settings, minutes, expected):
