@@ -124,9 +124,15 @@ def test_nothing_is_left_of_an_input_that_fails(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
-def test_an_incomplete_set_is_reported(tmp_path):
+@pytest.mark.parametrize("name", ["starts.i64", "lengths.u16", "ids.i32"])
+@pytest.mark.parametrize("size", [None, 0, 8, -8])
+def test_an_incomplete_set_is_reported(tmp_path, name, size):
     prepare(MANY, tmp_path / "p")
-    (tmp_path / "p" / "starts.i64").unlink()
+    file = tmp_path / "p" / name
+    content = file.read_bytes()
+    file.unlink()
+    if size is not None:
+        file.write_bytes(content[:size])
     with pytest.raises(InputError, match="p: found no complete prepared set; remove the folder and prepare it again"):
         PreparedPairs(tmp_path / "p")
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import zipfile
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingRound, train
+from keras_encdec.trainers.checkpoints import load_checkpoint
 
 
 def test_it_says_what_it_made(trained):
@@ -313,6 +315,15 @@ def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path)
     shutil.copy(model / "best.keras", model / "last.keras")
     with pytest.raises(InputError, match=f"{model}/last.keras: found no history of the training in it, expected a ch"):
         train_tiny(data, model, resume=True, updates=50)
+    half = dict(rounds(model)[0], updates=1.5)
+    spoilt = [{}, *({"rounds": found} for found in ([], [{}], ["a"], [half]))]
+    for history in ((model / "history.json").read_text(), "[" * 100_000, *map(json.dumps, spoilt)):
+        shutil.copy(model / "best.keras", model / "last.keras")
+        with zipfile.ZipFile(model / "last.keras", "a") as archive:
+            archive.writestr("history.json", history)
+            archive.writestr("generator.npz", "of nothing")
+        with pytest.raises(InputError, match=f"{model}/last.keras: found a history or a generator in it"):
+            load_checkpoint(model)
     (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
     with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(.*train the model"):
         train_tiny(data, model, resume=True, updates=50)
