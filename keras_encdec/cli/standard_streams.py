@@ -16,4 +16,4 @@ def occupy_closed_descriptors() -> None:
         except OSError:
             os.open(os.devnull, mode)  # gets the lowest number that is free
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
