@@ -261,6 +261,9 @@ def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, train
         again, (line,) = train_tiny(data, path, resume=True, **settings)
         assert again.rounds == result.rounds and again.best == result.best and again.signal is None
         assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
+    _, (other, _) = train_tiny(data.replace(phrase_table="other.gz"), path, resume=True, updates=25)
+    table = data.phrase_table
+    assert other == f"Going on with the pairs that were prepared from {table}; other.gz is not read."
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
