@@ -18,6 +18,7 @@ from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
+from keras_encdec.trainers.preparation import PREPARED
 from keras_encdec.trainers.training_result import TrainingRound
 
 LAST, HISTORY = "last.keras", "history.json"
@@ -163,7 +164,8 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     folder = pathlib.Path(folder)
     if (folder / LAST).exists():
         return True
-    if (folder / WEIGHTS).exists() and (folder / HISTORY).exists():
+    # A training that is killed within its first round leaves the pairs, and no history; a copy to score with has none.
+    if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
         raise InputError(
             f"found {WEIGHTS} and no {LAST}", f"expected {LAST} to go on with, or no model",
             f"put back {LAST}, or give another --model_dir", folder,

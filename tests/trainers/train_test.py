@@ -1,6 +1,7 @@
 """Training as a function."""
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -245,10 +246,14 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
 def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
     """As a scheduler repeats the same command whenever it was killed."""
     path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
-    for resume in (True, False):
-        with pytest.raises(InputError, match=f"{path}: found best.keras and no last.keras, expected last.keras to go"):
-            train_tiny(tsv, path, resume=resume, updates=30)
+    copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
+    for folder, resume in itertools.product((path, copied), (True, False)):
+        with pytest.raises(InputError, match=f"{folder}: found best.keras and no last.keras, expected last.keras to"):
+            train_tiny(tsv, folder, resume=resume, updates=30)
     (path / "history.json").unlink()  # as a kill within the first round leaves it
+    with pytest.raises(InputError, match="diverged"):
+        train_tiny(tsv, path, updates=1, optimizer="sgd", learning_rate=1e38)
+    assert not (path / "best.keras").exists(), "of other vocabularies"
     _, lines = train_tiny(tsv, path, resume=True, updates=1)
     assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
 
