@@ -57,21 +57,23 @@ def new_version(
         NewVersion.
 
     Raises:
-        InputError: when that version exists.
+        InputError: when that version exists, or no server takes its number.
     """
     export_dir = pathlib.Path(export_dir)
     export_dir.mkdir(parents=True, exist_ok=True)
+    if version is not None and not 1 <= version <= LARGEST:
+        raise _out_of_range(version, export_dir)
     if version and os.path.lexists(export_dir / str(version)):
         raise _taken(export_dir / str(version))
     made = NewVersion(export_dir / f".version.{secrets.token_hex(4)}.tmp")
     with contextlib.ExitStack() as stack:
-        with locked(export_dir):
-            _remove_abandoned(export_dir)
-            stack.enter_context(unfinished(made.path))
-            made.path.mkdir()
-            # For as long as this process lives it says that somebody is at work there.
-            stack.enter_context(locked(made.path))
+        stack.enter_context(unfinished(made.path))
         try:
+            with locked(export_dir):
+                _remove_abandoned(export_dir)
+                made.path.mkdir()
+                # For as long as this process lives it says that somebody is at work there.
+                stack.enter_context(locked(made.path))
             yield made
             _flush(made.path)
             made.number = _published(made.path, export_dir, version, above)
@@ -117,10 +119,17 @@ def locked(folder: str | os.PathLike, wait: bool = True) -> Iterator[None]:
 def _published(path, export_dir, version, above):
     with locked(export_dir):
         number = version or max([*versions(export_dir), above]) + 1
+        if number > LARGEST:
+            raise _out_of_range(number, export_dir)
         if os.path.lexists(export_dir / str(number)):
             raise _taken(export_dir / str(number))
         os.rename(path, export_dir / str(number))
         return number
+
+
+def _out_of_range(number, export_dir):
+    expected = f"expected 1 to {LARGEST}"
+    return InputError(f"found {number} for the new version", expected, "name another --version", export_dir)
 
 
 def _taken(path):

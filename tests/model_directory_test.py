@@ -71,6 +71,8 @@ def test_text_is_scored_by_the_model_of_the_directory(whole):
     np.testing.assert_allclose(scorer.score(pairs), keras.ops.convert_to_numpy(expected), atol=1e-4)
     assert [len(row) for row in scorer.token_scores(pairs)] == [3, 4, 1]
     assert scorer.unknown_counts(pairs) == [0, 2, 0]
+    with pytest.raises(ValueError, match="found the text 'le chat', expected a list of words"):
+        scorer.score([("le chat", "the cat")])
 
 
 def test_a_reverse_model_gives_the_probability_of_the_source(whole, tmp_path):

@@ -18,6 +18,8 @@ from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
+from keras_encdec.trainers.preparation import PREPARED
+from keras_encdec.trainers.training_result import TrainingRound
 
 LAST, HISTORY = "last.keras", "history.json"
 GENERATOR = "generator.npz"
@@ -162,7 +164,8 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     folder = pathlib.Path(folder)
     if (folder / LAST).exists():
         return True
-    if (folder / WEIGHTS).exists() and (folder / HISTORY).exists():
+    # A training that is killed within its first round leaves the pairs, and no history; a copy to score with has none.
+    if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
         raise InputError(
             f"found {WEIGHTS} and no {LAST}", f"expected {LAST} to go on with, or no model",
             f"put back {LAST}, or give another --model_dir", folder,
@@ -179,16 +182,37 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[d
     Raises:
         InputError: when there is no checkpoint, or it does not load.
     """
-    folder = pathlib.Path(folder)
-    model = load_model(folder / LAST, compiled=True)
-    with zipfile.ZipFile(folder / LAST) as archive:
+    path = pathlib.Path(folder) / LAST
+    model = load_model(path, compiled=True)
+    with zipfile.ZipFile(path) as archive:
         if HISTORY not in archive.namelist():
             raise InputError(
                 "found no history of the training in it", "expected a checkpoint of encdec-train",
-                "put back the file, or train again", folder / LAST,
+                "put back the file, or train again", path,
             )  # fmt: skip
-        generator = {}
-        if GENERATOR in archive.namelist():
-            with archive.open(GENERATOR) as file, np.load(file) as arrays:
-                generator = dict(arrays)
-        return model, json.loads(archive.read(HISTORY))["rounds"], generator
+        try:
+            rounds, generator = _read_rounds(archive.read(HISTORY)), {}
+            if GENERATOR in archive.namelist():
+                with archive.open(GENERATOR) as file, np.load(file) as arrays:
+                    generator = dict(arrays)
+        except (ValueError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"found a history or a generator in it that does not read ({error})",
+                "expected a checkpoint of encdec-train", "put back the file, or train again", path,
+            ) from error  # fmt: skip
+    return model, rounds, generator
+
+
+def _read_rounds(text):
+    """The rounds of a history; ValueError or TypeError for anything else."""
+    history = json.loads(text)
+    rounds = history.get("rounds") if isinstance(history, dict) else None
+    if not isinstance(rounds, list) or not rounds:
+        raise ValueError("it has no rounds")
+    for one in rounds:
+        if not isinstance(one, dict):
+            raise ValueError(f"a round is {one!r}")
+        TrainingRound.from_dict(one)  # it has what a round needs
+        if type(one["updates"]) is not int or not all(map(math.isfinite, one.values())):
+            raise ValueError(f"a round is {one}")
+    return rounds

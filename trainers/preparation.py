@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
+from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.settings_file import SETTINGS
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -43,7 +45,11 @@ def prepare_pairs(
             how = "with" if directory.reverse else "without"
             raise ConfigurationError("%s was trained %s {reverse}", folder, how)
         if (folder / PREPARED).exists():
-            return directory, PreparedPairs(folder / PREPARED)
+            pairs = PreparedPairs(folder / PREPARED)
+            before = _files_before(folder)
+            if before and before != data.files:
+                reporter.prepared_before(before.values(), data.files.values())
+            return directory, pairs
         vocabularies = directory.source_vocabulary, directory.target_vocabulary
     else:
         given = data.source_vocabulary, data.target_vocabulary
@@ -61,6 +67,13 @@ def prepare_pairs(
         words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
         reporter.prepared(pairs.summary, reader.malformed, {side: words[side] for side in sides}, data.max_length)
     return directory or ModelDirectory(folder, *vocabularies, data.reverse, tokenization), pairs
+
+
+def _files_before(folder):
+    """The files that a training has read, as its settings say; empty where those are gone or were spoilt."""
+    with contextlib.suppress(InputError, ConfigurationError):
+        return TrainingData.from_preset(folder / SETTINGS).files
+    return {}
 
 
 def validation_batches(

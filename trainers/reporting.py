@@ -1,7 +1,7 @@
 """What a training tells its user."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
@@ -50,6 +50,16 @@ class TrainingReporter:
         for side, words in vocabulary_sizes.items():
             share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
             self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are other words.")
+
+    def prepared_before(self, files: Iterable[str], given: Iterable[str]) -> None:
+        """A training goes on with its pairs, and other files were given.
+
+        Args:
+            files: those that the pairs were prepared from.
+            given: those that are not read.
+        """
+        names = ", ".join(map(str, given))
+        self.say(f"Going on with the pairs that were prepared from {', '.join(map(str, files))}; {names} is not read.")
 
     def built(self, weights: int) -> None:
         """A new model has this number of weights."""

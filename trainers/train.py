@@ -17,6 +17,7 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
+from keras_encdec.model_directory import WEIGHTS
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
@@ -121,6 +122,7 @@ def _new_model(config, data, directory, step):
     with building(config.seed):
         model = architecture(config.architecture).build(*words, config.model, dtype=config.dtype_policy)
     model.compile(_optimizer(config), config.reduction, config.clip_elements or None, jit_compile=step.jit_compile)
+    (directory.path / WEIGHTS).unlink(missing_ok=True)  # of a training with other vocabularies, perhaps
     directory.save_config(
         config.architecture,
         {**model.config.to_dict(), "dtype": config.dtype_policy},

@@ -15,6 +15,7 @@ from absl import flags
 from keras_encdec import __version__
 from keras_encdec.cli.flag_help import flag_help
 from keras_encdec.cli.interruption import SENTENCE, Interruption
+from keras_encdec.cli.standard_streams import occupy_closed_descriptors
 from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -69,6 +70,7 @@ class Command:
 
     def run(self) -> None:
         """Runs the command as a program: the entry point of the console script."""
+        occupy_closed_descriptors()
         # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
         gc.set_threshold(1 << 20)
         status = self._guarded(sys.argv[1:], Interruption(self.name))
@@ -116,6 +118,10 @@ class Command:
         for name in self.required:
             if flag_values[name].value is None:
                 raise UsageError(f"Flag --{name} must have a value.")
+        for name in flag_values:
+            value = flag_values[name].value
+            if any(one != one for one in (value if isinstance(value, list) else [value])):  # lower bounds let it pass
+                raise UsageError(f"flag --{name}=nan: expected a number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         return self.work(flag_values) or 0

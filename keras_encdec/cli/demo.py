@@ -1,11 +1,13 @@
 """encdec-demo: from a phrase table to the same table with the model's score, in a few minutes."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -15,7 +17,7 @@ from keras_encdec.cli.command import Command
 if TYPE_CHECKING:
     from keras_encdec.analysis import Preferences
     from keras_encdec.scoring.score_file import ScoreSummary
-    from keras_encdec.trainers import TrainingResult
+    from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult
 
 HELD_OUT = 1000
 HELD_OUT_FRACTION = 0.02
@@ -68,8 +70,9 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         DemonstrationResult; a training that was interrupted ends it.
 
     Raises:
-        InputError: if another demonstration is training in `output_dir`, or a model that is not an earlier
-            demonstration's stands there.
+        ConfigurationError: a ValueError, for minutes that are none.
+        InputError: if another demonstration is training in `output_dir`, or a model, a table or a moses.ini that is
+            not an earlier demonstration's stands there.
     """
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
@@ -77,20 +80,14 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     from keras_encdec.model_directory import ModelDirectory
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
-    from keras_encdec.trainers import TrainingConfig, TrainingData, train
+    from keras_encdec.trainers import train
 
     folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
     model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
-    _remove_earlier_model(model_dir, dataset.phrase_table)
+    config, data = demonstration_settings(minutes)
+    _remove_earlier_demonstration(model_dir, (table, ini), config, data)
 
     print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
-    config = TrainingConfig.from_preset("small", minutes=minutes, schedule="cosine")
-    data = TrainingData.from_preset(
-        "small",
-        phrase_table=dataset.phrase_table,
-        held_out_fraction=HELD_OUT_FRACTION,
-        held_out_pairs=HELD_OUT,
-    )
     _show(
         "encdec-train", preset="small", phrase_table=dataset.phrase_table, model_dir=model_dir,
         minutes=f"{minutes:g}", schedule="cosine", held_out_fraction=HELD_OUT_FRACTION, held_out_pairs=HELD_OUT,
@@ -122,23 +119,53 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences)
 
 
-def _remove_earlier_model(model_dir: pathlib.Path, phrase_table: pathlib.Path) -> None:
-    """Removes the model of an earlier demonstration; whatever else stands there is not ours to remove."""
+def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":
+    """What a demonstration trains and what on, by which the model of an earlier one is told from a user's."""
+    from keras_encdec.datasets import libreoffice_en_fr
+    from keras_encdec.trainers import TrainingConfig, TrainingData
+
+    table = libreoffice_en_fr().phrase_table
+    config = TrainingConfig.from_preset("small", minutes=minutes, schedule="cosine")
+    held_out = {"held_out_fraction": HELD_OUT_FRACTION, "held_out_pairs": HELD_OUT}
+    return config, TrainingData.from_preset("small", phrase_table=table, **held_out)
+
+
+def _remove_earlier_demonstration(
+    model_dir: pathlib.Path, outputs: Sequence[pathlib.Path], config: "TrainingConfig", data: "TrainingData"
+) -> None:
+    """Removes what an earlier demonstration made; whatever else stands there is not ours to remove."""
     from keras_encdec.errors import InputError
-    from keras_encdec.trainers import TrainingData
-    from keras_encdec.trainers.settings_file import SETTINGS
     from keras_encdec.trainers.training_lock import training_lock
 
-    if not model_dir.exists():
-        return
-    with training_lock(model_dir):  # unless another demonstration is at work
-        settings = model_dir / SETTINGS
-        trained_on = TrainingData.from_preset(settings).phrase_table if settings.exists() else None
-        if trained_on and pathlib.Path(trained_on).parts[-2:] == phrase_table.parts[-2:]:  # wherever it was installed
+    expected, remedy = "expected that of an earlier demonstration", "give another --output_dir"
+    with training_lock(model_dir) if model_dir.exists() else contextlib.nullcontext():  # another may be at work
+        models = list(model_dir.glob("*.keras"))
+        if _is_a_demonstrations(model_dir, config, data):
+            # The settings last: what was begun by a process that is killed, the next one can end.
+            for path in (*outputs, *models):
+                path.unlink(missing_ok=True)
             shutil.rmtree(model_dir)
-        elif list(model_dir.glob("*.keras")):
-            expected = "expected that of an earlier demonstration"
-            raise InputError("found another model", expected, "give another --output_dir", model_dir)
+        elif models:
+            raise InputError("found another model", expected, remedy, model_dir)
+    for path in outputs:
+        if path.exists():
+            raise InputError("found another file", expected, remedy, path)
+
+
+def _is_a_demonstrations(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
+    """Whether a model was trained as a demonstration's is, for however long and wherever the package was installed."""
+    from keras_encdec.trainers.settings_file import SETTINGS
+
+    settings = model_dir / SETTINGS
+    if not settings.exists():
+        return False
+    found = type(data).from_preset(settings)
+    tables = [pathlib.Path(table).parts[-2:] for table in (found.phrase_table or "", data.phrase_table)]
+    return (
+        tables[0] == tables[1]
+        and found.replace(phrase_table=data.phrase_table) == data
+        and type(config).from_preset(settings, minutes=config.minutes) == config
+    )
 
 
 def _show(command: str, **arguments: object) -> None:

@@ -57,9 +57,10 @@ def prepare(
     folder = pathlib.Path(folder)
     shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
     with explained(folder, "to write the prepared pairs"), contextlib.ExitStack() as stack:
-        _make_empty(folder)
+        _clear(folder)
         stack.enter_context(unfinished(folder))
         try:
+            folder.mkdir(parents=True)
             spill = _Spill(folder / PARTS, seed)
             counts = spill.fill(pairs, max_length, empty_sources)
             vocabularies = tuple(
@@ -83,8 +84,8 @@ def prepare(
     return PreparedPairs(folder), *vocabularies
 
 
-def _make_empty(folder):
-    """Makes the folder, or clears it of the prepared set that is there, and of nothing else."""
+def _clear(folder):
+    """Removes the folder where a prepared set is in it, and nothing else."""
     if folder.is_dir():
         there = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
         others = sorted(there - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
@@ -94,7 +95,6 @@ def _make_empty(folder):
                 "move it elsewhere, or name another directory", folder,
             )  # fmt: skip
         shutil.rmtree(folder)
-    folder.mkdir(parents=True)
 
 
 class _Side:

@@ -34,6 +34,7 @@ class PreparedPairs:
             self.summary = read_parsed(self.folder / SUMMARY, json.loads)
             self.lengths = self._mapped(LENGTHS, np.uint16).reshape(-1, 2)
             self._starts, self._ids = self._mapped(STARTS, np.int64), self._mapped(IDS, np.int32)
+            self._check_sizes()
         except (OSError, ValueError) as error:
             raise InputError(
                 "found no complete prepared set", remedy="remove the folder and prepare it again", path=folder
@@ -43,6 +44,14 @@ class PreparedPairs:
         path = self.folder / name
         # An empty file cannot be mapped.
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
+
+    def _check_sizes(self):
+        """Raises ValueError where files do not fit one another, as after a copy that was cut short."""
+        pairs = len(self._starts)
+        if not pairs or len(self.lengths) != pairs or self.summary.get("unique", pairs) != pairs:
+            raise ValueError("another number of pairs in each file")
+        if self._starts[0] != 0 or self._starts[-1] + int(self.lengths[-1].sum(dtype=np.int64)) != len(self._ids):
+            raise ValueError("another number of ids than the pairs have")
 
     def __len__(self) -> int:
         return len(self._starts)

@@ -188,6 +188,8 @@ def _check_ensemble(directories: Sequence, weights: Sequence[float] | None, aver
 def _check_format(format: str, most: int | None, feature_name: str | None) -> None:
     if format not in TARGET_WRITERS:
         raise ConfigurationError("found {format}=%s, expected one of %s", format, ", ".join(TARGET_WRITERS))
+    if most is not None and most < 1:
+        raise ConfigurationError("found {most}=%s, expected 1 or more", most)
     if format == "text" and most is not None and most > 1:
         raise ConfigurationError("found {most} with {format}=text, which writes one a line; give {format}=tsv")
     if feature_name is not None:

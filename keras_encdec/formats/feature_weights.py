@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
@@ -88,7 +89,9 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
         InputError: when the file cannot be read, has no weights, or has other lines where weights stand.
     """
     with InputLines(path) as raw:
-        lines = [IniLine(number, line.decode("utf-8", "surrogateescape")) for number, line in enumerate(raw, start=1)]
+        texts = [line.decode("utf-8", "surrogateescape") for line in raw]
+    texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
+    lines = [IniLine(number, text) for number, text in enumerate(texts, start=1)]
     section, sections = "", set()
     for line in lines:
         section = line.enter(section)

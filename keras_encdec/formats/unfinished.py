@@ -47,27 +47,27 @@ def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
     folder, name = os.path.split(path)
     prefix = f".{name[:60]}."  # names may have 255 bytes
     _remove_abandoned(folder, prefix)
-    temporary, descriptor = _create(folder, prefix)
-    try:
-        with unfinished(temporary):
+    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    with unfinished(temporary):
+        try:  # before the file is there, as a signal may come in the moment in which it is made
+            descriptor = _create(temporary)
             yield temporary, os.dup(descriptor)
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        os.close(descriptor)  # and with it the lock
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if descriptor is not None:
+                os.close(descriptor)  # and with it the lock
 
 
-def _create(folder, prefix):
+def _create(path):
     while True:
-        temporary = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp")
-        with contextlib.suppress(FileExistsError):
-            # os.open, unlike tempfile, leaves the permissions to the umask.
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            with contextlib.suppress(OSError):  # a file system without locks; nothing is removed there
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:
-                return temporary, descriptor
-            os.close(descriptor)  # before it was locked, another process took it for abandoned
+        # os.open, unlike tempfile, leaves the permissions to the umask.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks; nothing is removed there
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # before it was locked, another process took it for abandoned
 
 
 def _remove_abandoned(folder, prefix):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 from keras_encdec.text.vocabulary import END
 
@@ -59,3 +60,38 @@ def check_training_arrays(sides: dict[str, Any], ids: dict[str, int]) -> None:
         rows = sides[name]
         lengths = rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)
         check_sequences(name, rows, np.where(rows.any(axis=1), lengths, 0), ids[name])
+
+
+def id_tensor(name: str, rows: Any, ids: int) -> Any:
+    """The ids that a model is called with, as a tensor.
+
+    Under JAX an id out of range is no error anywhere, and under TensorFlow a negative one of a source is none.
+
+    Args:
+        name: str. What the rows are called in the report, such as "source".
+        rows: integer array `(rows, time)`, or a list of lists of as many ids; the values of other tensors are not
+            looked into.
+        ids: int. How many ids there are.
+
+    Returns:
+        int32 tensor `(rows, time)`.
+
+    Raises:
+        ValueError: for an array that is no such ids.
+    """
+    if isinstance(rows, np.ndarray | list | tuple):
+        try:
+            rows = np.asarray(rows)
+        except ValueError:
+            raise ValueError(
+                f"found rows of different lengths as the {name}, expected an integer array (rows, time); "
+                "keras_encdec.data.pad makes it of lists of ids"
+            ) from None
+        if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
+            raise ValueError(
+                f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
+            )
+        wrong = rows[(rows < 0) | (rows >= ids)]
+        if wrong.size:
+            raise ValueError(f"found the id {wrong[0]} in the {name}, expected ids from 0 to {ids - 1}")
+    return ops.convert_to_tensor(rows, "int32")

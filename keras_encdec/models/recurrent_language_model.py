@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 import keras
-from keras import ops
 
 from keras_encdec.architectures.configurations import RecurrentLanguageModelConfig
 from keras_encdec.backend.no_gradients import without_gradients
 from keras_encdec.configuration import Configuration
 from keras_encdec.layers.cells import recurrent_cell_class
+from keras_encdec.models.id_sequences import id_tensor
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
@@ -98,8 +98,11 @@ class RecurrentLanguageModel(TranslationModel):
 
         Returns:
             float tensor `(batch, time)`, nats; 0 on padding.
+
+        Raises:
+            ValueError: for an array that is no such ids.
         """
-        return self({"target": ops.convert_to_tensor(target, "int32")})
+        return self({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
 
     @without_gradients
     def score(self, target: Any) -> Any:
@@ -110,6 +113,9 @@ class RecurrentLanguageModel(TranslationModel):
 
         Returns:
             float tensor `(batch,)`, nats.
+
+        Raises:
+            ValueError: for an array that is no such ids.
         """
         return sequence_log_probs(self.token_log_probs(target))
 

@@ -16,7 +16,7 @@ from keras_encdec.configuration import Configuration
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.encoder import Encoder
 from keras_encdec.models.gradient_clipping import exact_clipping
-from keras_encdec.models.id_sequences import check_training_arrays
+from keras_encdec.models.id_sequences import check_training_arrays, id_tensor
 from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
 from keras_encdec.models.metrics import LogLikelihood, Perplexity
 
@@ -154,8 +154,11 @@ class TranslationModel(keras.Model):
         Returns:
             dict of tensors, one row a source, as described by `encoder.encoded_spec`; of `RNNEncoderDecoder`
             "summary" `(batch, units)`.
+
+        Raises:
+            ValueError: for an array that is no such ids.
         """
-        return self.encoder(ops.convert_to_tensor(source, "int32"))
+        return self.encoder(self._source_ids(source))
 
     @without_gradients
     def token_log_probs(self, source: Any, target: Any) -> Any:
@@ -167,8 +170,12 @@ class TranslationModel(keras.Model):
 
         Returns:
             float tensor `(batch, target_time)`, nats; 0 on padding.
+
+        Raises:
+            ValueError: for arrays that are no such ids.
         """
-        return self({"source": _ids(source), "target": _ids(target)})
+        target = id_tensor("target", target, self.target_words + SPECIAL_IDS)
+        return self({"source": self._source_ids(source), "target": target})
 
     @without_gradients
     def score(self, source: Any, target: Any) -> Any:
@@ -180,6 +187,9 @@ class TranslationModel(keras.Model):
 
         Returns:
             float tensor `(batch,)`, nats.
+
+        Raises:
+            ValueError: for arrays that are no such ids.
         """
         return sequence_log_probs(self.token_log_probs(source, target))
 
@@ -316,6 +326,7 @@ class TranslationModel(keras.Model):
             **self.config.to_dict(),
         }
 
-
-def _ids(ids: Any) -> Any:
-    return ops.convert_to_tensor(ids, "int32")
+    def _source_ids(self, source):
+        if not self.has_source:
+            return ops.convert_to_tensor(source, "int32")  # of which only the number of rows is read
+        return id_tensor("source", source, self.source_words + SPECIAL_IDS)

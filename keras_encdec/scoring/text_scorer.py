@@ -90,6 +90,9 @@ class TextScorer:
 
         Returns:
             float64 array `(n,)`, nats.
+
+        Raises:
+            ValueError: for text that is not taken apart into words.
         """
         return self.columns(pairs, ["log_prob"])[0]
 
@@ -106,6 +109,8 @@ class TextScorer:
         return self.columns(pairs, ["unknown_count"])[0]
 
     def _ids(self, pairs):
+        if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
+            raise ValueError(f"found the text {text!r}, expected a list of words, which TextScorer.words makes of it")
         read, predicted = self.directory.source_vocabulary, self.directory.target_vocabulary
         if self.directory.reverse:
             return [(read.encode(target), predicted.encode(source)) for source, target in pairs]

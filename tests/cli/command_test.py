@@ -20,6 +20,7 @@ from keras_encdec.stop_signals import STOP_SIGNALS
 def define_flags(flag_values):
     flags.DEFINE_string("input", None, "What is read.", flag_values=flag_values)
     flags.DEFINE_integer("times", 1, "How often.", lower_bound=1, flag_values=flag_values)
+    flags.DEFINE_float("seconds", 1.0, "How long.", lower_bound=0.0, flag_values=flag_values)
 
 
 def command(work, required=()):
@@ -51,6 +52,7 @@ def test_flags_may_come_from_a_file(tmp_path):
     [
         (["--tims=2"], "Unknown command line flag 'tims'. Did you mean: times"),
         (["--times=0"], "flag --times=0: 0 is not a positive integer"),
+        (["--seconds=nan"], "flag --seconds=nan: expected a number."),
         (["table.gz"], "found the argument 'table.gz', expected flags only."),
         (["--flagfile=/none"], "/none"),
         ([], "--input must have a value"),

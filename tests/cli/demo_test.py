@@ -7,10 +7,9 @@ import pytest
 from in_process import in_process
 from tiny_trainings import rounds
 
-from keras_encdec.cli.demo import COMMAND, demonstrate
+from keras_encdec.cli.demo import COMMAND, demonstrate, demonstration_settings
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import InputLines, open_output
-from keras_encdec.trainers import TrainingConfig, TrainingData
 from keras_encdec.trainers.settings_file import save_settings
 
 
@@ -21,10 +20,10 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("keras_encdec.datasets.libreoffice_en_fr", lambda: dataset)
     monkeypatch.setattr("keras_encdec.cli.demo.HELD_OUT", 100)
     earlier = tmp_path / "out" / "model"
-    data = TrainingData(phrase_table=str(dataset.phrase_table))
     earlier.mkdir(parents=True)
-    save_settings(earlier, TrainingConfig(updates=1), data)
+    save_settings(earlier, *demonstration_settings(minutes=3))
     (earlier / "last.keras").write_bytes(b"of an earlier demonstration")
+    (tmp_path / "out" / "moses.ini").write_bytes(b"of an earlier demonstration")
     result = demonstrate(tmp_path / "out", minutes=0.05)
     output = capsys.readouterr().out
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
@@ -49,10 +48,23 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     assert result.training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
 
 
-def test_a_model_of_the_users_is_not_replaced(tmp_path):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "best.keras").write_bytes(b"years of work")
-    process = in_process(COMMAND, f"--output_dir={tmp_path}")
-    expected = f"{tmp_path}/model: found another model, expected that of an earlier demonstration; give another --outp"
-    assert process.returncode == 1 and expected in process.stderr
-    assert (tmp_path / "model" / "best.keras").read_bytes() == b"years of work"
+@pytest.mark.parametrize(
+    "name, settings, minutes, expected",
+    [
+        ("model/best.keras", None, 0.01, "model: found another model, expected that of an earlier"),
+        ("model/best.keras", {"schedule": "linear"}, 0.01, "model: found another model, expected that of an earlier"),
+        ("model/best.keras", {}, "nan", "flag --minutes=nan: expected a number"),
+        ("phrase-table.gz", None, 0.01, "phrase-table.gz: found another file, expected that of an earlier"),
+        ("moses.ini", None, 0.01, "moses.ini: found another file, expected that of an earlier"),
+    ],
+)
+def test_what_is_the_users_is_not_replaced(tmp_path, name, settings, minutes, expected):
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"years of work")
+    if settings is not None:  # a training on the table of the package
+        config, data = demonstration_settings(minutes=3)
+        save_settings(file.parent, config.replace(**settings), data)
+    process = in_process(COMMAND, f"--output_dir={tmp_path}", f"--minutes={minutes}")
+    assert process.returncode in (1, 2) and expected in process.stderr
+    assert file.read_bytes() == b"years of work"

@@ -74,3 +74,14 @@ def test_wrong_use_is_told_before_anything_is_done(files):
     (files / "weights").write_text("LM0= 1 2")
     fail(in_process(COMMAND, *flags(files)), 1, f"{files}/nbest, line 1: found 1 values of LM0", "give the --weights")
     assert not (files / "best").exists()
+
+
+@pytest.mark.parametrize("closed, status, best", [("2>&-", 0, "b\n"), ("<&- 2>&-", 1, None)])
+def test_no_other_file_takes_the_place_of_a_closed_standard_stream(files, closed, status, best):
+    given = "-" if "<" in closed else files / "nbest"
+    program = pathlib.Path(sys.executable).with_name("encdec-rerank")
+    command = [program, *flags(files, input=given, format="text"), "--weight=TM0= 1 2"]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, *command], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert ((files / "best").read_text() if (files / "best").exists() else None) == best

@@ -107,7 +107,9 @@ def test_the_order_is_random_and_the_same_for_the_same_seed(tmp_path):
 
 def test_a_prepared_set_is_replaced_and_nothing_else_is(tmp_path):
     prepare(MANY, tmp_path / "p")
+    (tmp_path / "p" / ".prepared.json.0123abcd.tmp").write_text("of a process that was killed")
     assert len(prepare(MANY[:7], tmp_path / "p")[0]) == 7
+    assert sorted(os.listdir(tmp_path / "p")) == ["ids.i32", "lengths.u16", "prepared.json", "starts.i64"]
     (tmp_path / "p" / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="p: found 'thesis.tex' in it, expected a prepared set, an empty directory"):
         prepare(MANY, tmp_path / "p")
@@ -124,9 +126,15 @@ def test_nothing_is_left_of_an_input_that_fails(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
-def test_an_incomplete_set_is_reported(tmp_path):
+@pytest.mark.parametrize("name", ["starts.i64", "lengths.u16", "ids.i32"])
+@pytest.mark.parametrize("size", [None, 0, 8, -8])
+def test_an_incomplete_set_is_reported(tmp_path, name, size):
     prepare(MANY, tmp_path / "p")
-    (tmp_path / "p" / "starts.i64").unlink()
+    file = tmp_path / "p" / name
+    content = file.read_bytes()
+    file.unlink()
+    if size is not None:
+        file.write_bytes(content[:size])
     with pytest.raises(InputError, match="p: found no complete prepared set; remove the folder and prepare it again"):
         PreparedPairs(tmp_path / "p")
 

@@ -212,6 +212,7 @@ def test_pieces_are_joined(generated, tmp_path):
     "arguments, message",
     [
         ({"format": "xml"}, "format=xml, expected one of text, tsv, moses_nbest"),
+        ({"most": 0, "format": "tsv"}, "found most=0, expected 1 or more"),
         ({"most": 2}, "most with format=text"),
         ({"feature_name": "LM0"}, "feature_name with format=text"),
         ({"format": "moses_nbest", "feature_name": "a_b"}, "feature_name='a_b', expected a name"),

@@ -23,6 +23,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, move_stable_label, remove_version, verify_export
+from keras_encdec.export.versions import new_version
 
 WORDS = [f"w{i}" for i in range(30)]
 
@@ -297,6 +298,15 @@ def test_a_killed_export_leaves_no_version_and_the_next_tidies_up(quick_export, 
     assert [name for name in names(tmp_path) if name.startswith(".version")]
     assert export_model(model_dir, tmp_path).version == 2
     assert names(tmp_path) == ["1", "2", "batching_parameters.txt", "models.config"]
+
+
+@pytest.mark.parametrize("there, number", [(1, -1), (1, 0), (1, 2**63), (2**63 - 1, None)])
+def test_a_number_that_no_server_takes_is_no_version(tmp_path, there, number):
+    (tmp_path / str(there)).mkdir()
+    with pytest.raises(InputError, match="for the new version, expected 1 to 9223372036854775807; name another"):
+        with new_version(tmp_path, number) as made:
+            (made.path / "saved_model.pb").touch()
+    assert os.listdir(tmp_path) == [str(there)]
 
 
 def test_an_export_that_fails_leaves_nothing(export_command, model_dir, tmp_path):

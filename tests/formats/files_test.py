@@ -406,3 +406,18 @@ def test_what_is_in_the_making_can_be_removed_at_once(tmp_path):
         assert os.listdir(tmp_path) == ["done"]
     remove_unfinished()
     assert os.listdir(tmp_path) == ["done"]
+
+
+def test_a_signal_while_the_file_is_made_leaves_nothing(tmp_path, monkeypatch):
+    made = []
+
+    def interrupted(path, *arguments):
+        made.append(path)
+        os.close(os_open(path, *arguments))
+        raise KeyboardInterrupt
+
+    os_open = os.open
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), open_output(tmp_path / "out"):
+        pass
+    assert len(made) == 1 and os.listdir(tmp_path) == []

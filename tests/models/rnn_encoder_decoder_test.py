@@ -122,6 +122,29 @@ def test_data_that_is_no_pairs_is_refused(arguments, sentence):
             model.fit(PAIRS, validation_data=arguments, verbose=0)
 
 
+@pytest.mark.parametrize(
+    "wrong, sentence",
+    [
+        ([[5, 13]], "found the id 13 in the {}, expected ids from 0 to 12"),
+        (np.array([[-3, 2]]), "found the id -3 in the {}, expected"),
+        (np.array([[2**40, 2]]), "found the id 1099511627776 in the {}, expected"),
+        (np.array([[5.0, 2.0]]), "found a {} of shape .* and dtype float64, expected integer ids"),
+        ([5, 2], "found a {} of shape .* expected integer ids"),
+        ([[5, 2], [2]], "found rows of different lengths as the {}, expected an integer array"),
+    ],
+)
+def test_ids_that_are_none_of_the_models_are_not_scored(wrong, sentence):
+    model, ids = toy(), [[5, 2]]
+    for call in (model.score, model.token_log_probs):
+        with pytest.raises(ValueError, match=sentence.format("source")):
+            call(wrong, ids)
+        with pytest.raises(ValueError, match=sentence.format("target")):
+            call(ids, wrong)
+    for call in (model.encode, model.start):
+        with pytest.raises(ValueError, match=sentence.format("source")):
+            call(wrong)
+
+
 def test_what_scores_is_an_array_to_numpy_and_what_trains_has_gradients():
     model = toy()
     for tensor in (model.score(SOURCE, TARGET), model.token_log_probs(SOURCE, TARGET), model.encode(SOURCE)["summary"]):

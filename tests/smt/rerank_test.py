@@ -48,7 +48,7 @@ def files(tmp_path):
     """A folder with a list, weights, and an empty folder `out`."""
     (tmp_path / "out").mkdir()
     (tmp_path / "nbest").write_text("\n".join(LINES) + "\n")
-    (tmp_path / "weights").write_text(WEIGHTS + "Sparse_x= 0\n")
+    (tmp_path / "weights").write_text("\ufeff" + WEIGHTS + "Sparse_x= 0\n")  # with a byte order mark
     (tmp_path / "moses.ini").write_text(INI.replace("[threads]", "Sparse_x= 0\n[threads]"))
     return tmp_path
 

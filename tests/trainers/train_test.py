@@ -1,6 +1,7 @@
 """Training as a function."""
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import zipfile
 
 import keras
 import numpy as np
@@ -20,6 +22,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingRound, train
+from keras_encdec.trainers.checkpoints import load_checkpoint
 
 
 def test_it_says_what_it_made(trained):
@@ -253,10 +256,14 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
 def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
     """As a scheduler repeats the same command whenever it was killed."""
     path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
-    for resume in (True, False):
-        with pytest.raises(InputError, match=f"{path}: found best.keras and no last.keras, expected last.keras to go"):
-            train_tiny(tsv, path, resume=resume, updates=30)
+    copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
+    for folder, resume in itertools.product((path, copied), (True, False)):
+        with pytest.raises(InputError, match=f"{folder}: found best.keras and no last.keras, expected last.keras to"):
+            train_tiny(tsv, folder, resume=resume, updates=30)
     (path / "history.json").unlink()  # as a kill within the first round leaves it
+    with pytest.raises(InputError, match="diverged"):
+        train_tiny(tsv, path, updates=1, optimizer="sgd", learning_rate=1e38)
+    assert not (path / "best.keras").exists(), "of other vocabularies"
     _, lines = train_tiny(tsv, path, resume=True, updates=1)
     assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
 
@@ -269,6 +276,9 @@ def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, train
         again, (line,) = train_tiny(data, path, resume=True, **settings)
         assert again.rounds == result.rounds and again.best == result.best and again.signal is None
         assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
+    _, (other, _) = train_tiny(data.replace(phrase_table="other.gz"), path, resume=True, updates=25)
+    table = data.phrase_table
+    assert other == f"Going on with the pairs that were prepared from {table}; other.gz is not read."
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
@@ -324,6 +334,15 @@ def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path)
     shutil.copy(model / "best.keras", model / "last.keras")
     with pytest.raises(InputError, match=f"{model}/last.keras: found no history of the training in it, expected a ch"):
         train_tiny(data, model, resume=True, updates=50)
+    half = dict(rounds(model)[0], updates=1.5)
+    spoilt = [{}, *({"rounds": found} for found in ([], [{}], ["a"], [half]))]
+    for history in ((model / "history.json").read_text(), "[" * 100_000, *map(json.dumps, spoilt)):
+        shutil.copy(model / "best.keras", model / "last.keras")
+        with zipfile.ZipFile(model / "last.keras", "a") as archive:
+            archive.writestr("history.json", history)
+            archive.writestr("generator.npz", "of nothing")
+        with pytest.raises(InputError, match=f"{model}/last.keras: found a history or a generator in it"):
+            load_checkpoint(model)
     (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
     with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(.*train the model"):
         train_tiny(data, model, resume=True, updates=50)
