@@ -7,6 +7,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 _CHO = "Cho et al., 2014, section 4.1"
 _SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
 _LUONG = "Luong et al., 2015, section 4.1"
+_ATTENTION = "Luong et al., 2015, section 4.3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,13 +90,13 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "none",
         "Attention of the decoder to the source positions: to all (global), to those around the target's position "
         "(local_m) or around a predicted one (local_p), or none.",
-        published={_LUONG: "local_p"},
+        published={_ATTENTION: "local_p"},
     )
     attention_score: str = hyperparameter(
         "general",
         "With attention, how a state of the decoder is compared with a source position.",
         choices=("dot", "general", "concat"),
-        published={_LUONG: "general"},
+        published={_ATTENTION: "general"},
     )
     attention_units: int | None = hyperparameter(
         None, "With the attention score concat, the width of its hidden layer; as wide as the decoder by default.",
@@ -105,13 +106,13 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         None,
         "With local attention, the number of source positions on each side of its centre; 10 by default.",
         minimum=1,
-        published={_LUONG: 10},
+        published={_ATTENTION: 10},
     )
     input_feeding: bool | None = hyperparameter(
         None,
         "With attention, whether the decoder also reads what it computed from the source at the step before; it does "
         "by default.",
-        published={_LUONG: True},
+        published={_ATTENTION: True},
     )
 
     def check(self) -> None:

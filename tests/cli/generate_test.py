@@ -73,7 +73,7 @@ def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path)
         (["--mode=sample", "--temperature=0"], ["temperature=0"]),
         (["--model_weight=1", "--model_weight=2"], ["2 --model_weight for 1 --model_dir"]),
         (["--model_weight=-1"], ["--model_weight=-1.0"]),
-        (["--model_weight=nan"], ["--model_weight=nan, expected positive numbers"]),
+        (["--model_weight=nan"], ["--model_weight=nan: expected a number"]),
         (["--model_weight=inf"], ["--model_weight=inf, expected positive numbers"]),
         (["--average=geometric"], ["--average with one --model_dir, expected several"]),
         (["--max_length_factor=inf"], ["--max_length_factor=inf, expected a number"]),

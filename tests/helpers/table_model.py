@@ -1,5 +1,6 @@
 """A model that reads its probabilities from a table, and keeps the decoder contract without any layer of ours."""
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -36,6 +37,7 @@ class TableModel:
     """The model of a `TableDecoder`, of 6 source words."""
 
     has_source = True
+    dtype_policy, compute_dtype = keras.DTypePolicy("float32"), "float32"
     source_words = 6
 
     def __init__(self, target_words=9, seed=0, scale=2.0):

@@ -24,7 +24,11 @@ def test_presets_are_what_was_published():
     assert paper == TrainingConfig(updates=1), "the defaults are the paper's"
     assert (sentences.model.layers, sentences.model.units, sentences.model.dropout) == (4, 1000, 0.2)
     assert (sentences.schedule, sentences.halving_start, sentences.epochs) == ("halving", 8.0, 12.0)
-    for name, source in (("cho2014", "Cho et al., 2014, section"), ("luong2015", "Luong et al., 2015, section")):
+    for name, source in (
+        ("cho2014", "Cho et al., 2014, section"),
+        ("luong2015", "Luong et al., 2015, section 4.1"),
+        ("luong2015_attention", "Luong et al., 2015, section"),
+    ):
         config, data = TrainingConfig.from_preset(name, updates=1), TrainingData.from_preset(name)
         for part in (config, config.model, data):
             for parameter in part.hyperparameters():
