@@ -25,7 +25,7 @@ CHOICES = list(
     itertools.product(("lstm", "gru", "rnn"), ("none", "concat", "sum"), ("states", "context"), (False, True))
 )
 # Each of their values, and every pair of a few; JAX compiles all anew for each.
-SOME_CHOICES = CHOICES[::5] if keras.backend.backend() == "jax" else CHOICES
+SOME_CHOICES = CHOICES[::9] if keras.backend.backend() == "jax" else CHOICES
 
 
 def model_of(choices, **arguments):

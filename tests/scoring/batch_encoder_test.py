@@ -18,7 +18,7 @@ MODELS = {
     "reversed": {"cell": "rnn", "reverse_source": True},
 }
 # XLA compiles all anew for each.
-CHOSEN = MODELS if keras.backend.backend() == "torch" else ["summary", "attention"]
+CHOSEN = {"torch": MODELS, "tensorflow": ["summary", "attention"], "jax": ["attention"]}[keras.backend.backend()]
 
 
 def random_pairs(number, longest, seed=0):
