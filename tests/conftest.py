@@ -22,6 +22,11 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # one for all processes of th
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+# A processor for each process of the run: threads that share the work of tiny models take longer than one.
+if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
+    PROCESSORS = sorted(os.sched_getaffinity(0))
+    NUMBER = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    os.sched_setaffinity(0, {PROCESSORS[NUMBER % len(PROCESSORS)]})
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 
 
