@@ -24,7 +24,7 @@ class UnknownReplacement:
     Example:
 
     >>> replacement = UnknownReplacement({"chat": "cat"})
-    >>> replacement.replaced(["the", "<unk>", "<unk>"], ["le", "chat", "Tom"], np.eye(4)[:, [0, 1, 2, 3]])
+    >>> replacement.replaced(["the", "<unk>", "<unk>"], ["le", "chat", "Tom"], np.eye(4))
     ['the', 'cat', 'Tom']
     >>> replacement.replaced(["the", "unkpos_0"], ["le", "chat"])
     ['the', 'cat']

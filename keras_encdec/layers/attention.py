@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_encdec.layers.attention_scores import SCORES
 from keras_encdec.layers.attention_step import AttentionStep
+from keras_encdec.layers.attention_window import masked_softmax
 
 
 class Attention(keras.layers.Layer):
@@ -111,9 +112,7 @@ class Attention(keras.layers.Layer):
         """
         window, factor = self.window(queries, mask, positions)
         scores = ops.cast(self.scores(queries, keys), self.weights_dtype)
-        scores = ops.where(window, scores, ops.cast(-1e9, scores.dtype))
-        # Of a source that is all padding, too, no position has a weight.
-        weights = ops.where(window, ops.softmax(scores, axis=-1), ops.zeros_like(scores))
+        weights = masked_softmax(scores, window)
         return weights if factor is None else weights * factor
 
     def symbols(self) -> dict[str, Any]:

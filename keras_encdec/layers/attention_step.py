@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.layers.attention_window import gaussian, last_position, local_window, masked_softmax
+
 
 class AttentionStep:
     """Attention weights of one step whose scores are products, with a hand-written gradient.
@@ -38,25 +40,20 @@ class AttentionStep:
         keys, window, saved = parameters["keys"], parameters["mask"], {}
         wide = "float64" if keras.backend.standardize_dtype(queries.dtype) == "float64" else "float32"
         if self.half_width is not None:
-            source_positions = ops.arange(ops.shape(keys)[1], dtype=wide)
-            last = ops.maximum(ops.sum(ops.cast(window, wide), axis=1, keepdims=True) - 1, 0)
             if self.predictive:
                 hidden = ops.tanh(ops.matmul(queries, parameters["position_kernel"]))
                 share = ops.sigmoid(ops.cast(ops.matmul(hidden, parameters["position_vector"]), wide))
-                center = last * share
+                center = last_position(window, wide) * share
                 saved.update(hidden=hidden, share=share)
             else:
                 center = ops.cast(position, wide)
-            middle = ops.minimum(ops.floor(center), last)
-            window = ops.logical_and(window, ops.absolute(source_positions - middle) <= self.half_width)
+            window, offsets = local_window(window, center, self.half_width)
         scores = ops.cast(ops.squeeze(ops.matmul(ops.expand_dims(queries, 1), ops.swapaxes(keys, 1, 2)), 1), wide)
-        softmax = ops.softmax(ops.where(window, scores, ops.cast(-1e9, wide)), axis=-1)
-        softmax = ops.where(window, softmax, ops.zeros_like(softmax))
-        saved["softmax"] = softmax
+        saved["softmax"] = softmax = masked_softmax(scores, window)
         if not self.predictive:
             return softmax, saved
-        saved["offsets"] = source_positions - center
-        return softmax * self._gaussian(saved["offsets"]), saved
+        saved["offsets"] = offsets
+        return softmax * gaussian(offsets, self.half_width), saved
 
     def backward(
         self, d_weights: Any, queries: Any, saved: dict[str, Any], parameters: dict[str, Any]
@@ -65,23 +62,16 @@ class AttentionStep:
         softmax, factors, d_queries = saved["softmax"], {}, 0
         if self.predictive:
             offsets, share, hidden = saved["offsets"], saved["share"], saved["hidden"]
-            gaussian = self._gaussian(offsets)
-            last = ops.maximum(ops.sum(ops.cast(parameters["mask"], share.dtype), axis=1, keepdims=True) - 1, 0)
-            d_center = ops.sum(d_weights * softmax * gaussian * offsets, axis=1, keepdims=True) / self._variance
+            factor, last = gaussian(offsets, self.half_width), last_position(parameters["mask"], share.dtype)
+            d_center = ops.sum(d_weights * softmax * factor * offsets, axis=1, keepdims=True)
+            d_center = d_center / (self.half_width / 2) ** 2
             d_share = ops.cast(d_center * last * share * (1 - share), queries.dtype)
             d_hidden = d_share * ops.transpose(parameters["position_vector"]) * (1 - hidden * hidden)
             d_queries = ops.matmul(d_hidden, ops.transpose(parameters["position_kernel"]))
             factors.update(position_kernel=(queries, d_hidden), position_vector=(hidden, d_share))
-            d_weights = d_weights * gaussian
+            d_weights = d_weights * factor
         d_scores = softmax * (d_weights - ops.sum(softmax * d_weights, axis=-1, keepdims=True))
         d_scores = ops.cast(d_scores, queries.dtype)
         factors["keys"] = d_scores, queries
         product = ops.matmul(ops.expand_dims(d_scores, 1), parameters["keys"])
         return d_queries + ops.squeeze(product, 1), factors
-
-    @property
-    def _variance(self):
-        return (self.half_width / 2) ** 2
-
-    def _gaussian(self, offsets):
-        return ops.exp(-offsets * offsets / (2 * self._variance))

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.layers.attention import Attention
+from keras_encdec.layers.class_registry import ClassRegistry
 
-_ATTENTIONS: dict[str, type[Attention]] = {}
+_ATTENTIONS = ClassRegistry("attention", others=["none"])
 
 
 def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]]:
@@ -17,18 +17,7 @@ def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]
     Raises:
         ValueError: for the name of another class.
     """
-
-    def register(cls: type[Attention]) -> type[Attention]:
-        known = _ATTENTIONS.setdefault(name, cls)
-        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(
-                f"attention {name!r} is {known.__module__}.{known.__qualname__} already; register "
-                f"{cls.__qualname__} under another name"
-            )
-        _ATTENTIONS[name] = cls
-        return cls
-
-    return register
+    return _ATTENTIONS.register(name)
 
 
 def attention_class(name: str) -> type[Attention]:
@@ -37,12 +26,9 @@ def attention_class(name: str) -> type[Attention]:
     Raises:
         ConfigurationError: a ValueError, for another name.
     """
-    if name not in _ATTENTIONS:
-        expected = ", ".join(map(repr, ["none", *attention_names()]))
-        raise ConfigurationError("found {attention}=%r, expected one of %s", name, expected)
-    return _ATTENTIONS[name]
+    return _ATTENTIONS.find(name)
 
 
 def attention_names() -> list[str]:
     """The names of all registered kinds of attention, in alphabetical order."""
-    return sorted(_ATTENTIONS)
+    return _ATTENTIONS.names()

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.layers.class_registry import ClassRegistry
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 
-_CELLS: dict[str, type[RecurrentCell]] = {}
+_CELLS = ClassRegistry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:
@@ -17,18 +17,7 @@ def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCe
     Raises:
         ValueError: for the name of another class.
     """
-
-    def register(cls: type[RecurrentCell]) -> type[RecurrentCell]:
-        known = _CELLS.setdefault(name, cls)
-        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(
-                f"cell {name!r} is {known.__module__}.{known.__qualname__} already; register {cls.__qualname__} "
-                "under another name"
-            )
-        _CELLS[name] = cls
-        return cls
-
-    return register
+    return _CELLS.register(name)
 
 
 def unregister_cell(name: str) -> None:
@@ -37,7 +26,7 @@ def unregister_cell(name: str) -> None:
     Raises:
         KeyError: when there is none of this name.
     """
-    del _CELLS[name]
+    _CELLS.unregister(name)
 
 
 def recurrent_cell_class(name: str) -> type[RecurrentCell]:
@@ -46,11 +35,9 @@ def recurrent_cell_class(name: str) -> type[RecurrentCell]:
     Raises:
         ConfigurationError: a ValueError, for another name.
     """
-    if name not in _CELLS:
-        raise ConfigurationError("found {cell}=%r, expected one of %s", name, ", ".join(map(repr, cell_names())))
-    return _CELLS[name]
+    return _CELLS.find(name)
 
 
 def cell_names() -> list[str]:
     """The names of all registered cells, in alphabetical order."""
-    return sorted(_CELLS)
+    return _CELLS.names()

@@ -5,6 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_encdec.layers.attention import Attention
+from keras_encdec.layers.attention_window import last_position, local_window
 
 
 class LocalAttention(Attention):
@@ -27,12 +28,12 @@ class LocalAttention(Attention):
             raise ValueError(f"found half_width={half_width}, expected 1 or more")
         self.half_width = half_width
 
-    def centers(self, queries: Any, lengths: Any, positions: Any) -> Any:
+    def centers(self, queries: Any, last: Any, positions: Any) -> Any:
         """p_t of each query.
 
         Args:
             queries: float tensor `(batch, steps, H)`.
-            lengths: float tensor `(batch, 1)`, S of each source.
+            last: float tensor `(batch, 1)`, S - 1 of each source.
             positions: integer tensor `(batch, steps)`.
 
         Returns:
@@ -41,14 +42,9 @@ class LocalAttention(Attention):
         raise NotImplementedError
 
     def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
-        dtype = self.weights_dtype
-        lengths = ops.sum(ops.cast(mask, dtype), axis=1, keepdims=True)
-        centers = self.centers(queries, lengths, positions)
-        middle = ops.minimum(ops.floor(centers), ops.maximum(lengths - 1, 0))
-        source_positions = ops.arange(ops.shape(mask)[1], dtype=dtype)
-        distance = ops.absolute(source_positions - ops.expand_dims(middle, -1))
-        window = ops.logical_and(ops.expand_dims(mask, 1), distance <= self.half_width)
-        return window, self.factor(source_positions - ops.expand_dims(centers, -1))
+        centers = self.centers(queries, last_position(mask, self.weights_dtype), positions)
+        window, offsets = local_window(ops.expand_dims(mask, 1), ops.expand_dims(centers, -1), self.half_width)
+        return window, self.factor(offsets)
 
     def factor(self, offsets: Any) -> Any:
         """By what weights are multiplied, from s - p_t, float tensor `(batch, steps, source_time)`; `None` for 1."""

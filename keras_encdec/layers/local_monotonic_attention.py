@@ -46,8 +46,8 @@ class LocalMonotonicAttention(LocalAttention):
 
     needs_positions: ClassVar[bool] = True
 
-    def centers(self, queries: Any, lengths: Any, positions: Any) -> Any:
-        return ops.cast(positions, lengths.dtype)
+    def centers(self, queries: Any, last: Any, positions: Any) -> Any:
+        return ops.cast(positions, last.dtype)
 
     @property
     def step(self) -> AttentionStep | None:

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.attention_step import AttentionStep
+from keras_encdec.layers.attention_window import gaussian
 from keras_encdec.layers.attentions import register_attention
 from keras_encdec.layers.local_attention import LocalAttention
 
@@ -49,14 +50,13 @@ class LocalPredictiveAttention(LocalAttention):
         self.position_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="position_vector")
         super().build(queries_shape, annotations_shape)
 
-    def centers(self, queries: Any, lengths: Any, positions: Any) -> Any:
+    def centers(self, queries: Any, last: Any, positions: Any) -> Any:
         hidden = ops.tanh(ops.matmul(queries, self.position_kernel))
-        share = ops.sigmoid(ops.cast(ops.squeeze(ops.matmul(hidden, self.position_vector), -1), lengths.dtype))
-        return ops.maximum(lengths - 1, 0) * share
+        share = ops.sigmoid(ops.cast(ops.squeeze(ops.matmul(hidden, self.position_vector), -1), last.dtype))
+        return last * share
 
     def factor(self, offsets: Any) -> Any:
-        sigma = self.half_width / 2
-        return ops.exp(-offsets * offsets / (2 * sigma * sigma))
+        return gaussian(offsets, self.half_width)
 
     def symbols(self) -> dict[str, Any]:
         return {**super().symbols(), "W_p": self.position_kernel, "v_p": self.position_vector}
