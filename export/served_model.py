@@ -1,5 +1,6 @@
 """The functions that are served: strings in, scores and targets out."""
 
+import functools
 import os
 import pathlib
 from collections.abc import Callable
@@ -63,6 +64,13 @@ class ServedModel:
                 (directory.target_vocabulary, TARGET_VOCABULARY),
             )
         )
+        # Traced once, whichever signatures call them.
+        # What a server is sent may have another rank than a signature says: nothing is said of the shape of texts.
+        texts = tf.TensorSpec(None, tf.string)
+        ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+        self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), ids, lengths)
+        self._encoded = _shared(self._encode_distinct, texts)
+        self._scored = _shared(self._score_pairs, texts, texts)
         self.signatures: dict[str, Any] = self._signatures()
         self.resources = tf.Module()
         self.resources.tables = [self._read_ids.table, self._predicted_ids.table, self._predicted_ids.words]
@@ -71,11 +79,14 @@ class ServedModel:
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """ln p of each pair, its number of predicted tokens, and of target words outside the shortlist."""
-        scored = self.score_tokens(source, target)
+        scored = self._scored(source, target)
         return {name: scored[name] for name in ("log_prob", "token_count", "unknown_count")}
 
     def score_tokens(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """As `score`, and ln p of each predicted token, padded with 0."""
+        return self._scored(source, target)
+
+    def _score_pairs(self, source, target):
         source, target = self._text(source, "source"), self._text(target, "target")
         sizes = tf.size(source), tf.size(target)
         same = tf.debugging.Assert(
@@ -91,7 +102,7 @@ class ServedModel:
         pairs, pair_index = tf.unique(tf.cast(read_index, tf.int64) * number + tf.cast(predicted_index, tf.int64))
         read_ids, read_lengths = self._read_ids(read, self._read_side)
         predicted_ids, predicted_lengths = self._predicted_ids(predicted, self._generated_side)
-        encoded = encode_in_graph(self._model.encoder, read_ids, read_lengths)
+        encoded = self._encode(read_ids, read_lengths)
         ids, lengths = (tf.gather(table, pairs % number) for table in (predicted_ids, predicted_lengths))
         log_probs = score_in_graph(self._model.decoder, ids, lengths, encoded, pairs // number)
         totals = tf.cast(sequence_log_probs(tf.cast(log_probs, tf.float64)), tf.float32)
@@ -119,11 +130,11 @@ class ServedModel:
         """The tokens of raw text, separated by spaces."""
         return {"tokens": self._text(text, "text")}
 
-    def _encoded(self, text):
+    def _encode_distinct(self, text):
         """`encoded` and the lengths of the distinct phrases, and the index among these of each phrase."""
         text, text_index = tf.unique(self._text(text, self._read_side))
         ids, lengths = self._read_ids(text, self._read_side)
-        return encode_in_graph(self._model.encoder, ids, lengths), lengths, text_index
+        return self._encode(ids, lengths), lengths, text_index
 
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
         """The function that a sampler's signature serves: targets, strings of tokens, and their ln p."""
@@ -164,6 +175,11 @@ class ServedModel:
         if self._tokenizer:
             signatures["tokenize"] = _traced(self.tokenize, "text")
         return signatures
+
+
+def _shared(function: Callable[..., Any], *inputs: tf.TensorSpec) -> Callable[..., Any]:
+    """The function as one of TensorFlow, whose graph its callers share."""
+    return tf.function(function, input_signature=inputs, autograph=False)
 
 
 def _input_checks(entry, text, inputs):
