@@ -6,7 +6,6 @@ import pathlib
 import signal
 import sys
 import tempfile
-import types
 
 import pytest
 
@@ -84,12 +83,12 @@ def uncompiled():
 
 
 @pytest.fixture
-def scores_here(monkeypatch):
+def scores_here():
     """Has `verify_export` score with the SavedModel in this process, for what is not about the process."""
-    from scores_here import run_script
+    from scores_here import scores_here
 
-    run = types.SimpleNamespace(run=run_script)
-    monkeypatch.setattr("keras_encdec.export.process_scores.subprocess", run)
+    with scores_here():
+        yield
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import tomllib
 
 import pytest
 from eagerly import eagerly, uncompiled
+from scores_here import scores_here
 from serving_process import ServingProcess
 
 from keras_encdec.cli.command import Command
@@ -40,8 +41,8 @@ COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", 
 # Makes a training short and a model small, whatever is trained.
 SHORT = "--updates=3 --jit_compile=false"
 SMALL = "--units=16"
-# For a few updates or lines it takes longest to compile.
-QUICKLY = {"encdec-train": eagerly, "encdec-generate": uncompiled}
+# For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
+QUICKLY = {"encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-verify": scores_here}
 
 
 def read(page):

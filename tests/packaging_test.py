@@ -35,24 +35,24 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
     assert "keras_encdec/architectures/preset_files/cho2014.toml" in names
 
 
+RUN_OUTSIDE = """
+import keras_encdec.datasets, keras_encdec.trainers
+from keras_encdec.cli import score, train
+
+print(keras_encdec.trainers.__file__, keras_encdec.datasets.libreoffice_en_fr().phrase_table)
+sizes = "--preset=small", "--units=4", "--batch_size=4", "--held_out_pairs=4", "--jit_compile=false"
+assert train.COMMAND.main(["--phrase_table=some", "--model_dir=model", "--updates=1", *sizes]) == 0
+assert score.COMMAND.main(["--model_dir=model", "--input=some", "--output=scored.gz"]) == 0
+"""
+
+
 def test_its_commands_run_outside_the_checkout(wheel, tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site")]
     subprocess.run([*install, str(wheel)], check=True)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-
-    def run(*command):
-        done = subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
-        )
-        return done.stdout
-
-    where = "import keras_encdec.trainers as t, keras_encdec.datasets as d"
-    where += "; print(t.__file__, d.libreoffice_en_fr().phrase_table)"
-    package, table = run("-c", where).split()
-    assert package.startswith(str(tmp_path)) and table.startswith(str(tmp_path))
-    with gzip.open(table) as lines:
+    with gzip.open(ROOT / "keras_encdec" / "datasets" / "libreoffice_en_fr" / "phrase-table.gz") as lines:
         (tmp_path / "some").write_bytes(b"".join(line for _, line in zip(range(200), lines, strict=False)))
-    run("-m", "keras_encdec.cli.train", "--phrase_table=some", "--model_dir=model", "--updates=1", "--preset=small",
-        "--units=4", "--batch_size=4", "--held_out_pairs=4", "--jit_compile=false")  # fmt: skip
-    run("-m", "keras_encdec.cli.score", "--model_dir=model", "--input=some", "--output=scored.gz")
+    command, environment = [sys.executable, "-c", RUN_OUTSIDE], {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    package, table = done.stdout.split()[:2]
+    assert package.startswith(str(tmp_path)) and table.startswith(str(tmp_path))
     assert (tmp_path / "scored.gz").exists()

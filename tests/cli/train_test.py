@@ -105,7 +105,7 @@ def program():
     command.close()
 
 
-def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_files, tmp_path):
+def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_files, tmp_path, eager):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     flags = [f"--phrase_table={training_files}/table.gz", *training_flags()]
     process = program.installed(*flags, f"--model_dir={killed}", "--updates=1000000")

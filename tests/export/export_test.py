@@ -12,10 +12,12 @@ import sys
 import threading
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 import toy_models
 from commands import fail, succeed
+from eagerly import eagerly
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
@@ -24,6 +26,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, move_stable_label, remove_version, verify_export
 from keras_encdec.export.versions import new_version
+from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 
 WORDS = [f"w{i}" for i in range(30)]
 
@@ -251,15 +254,38 @@ def test_it_works_after_it_was_moved_and_without_its_model(exported, tmp_path):
     assert os.fsencode(exported.parent.parent) not in saved
 
 
+ON_ANOTHER_BACKEND = """
+import pathlib, sys
+import keras, numpy as np
+import keras_encdec.models, toy_models
+assert "tensorflow" not in sys.modules, "TensorFlow was imported"
+folder, words = pathlib.Path(sys.argv[1]), [f"w{i}" for i in range(30)]
+model = keras.saving.load_model(folder / "trained.keras")
+pairs = dict(np.load(folder / "pairs.npz"))
+np.save(folder / "scores.npy", keras.ops.convert_to_numpy(model.score(pairs["source"], pairs["target"])))
+model.fit(pairs, epochs=1, verbose=0)
+assert "tensorflow" not in sys.modules, "TensorFlow was imported"
+keras.config.set_dtype_policy("mixed_bfloat16")
+toy_models.save_model(folder / "model", words, words)
+"""
+
+
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_whatever_backend_trained_the_model_it_is_exported_by_tensorflow(tmp_path, scores_here, backend):
-    """And in float32, although it was trained in bfloat16; with no KERAS_BACKEND that would have to be set."""
-    script = (
-        "import pathlib, sys, keras, toy_models; keras.config.set_dtype_policy('mixed_bfloat16'); "
-        "words = [f'w{i}' for i in range(30)]; toy_models.save_model(pathlib.Path(sys.argv[1]), words, words)"
-    )
+def test_models_go_to_another_backend_and_back(tmp_path, scores_here, backend):
+    """One that TensorFlow trained scores the same there and trains on; one made there is exported by TensorFlow.
+
+    In float32, although it was made in bfloat16; with no KERAS_BACKEND that would have to be set.
+    """
+    trained = RNNEncoderDecoder(30, 30, **toy_models.SIZES, reset_after=True)
+    trained.compile(published_optimizer())
+    pairs = {"source": np.array([[3, 4, 2], [5, 2, 0]]), "target": np.array([[6, 2], [7, 2]])}
+    with eagerly():
+        trained.fit(pairs, epochs=2, verbose=0)
+    trained.save(tmp_path / "trained.keras")
+    np.savez(tmp_path / "pairs.npz", **pairs)
     environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(pathlib.Path(toy_models.__file__).parent)}
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "model")], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", ON_ANOTHER_BACKEND, str(tmp_path)], env=environment, check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), trained.score(**pairs), atol=1e-4)
     if backend == "jax":  # what the command makes of the variable does not depend on its value
         flags = f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}"
         script = pathlib.Path(sys.executable).with_name("encdec-export")
@@ -281,6 +307,7 @@ def test_under_another_backend_it_says_what_is_expected(model_dir, monkeypatch, 
 KILLED = """
 import sys, time
 from keras_encdec.export.versions import new_version
+from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 with new_version(sys.argv[1]) as made:
     (made.path / "saved_model.pb").write_text("half of it")
     print("at work", flush=True)

@@ -12,6 +12,8 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from serving_peer_batching import parse_parameters
+from serving_peer_status import Refusal
 from serving_process import ServingProcess
 from tensorflow_serving.apis import (
     classification_pb2,
@@ -448,11 +450,9 @@ def test_refusals_of_batching(batched):
 
 
 def test_does_not_start(tmp_path):
+    with pytest.raises(Refusal, match="Last entry in allowed_batch_sizes must match max_batch_size"):
+        parse_parameters("max_batch_size { value: 8 } allowed_batch_sizes: 4")
     save(tmp_path)
-    flags = {"model_base_path": tmp_path, "model_name": "toy"}
-    (tmp_path / "batching.txt").write_text("max_batch_size { value: 8 } allowed_batch_sizes: 4")
-    with pytest.raises(RuntimeError, match="Last entry in allowed_batch_sizes must match max_batch_size"):
-        ServingProcess(**flags, enable_batching=True, batching_parameters_file=tmp_path / "batching.txt")
     config = tmp_path / "models.txt"
     toy = f'name: "toy" base_path: "{tmp_path}" model_platform: "tensorflow" version_labels {{ key: "a" value: 1 }}'
     config.write_text(f"model_config_list {{ config {{ {toy} }} }}")

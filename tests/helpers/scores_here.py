@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import traceback
+import types
 from unittest import mock
 
 
@@ -27,3 +28,8 @@ def run_script(command, input, **others):
         except Exception:
             return subprocess.CompletedProcess(command, 1, output.getvalue(), traceback.format_exc())
     return subprocess.CompletedProcess(command, 0, output.getvalue(), "")
+
+
+def scores_here():
+    """A context in which `verify_export` scores with the SavedModel in this process."""
+    return mock.patch("keras_encdec.export.process_scores.subprocess", types.SimpleNamespace(run=run_script))

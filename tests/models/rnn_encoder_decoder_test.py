@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -182,36 +179,3 @@ def test_symbols_round_trip_and_name_what_does_not_fit():
         from_symbols(other, {**arrays, "readout.G_r": arrays["readout.G_r"].T})
     from_symbols(other, {**arrays, "source.E": arrays["source.E"] + 1})
     assert not to_symbols(other)["source.E"][0].any()
-
-
-SCORE_IN_A_NEW_PROCESS = """
-import sys
-import numpy as np
-import keras
-import keras_encdec.models
-if keras.backend.backend() != "tensorflow":
-    assert "tensorflow" not in sys.modules, "TensorFlow was imported"
-model = keras.saving.load_model(sys.argv[1])
-if keras.backend.backend() != "tensorflow":
-    assert "tensorflow" not in sys.modules, "TensorFlow was imported"
-pairs = np.load(sys.argv[2])
-inputs = {"source": pairs["source"], "target": pairs["target"]}
-np.save(sys.argv[3], keras.ops.convert_to_numpy(model.score(inputs["source"], inputs["target"])))
-model.fit(inputs, epochs=1, verbose=0)
-"""
-
-
-# The way back, from any backend to TensorFlow, is that of an export, and tested there.
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="saved by TensorFlow")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_a_saved_model_scores_the_same_and_trains_on_under_other_backends(backend, tmp_path):
-    pytest.importorskip(backend)
-    model = toy(reset_after=True)
-    model.compile(published_optimizer())
-    model.fit(PAIRS, epochs=2, verbose=0)
-    model.save(tmp_path / "model.keras")
-    np.savez(tmp_path / "pairs.npz", **PAIRS)
-    paths = [str(tmp_path / name) for name in ("model.keras", "pairs.npz", "scores.npy")]
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    subprocess.run([sys.executable, "-c", SCORE_IN_A_NEW_PROCESS, *paths], check=True, env=environment)
-    np.testing.assert_allclose(np.load(paths[2]), numpy(model.score(SOURCE, TARGET)), atol=1e-4)

@@ -127,6 +127,7 @@ def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
     assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
+@pytest.mark.usefixtures("eager")
 def test_low_precision_a_schedule_and_another_optimizer_go_on_too(tsv, tmp_path):
     settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
     train_tiny(tsv, tmp_path, updates=40, **settings)
@@ -169,13 +170,13 @@ def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(train
 
 def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path, request):
     data = TrainingData(phrase_table=training_files / "table.gz")
+    request.getfixturevalue("eager")  # unlike the first
     train_tiny(data, tmp_path / "same", updates=10)
-    request.getfixturevalue("eager")  # of the other it matters only that it is another
     train_tiny(data, tmp_path / "other", updates=10, seed=6)
     paths = trained[0].model_dir, tmp_path / "same", tmp_path / "other"
     first, same, other = (PreparedPairs(path / "prepared").padded(np.arange(4))["source"].tolist() for path in paths)
     assert first == same != other, "the pairs held out"
-    # With XLA or without it: the same weights to begin with, and the same batches.
+    # Compiled or not: the same weights to begin with, and the same batches.
     first, same, other = (rounds(path)[0] for path in paths)
     for value in ("perplexity", "val_perplexity"):
         assert same[value] == pytest.approx(first[value], rel=1e-4)
