@@ -9,8 +9,8 @@ COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py
 	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py) \
 	$(filter-out %_file_test.py %/random_sampler_test.py %/beam_sampler_test.py %/search_test.py \
 		%/unknown_replacement_test.py,$(wildcard tests/decoding/*_test.py))
-# Two files at a time, each by one process.
-PYTEST = $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+# Two files at a time, each by one process, in the order of tests/conftest.py.
+PYTEST = $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 .PHONY: demo test lint docs bench wheel clean
 

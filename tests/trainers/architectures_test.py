@@ -51,7 +51,6 @@ def test_a_recurrent_model_is_trained_and_resumed(pairs, tmp_path, model):
         train_tiny(data, tmp_path, resume=True, updates=130, **{**settings, "model": {**model, "units": 9}})
 
 
-@pytest.mark.usefixtures("eager", "uncompiled")
 def test_a_language_model_is_trained_and_scores(pairs, tmp_path):
     targets = [line.split("\t")[1] for line in pairs.read_text().splitlines()]
     for name, lines in (("corpus", targets), ("held_out", targets[:20] + [""])):
@@ -72,7 +71,6 @@ def test_a_language_model_is_trained_and_scores(pairs, tmp_path):
     assert np.exp(-sum(found.values()) / sum(tokens.values())) == pytest.approx(result.best.val_perplexity, rel=1e-4)
 
 
-@pytest.mark.usefixtures("eager")
 def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_averages_its_last_rounds(pairs, tmp_path):
     data = TrainingData(tsv=pairs, held_out_pairs=16, held_out_fraction=0.5, max_length=50, shortlist=50_000)
     settings = {

@@ -127,7 +127,6 @@ def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
     assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
-@pytest.mark.usefixtures("eager")
 def test_low_precision_a_schedule_and_another_optimizer_go_on_too(tsv, tmp_path):
     settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
     train_tiny(tsv, tmp_path, updates=40, **settings)
