@@ -121,7 +121,13 @@ def _new_model(config, data, directory, step):
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
     with building(config.seed):
         model = architecture(config.architecture).build(*words, config.model, dtype=config.dtype_policy)
-    model.compile(_optimizer(config), config.reduction, config.clip_elements or None, jit_compile=step.jit_compile)
+    model.compile(
+        _optimizer(config),
+        config.reduction,
+        config.clip_elements or None,
+        config.label_smoothing,
+        jit_compile=step.jit_compile,
+    )
     (directory.path / WEIGHTS).unlink(missing_ok=True)  # of a training with other vocabularies, perhaps
     directory.save_config(
         config.architecture,

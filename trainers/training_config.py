@@ -83,6 +83,14 @@ class TrainingConfig(Configuration):
     clip_elements: float = hyperparameter(
         0.0, "Clip each element of the gradient to this bound, before its norm; 0: no clipping.", minimum=0, fixed=True
     )
+    label_smoothing: float = hyperparameter(
+        0.0,
+        "Share of the probability of each training token that is spread evenly over all words; validation is without.",
+        minimum=0,
+        maximum=0.99,
+        published={"Vaswani et al., 2017, section 5.4": 0.1},
+        fixed=True,
+    )
     average_rounds: int = hyperparameter(
         0,
         "At the end, average the weights of this number of last rounds, and keep the average if it is the best.",
