@@ -175,6 +175,7 @@ def _fit(
         config.minutes and 60 * config.minutes,
         first_update,
         rounds[-1]["seconds"] if rounds else 0.0,
+        config.warmup_updates,
     )
     average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
     monitor = "val_perplexity" if validation else "perplexity"

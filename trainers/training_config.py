@@ -54,6 +54,13 @@ class TrainingConfig(Configuration):
         fixed=True,
     )
     learning_rate: float = hyperparameter(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
+    warmup_updates: int = hyperparameter(
+        0,
+        "Updates at the start over which the learning rate rises in equal steps from near 0 to what it would be "
+        "without; 0: no warm-up.",
+        minimum=0,
+        published={"Vaswani et al., 2017, section 5.3": 4000},
+    )
     schedule: str = hyperparameter(
         "constant",
         "Learning rate over the training: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
