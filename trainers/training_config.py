@@ -41,7 +41,15 @@ class TrainingConfig(Configuration):
     )
     minutes: float | None = hyperparameter(None, "Stop after this number of minutes of training.", above=0)
     patience: int | None = hyperparameter(
-        None, "Stop when validation perplexity has not improved for this number of rounds.", minimum=1
+        None,
+        "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of rounds.",
+        minimum=1,
+    )
+    validation_bleu: bool = hyperparameter(
+        False,
+        "After each round, translate the sources of the validation pairs greedily, and take the model of the highest "
+        "BLEU for the best; needs sacrebleu.",
+        fixed=True,
     )
     round_updates: int = hyperparameter(
         500, "Updates per round; after each round the model is validated and saved.", minimum=1
@@ -149,6 +157,11 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
             )
+        if self.validation_bleu and not self.has_source:
+            raise ConfigurationError(
+                "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",
+                self.architecture,
+            )
         for parameter in self.hyperparameters():
             other = getattr(self, parameter.name) != parameter.default
             if parameter.name.startswith("halving_") and other and self.schedule != "halving":
@@ -222,7 +235,7 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
         raise ConfigurationError(f"found {found}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
     if config.has_source and bool(data.source) != bool(data.target):
         raise ConfigurationError("found one of {source} and {target}, expected both")
-    for name in ("patience", "average_rounds"):
+    for name in ("patience", "validation_bleu", "average_rounds"):
         if getattr(config, name) and not data.validation and not data.held_out_fraction:
             raise ConfigurationError(
                 f"found {{{name}}} without pairs to validate on; give {{validation}} or {{held_out_fraction}}"
