@@ -14,14 +14,17 @@ LEAST_CHANGE = 0.01
 
 
 class Budget(keras.callbacks.Callback):
-    """Stops training after a number of updates or seconds, or at a signal, and lowers the step size until then.
+    """Stops training after a number of updates or seconds, or at a signal, and sets the step size until then.
+
+    Update n, counted from 1, has the step size at full height times what the schedule says; in a warm-up of N updates
+    times n / N, too.
 
     A stopped round is still validated and kept. The first interrupt, termination, hang-up or quit signal ends the
     training so; another one, more than a second later, does what it would without a training. Outside the main
     thread, which alone gets signals, they are left alone.
 
     Args:
-        learning_rate: float. Step size at the start.
+        learning_rate: float. Step size at full height.
         schedule: callable of the share of the training and of the epochs that are done, to what the step size
             is multiplied by.
         updates_per_epoch: int.
@@ -29,6 +32,7 @@ class Budget(keras.callbacks.Callback):
         seconds: float. Seconds in all, those before a resumption included. Defaults to `None`: no limit.
         first_update: int. Updates made before. Defaults to `0`.
         first_seconds: float. Seconds spent before. Defaults to `0`.
+        warmup_updates: int. Updates of the warm-up. Defaults to `0`: none.
     """
 
     def __init__(
@@ -40,13 +44,15 @@ class Budget(keras.callbacks.Callback):
         seconds: float | None = None,
         first_update: int = 0,
         first_seconds: float = 0.0,
+        warmup_updates: int = 0,
     ) -> None:
         super().__init__()
         self.updates_done, self.signal, self._signalled = first_update, None, 0.0
         self._limits = updates, seconds
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
+        self._warmup = warmup_updates
         self._before, self._start, self._handlers = first_seconds, None, {}
-        self._share = None  # of the step size at the start, as the optimizer has it
+        self._share = None  # of the step size at full height, as the optimizer has it
 
     @property
     def seconds(self) -> float:
@@ -83,8 +89,11 @@ class Budget(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _adjust(self):
-        share = self._schedule(self.done, self.updates_done / self._epoch)
-        if self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share:
+        share, update = self._schedule(self.done, self.updates_done / self._epoch), self.updates_done + 1
+        if update < self._warmup:
+            share *= update / self._warmup
+        changed = self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share
+        if changed or update == self._warmup:  # which would end at a little less than full height for good
             sync_training_state(self.model)  # within a round the optimizer's variables are out of reach without
             self.model.optimizer.learning_rate = self._learning_rate * share
             self._share = share

@@ -18,6 +18,7 @@ from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
+from keras_encdec.trainers.monitor import HELD_OUT_PERPLEXITY, Monitor
 from keras_encdec.trainers.preparation import PREPARED
 from keras_encdec.trainers.training_result import TrainingRound
 
@@ -36,7 +37,7 @@ class Checkpoints(keras.callbacks.Callback):
         folder: path of the model directory.
         budget: Budget, for the updates and seconds so far.
         batch_size: int.
-        monitor: str. The value that decides which model is best: the lower.
+        monitor: Monitor. What decides which model is the best. Defaults to the perplexity of the pairs to validate on.
         rounds: list of dict, the history before. Defaults to none.
         patience: int. Stop after this number of rounds that were not the best. Defaults to `None`: never.
 
@@ -49,7 +50,7 @@ class Checkpoints(keras.callbacks.Callback):
         folder: str | os.PathLike[str],
         budget: Budget,
         batch_size: int,
-        monitor: str = "val_perplexity",
+        monitor: Monitor = HELD_OUT_PERPLEXITY,
         rounds: Sequence[dict[str, Any]] = (),
         patience: int | None = None,
     ) -> None:
@@ -64,22 +65,23 @@ class Checkpoints(keras.callbacks.Callback):
     @property
     def best(self) -> dict[str, Any] | None:
         """The round of the best model, a dict; `None` before the first."""
-        return min(self.rounds, key=lambda training_round: training_round[self._monitor], default=None)
+        return self._monitor.best(self.rounds)
 
     @property
     def out_of_patience(self) -> bool:
         """bool. Whether as many rounds in a row as the patience were not the best."""
-        measured = [one[self._monitor] for one in self.rounds if "averaged_rounds" not in one]
-        if not self._patience or not measured:
+        rounds = [one for one in self.rounds if "averaged_rounds" not in one]
+        if not self._patience or not rounds:
             return False
-        return len(measured) - 1 - measured.index(min(measured)) >= self._patience
+        return len(rounds) - 1 - rounds.index(self._monitor.best(rounds)) >= self._patience
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         now = self._record(logs)
-        if not math.isfinite(now[self._monitor]):
+        name = next(name for name in ("val_perplexity", "perplexity") if name in now)
+        if not math.isfinite(now[name]):
             again = "go on from the round before with --resume and" if len(self.rounds) > 1 else "train again with"
             raise InputError(
-                f"found the {self._monitor} {now[self._monitor]} after {now['updates']:,} updates",
+                f"found the {name} {now[name]} after {now['updates']:,} updates",
                 "expected a finite number",
                 f"the training diverged: {again} a lower --learning_rate",
                 self.folder,

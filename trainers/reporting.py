@@ -87,11 +87,12 @@ class TrainingReporter:
         """
         if self.bar:
             return
-        held_out = training_round.val_perplexity
+        held_out, bleu = training_round.val_perplexity, training_round.val_bleu
         self.say(
             f"Round {number}: {training_round.updates:,} updates, {epochs:.2f} epochs, {training_round.pairs:,} pairs, "
             f"{rate:,.0f} pairs/s; perplexity {training_round.perplexity:.3f}"
             + (f", held-out {held_out:.3f}" if held_out is not None else "")
+            + (f", BLEU {bleu:.2f}" if bleu is not None else "")
             + (f"; {_duration(seconds_left)} left." if seconds_left is not None else ".")
         )
 
@@ -113,12 +114,13 @@ def _summary(result):
     held_out = best.val_perplexity is not None
     perplexity = best.val_perplexity if held_out else best.perplexity
     log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
+    bleu = "" if best.val_bleu is None else f"BLEU {best.val_bleu:.2f}, "
     after = f"after {best.updates:,} updates"
     if best.averaged_rounds is not None:
         after = f"of the average of the last {best.averaged_rounds} rounds"
     return (
         f"{last.updates:,} updates, {last.pairs:,} pairs in {result.seconds:,.0f} s. Best "
-        f"{'held-out ' if held_out else ''}perplexity {perplexity:.3f} per token, log-likelihood "
+        f"{'held-out ' if held_out else ''}{bleu}perplexity {perplexity:.3f} per token, log-likelihood "
         f"{log_likelihood:.3f} per pair, {after}: {result.model_dir}"
     )
 

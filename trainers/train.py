@@ -22,6 +22,7 @@ from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
+from keras_encdec.trainers.monitor import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import check_same_training, fixed_settings
@@ -32,6 +33,7 @@ from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_lock import training_lock
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
+from keras_encdec.trainers.validation_bleu import ValidationBleu, import_sacrebleu
 
 
 def train(
@@ -83,14 +85,17 @@ def _train(config, data, folder, resume, reporter):
         raise ConfigurationError("%s holds a model already; give another {model_dir}, or {resume} to go on", folder)
     resume = exists
     architecture(config.architecture).model_class.check_config(config.model)
+    if config.validation_bleu:
+        import_sacrebleu()  # where it is not installed, nothing begins
     prepare_process_for_training()
     directory, pairs = prepare_pairs(config, data, folder, resume, reporter)
     validation, indices = validation_batches(config, data, directory, pairs)
-    if config.average_rounds and not validation:
-        raise InputError(
-            "found too few pairs to hold any out", "expected some to validate an average on",
-            "give --validation, or no --average_rounds", folder,
-        )  # fmt: skip
+    for name in ("average_rounds", "validation_bleu"):
+        if getattr(config, name) and not validation:
+            raise InputError(
+                "found too few pairs to hold any out", "expected some to validate on",
+                f"give --validation, or no --{name}", folder,
+            )  # fmt: skip
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, indices, config.seed, widths)
@@ -121,7 +126,13 @@ def _new_model(config, data, directory, step):
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
     with building(config.seed):
         model = architecture(config.architecture).build(*words, config.model, dtype=config.dtype_policy)
-    model.compile(_optimizer(config), config.reduction, config.clip_elements or None, jit_compile=step.jit_compile)
+    model.compile(
+        _optimizer(config),
+        config.reduction,
+        config.clip_elements or None,
+        config.label_smoothing,
+        jit_compile=step.jit_compile,
+    )
     (directory.path / WEIGHTS).unlink(missing_ok=True)  # of a training with other vocabularies, perhaps
     directory.save_config(
         config.architecture,
@@ -169,12 +180,15 @@ def _fit(
         config.minutes and 60 * config.minutes,
         first_update,
         rounds[-1]["seconds"] if rounds else 0.0,
+        config.warmup_updates,
     )
     average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
-    monitor = "val_perplexity" if validation else "perplexity"
+    bleu = ValidationBleu(model, validation.once()) if config.validation_bleu else None
+    monitor = HELD_OUT_BLEU if bleu else HELD_OUT_PERPLEXITY if validation else PERPLEXITY
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience)
     if budget.done < 1.0 and not checkpoints.out_of_patience:
         callbacks = [
+            bleu,  # before the budget, so that the time it takes counts at once
             budget,
             *reporter.callbacks(budget, batches.updates_per_epoch),
             *_tensorboard(config, folder),
@@ -198,15 +212,17 @@ def _fit(
                 "found a training that has come to its end and kept no rounds", "expected some to average",
                 "drop --average_rounds, or raise --updates, --epochs or --minutes", folder,
             )  # fmt: skip
-        _add_average(model, average, validation, checkpoints)
+        _add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
 
 
-def _add_average(model, average, validation, checkpoints):
+def _add_average(model, average, validation, bleu, checkpoints):
     """Validates the average of the last rounds, and keeps it if it is the best."""
     last, (weights, number) = model.get_weights(), average.mean()
     model.set_weights(weights)
     measured = model.evaluate(evaluation_batches(validation.once), verbose=0, return_dict=True)
+    if bleu:
+        measured["bleu"] = bleu.measure()
     model.set_weights(last)
     checkpoints.add_average(model, weights, number, measured)
 

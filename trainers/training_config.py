@@ -41,7 +41,15 @@ class TrainingConfig(Configuration):
     )
     minutes: float | None = hyperparameter(None, "Stop after this number of minutes of training.", above=0)
     patience: int | None = hyperparameter(
-        None, "Stop when validation perplexity has not improved for this number of rounds.", minimum=1
+        None,
+        "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of rounds.",
+        minimum=1,
+    )
+    validation_bleu: bool = hyperparameter(
+        False,
+        "After each round, translate the sources of the validation pairs greedily, and take the model of the highest "
+        "BLEU for the best; needs sacrebleu.",
+        fixed=True,
     )
     round_updates: int = hyperparameter(
         500, "Updates per round; after each round the model is validated and saved.", minimum=1
@@ -54,6 +62,13 @@ class TrainingConfig(Configuration):
         fixed=True,
     )
     learning_rate: float = hyperparameter(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
+    warmup_updates: int = hyperparameter(
+        0,
+        "Updates at the start over which the learning rate rises in equal steps from near 0 to what it would be "
+        "without; 0: no warm-up.",
+        minimum=0,
+        published={"Vaswani et al., 2017, section 5.3": 4000},
+    )
     schedule: str = hyperparameter(
         "constant",
         "Learning rate over the training: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
@@ -82,6 +97,14 @@ class TrainingConfig(Configuration):
     )
     clip_elements: float = hyperparameter(
         0.0, "Clip each element of the gradient to this bound, before its norm; 0: no clipping.", minimum=0, fixed=True
+    )
+    label_smoothing: float = hyperparameter(
+        0.0,
+        "Share of the probability of each training token that is spread evenly over all words; validation is without.",
+        minimum=0,
+        maximum=0.99,
+        published={"Vaswani et al., 2017, section 5.4": 0.1},
+        fixed=True,
     )
     average_rounds: int = hyperparameter(
         0,
@@ -133,6 +156,11 @@ class TrainingConfig(Configuration):
         if self.schedule in ("linear", "cosine") and limits == (None, None, None):
             raise ConfigurationError(
                 "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
+            )
+        if self.validation_bleu and not self.has_source:
+            raise ConfigurationError(
+                "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",
+                self.architecture,
             )
         for parameter in self.hyperparameters():
             other = getattr(self, parameter.name) != parameter.default
@@ -207,7 +235,7 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
         raise ConfigurationError(f"found {found}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
     if config.has_source and bool(data.source) != bool(data.target):
         raise ConfigurationError("found one of {source} and {target}, expected both")
-    for name in ("patience", "average_rounds"):
+    for name in ("patience", "validation_bleu", "average_rounds"):
         if getattr(config, name) and not data.validation and not data.held_out_fraction:
             raise ConfigurationError(
                 f"found {{{name}}} without pairs to validate on; give {{validation}} or {{held_out_fraction}}"

@@ -19,6 +19,8 @@ class TrainingRound:
         log_likelihood: float. Nats a pair, of the same pairs; `None` of an average of rounds.
         val_perplexity: float. Of the pairs to validate on; `None` without such pairs.
         val_log_likelihood: float. Of the pairs to validate on; `None` without such pairs.
+        val_bleu: float. BLEU of greedy translations of the pairs to validate on, 0 to 100; `None` where it was not
+            asked for.
         averaged_rounds: int. Rounds whose weights were averaged; `None` of a round itself.
     """
 
@@ -30,6 +32,7 @@ class TrainingRound:
     log_likelihood: float | None = None
     val_perplexity: float | None = None
     val_log_likelihood: float | None = None
+    val_bleu: float | None = None
     averaged_rounds: int | None = None
 
     @classmethod

@@ -16,12 +16,29 @@ def token_log_probs(logits: Any, target: Any) -> Any:
     Returns:
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
-    wide = "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
+    wide = _wide(logits)
     # Flat, as PyTorch's cross-entropy wants the classes second, and would copy a tensor of rank three.
     flat = ops.reshape(ops.cast(logits, wide), (-1, logits.shape[-1]))
     losses = ops.sparse_categorical_crossentropy(ops.reshape(target, (-1,)), flat, from_logits=True)
     losses = ops.cast(ops.reshape(losses, ops.shape(target)), wide)  # JAX in x64 mode has widened them
     return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
+
+
+def mean_log_probs(logits: Any, target: Any) -> Any:
+    """The mean of log p(w | y_<t, x) over all ids w that can be predicted, at each target token; 0 on padding.
+
+    Any id can be predicted but 0, the padding, which is never the target.
+
+    Args:
+        logits: float tensor `(batch, time, vocabulary)`.
+        target: integer tensor `(batch, time)`: y_1 .. y_T, end of sequence included, padding 0.
+
+    Returns:
+        tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
+    """
+    logits = ops.cast(logits, _wide(logits))
+    means = ops.mean(logits[..., 1:], axis=-1) - ops.logsumexp(logits, axis=-1)
+    return ops.where(ops.not_equal(target, 0), means, ops.zeros_like(means))
 
 
 def next_log_probs(logits: Any) -> Any:
@@ -33,8 +50,7 @@ def next_log_probs(logits: Any) -> Any:
     Returns:
         tensor of the same shape, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
-    wide = "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
-    return ops.log_softmax(ops.cast(logits, wide), axis=-1)
+    return ops.log_softmax(ops.cast(logits, _wide(logits)), axis=-1)
 
 
 def sequence_log_probs(log_probs: Any) -> Any:
@@ -47,3 +63,7 @@ def sequence_log_probs(log_probs: Any) -> Any:
         float tensor `(batch,)`, nats.
     """
     return ops.sum(log_probs, axis=-1)
+
+
+def _wide(logits):
+    return "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"

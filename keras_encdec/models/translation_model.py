@@ -17,7 +17,7 @@ from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.encoder import Encoder
 from keras_encdec.models.gradient_clipping import exact_clipping
 from keras_encdec.models.id_sequences import check_training_arrays, id_tensor
-from keras_encdec.models.log_probs import sequence_log_probs, token_log_probs
+from keras_encdec.models.log_probs import mean_log_probs, sequence_log_probs, token_log_probs
 from keras_encdec.models.metrics import LogLikelihood, Perplexity
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class TranslationModel(keras.Model):
     A subclass names its `config_class` and builds `self.encoder`, an `Encoder`, and `self.decoder`, a `Decoder`: all
     else is made from these two.
 
-    The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs;
-    `compile` takes no other.
+    The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs, with label
+    smoothing if it is asked for; `compile` takes no other.
 
     Args:
         source_words, target_words: int. Words in each shortlist, the three special ids not counted.
@@ -46,7 +46,9 @@ class TranslationModel(keras.Model):
             tuple of the two: integer ids.
 
     Returns:
-        float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
+        float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding. Of a model compiled with
+        label smoothing, a call with `training=True` returns a dict of two such tensors, which the loss is made of:
+        "log_probs", and "mean_log_probs", the mean over all ids that can be predicted.
 
     Raises:
         ValueError: for a hyper-parameter of another type or out of its bounds.
@@ -65,7 +67,7 @@ class TranslationModel(keras.Model):
         self.source_words = source_words
         self.target_words = target_words
         self.config = self.config_class(**{name: value for name, value in arguments.items() if name in names})
-        self.reduction, self.clip_elements = "sum", None
+        self.reduction, self.clip_elements, self.label_smoothing = "sum", None, 0.0
         self.perplexity = Perplexity()
         self.log_likelihood = LogLikelihood()
 
@@ -132,7 +134,11 @@ class TranslationModel(keras.Model):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         source, target = self.sides(inputs)
         encoded = self.encoder(source, training=training)
-        return token_log_probs(self.decoder(Decoder.previous_words(target), encoded, training=training), target)
+        logits = self.decoder(Decoder.previous_words(target), encoded, training=training)
+        log_probs = token_log_probs(logits, target)
+        if training and self.label_smoothing:
+            return {"log_probs": log_probs, "mean_log_probs": mean_log_probs(logits, target)}
+        return log_probs
 
     @staticmethod
     def sides(inputs: Any) -> tuple[Any, Any]:
@@ -231,9 +237,17 @@ class TranslationModel(keras.Model):
         optimizer: Any = "rmsprop",
         reduction: str = "sum",
         clip_elements: float | None = None,
+        label_smoothing: float = 0.0,
         **arguments: Any,
     ) -> None:
         """Configures training.
+
+        With label smoothing e, the loss of a token in training is that of a target distribution which gives a share e
+        of the probability to all V ids w that can be predicted, those of the padding not counted, evenly:
+
+            -((1 - e) log p(y_t | y_<t, x) + e / V sum over w of log p(w | y_<t, x))
+
+        The metrics, and the loss of validation, are those without.
 
         Args:
             optimizer: as of any Keras model.
@@ -242,19 +256,26 @@ class TranslationModel(keras.Model):
                 Defaults to "sum".
             clip_elements: float. Bound that each element of the gradient is clipped to, before the optimizer
                 clips the norm. Defaults to `None`: no such clipping.
+            label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: none.
             **arguments: of `keras.Model.compile`; the loss and the metrics are the model's own.
 
         Raises:
-            ValueError: for another reduction, or a bound that is not positive.
+            ValueError: for another reduction, a bound that is not positive, or a label smoothing out of range.
+
+        Reference:
+            - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
         """
         if reduction not in ("sum", "mean"):
             raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
-        self.reduction, self.clip_elements = reduction, clip_elements
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"found label_smoothing={label_smoothing}, expected a number from 0 to below 1")
+        self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
 
     def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
-        return config and {**config, "reduction": self.reduction, "clip_elements": self.clip_elements}
+        own = "reduction", "clip_elements", "label_smoothing"
+        return config and {**config, **{name: getattr(self, name) for name in own}}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         self.compile(**keras.saving.deserialize_keras_object(portable_compile_config(config)))
@@ -308,14 +329,19 @@ class TranslationModel(keras.Model):
                 f"{type(self).__name__} owns its loss and its metrics (perplexity, log_likelihood): "
                 "call compile() without loss= and metrics=."
             )
-        pairs = sequence_log_probs(y_pred)
+        log_probs = y_pred
+        if isinstance(y_pred, dict):
+            log_probs = (1 - self.label_smoothing) * y_pred["log_probs"]
+            log_probs = log_probs + self.label_smoothing * y_pred["mean_log_probs"]
+        pairs = sequence_log_probs(log_probs)
         if sample_weight is not None:
             pairs = pairs * ops.cast(sample_weight, pairs.dtype)
         return -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        self.perplexity.update_state(y_pred, self.sides(x)[1])
-        self.log_likelihood.update_state(y_pred)
+        log_probs = y_pred["log_probs"] if isinstance(y_pred, dict) else y_pred
+        self.perplexity.update_state(log_probs, self.sides(x)[1])
+        self.log_likelihood.update_state(log_probs)
         return self.get_metrics_result()
 
     def get_config(self) -> dict[str, Any]:

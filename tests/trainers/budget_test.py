@@ -13,23 +13,46 @@ from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
 
 
 @pytest.mark.parametrize(
-    "name, expected",
+    "name, warmup, expected",
     [
-        ("halving", [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]),
-        ("linear", [1, 6 / 7, 5 / 7, 4 / 7, 3 / 7, 2 / 7, 1 / 7]),
+        ("halving", 0, [1, 1, 1, 0.5, 0.25, 0.125, 0.0625]),
+        ("linear", 4, [1 / 4, 6 / 7 / 2, 5 / 7 * 3 / 4, 4 / 7, 3 / 7, 2 / 7, 1 / 7]),
     ],
 )
-def test_each_update_has_its_step_size_within_a_round_too(name, expected):
+def test_each_update_has_its_step_size_within_a_round_too(name, warmup, expected):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
     schedule = learning_rate_schedule(name, halving_start=1.5, halving_every=0.5)
-    budget = Budget(0.5, schedule, updates_per_epoch=2, updates=7)
+    budget = Budget(0.5, schedule, updates_per_epoch=2, updates=7, warmup_updates=warmup)
     data = {"source": np.tile(SOURCE, (10, 1)), "target": np.tile(TARGET, (10, 1))}
     lengths, before = [], model.get_weights()
     callbacks = [budget, Lengths(lengths, before)]
     model.fit(data, batch_size=len(SOURCE), epochs=9, shuffle=False, verbose=0, callbacks=callbacks)
     assert budget.updates_done == 7
     np.testing.assert_allclose(lengths, 0.5e-3 * np.array(expected), rtol=0.05)
+
+
+def test_a_warm_up_goes_on_where_it_was_and_ends_at_the_full_step_size():
+    model, rates = toy(layers=1, cell="rnn"), {}
+    model.compile(keras.optimizers.SGD(0.5))
+    schedule = learning_rate_schedule("constant")
+
+    def go_on(first, last):
+        budget = Budget(0.5, schedule, updates_per_epoch=2, updates=last, first_update=first, warmup_updates=1000)
+        budget.set_model(model)
+        budget.on_train_begin()
+        for update in range(first + 1, last + 1):
+            budget.on_train_batch_begin(update)
+            rates[update] = float(keras.ops.convert_to_numpy(model.optimizer.learning_rate))
+            budget.on_train_batch_end(update)
+        budget.on_train_end()
+
+    for first, last in ((0, 500), (500, 1002)):
+        go_on(first, last)
+    expected = {update: 0.5 * min(1, update / 1000) for update in rates}
+    assert rates == pytest.approx(expected, rel=0.011)
+    for update in (1, 501, 1000, 1002):
+        assert rates[update] == pytest.approx(expected[update], rel=1e-6), update
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)

@@ -5,19 +5,22 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from recurrent_toys import SOURCE, TARGET, toy
+from recurrent_toys import SOURCE, TARGET, stirred, toy
 
 from keras_encdec.backend.random import set_generator_state
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import load_model
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
 from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
+from keras_encdec.trainers.monitor import HELD_OUT_BLEU, PERPLEXITY
 
 
 def fit(model, folder, before=()):
     """A round of two updates."""
     first = before[-1]["updates"] if before else 0
     budget = Budget(0.1, learning_rate_schedule("constant"), updates_per_epoch=1, first_update=first)
-    checkpoints = Checkpoints(folder, budget, len(SOURCE), "perplexity", before)
+    checkpoints = Checkpoints(folder, budget, len(SOURCE), PERPLEXITY, before)
     data = {"source": np.tile(SOURCE, (2, 1)), "target": np.tile(TARGET, (2, 1))}
     model.fit(data, batch_size=len(SOURCE), shuffle=False, verbose=0, callbacks=[budget, checkpoints])
     return checkpoints.rounds
@@ -39,12 +42,36 @@ def test_dropout_goes_on_where_it_was(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "perplexities, expected",
+    "values, expected",
     [([3.0, 4.0], False), ([3.0, 4.0, 5.0], True), ([3.0, 4.0, 2.0], False), ([], False)],
 )
-def test_patience_is_told_from_the_rounds_whatever_their_average(tmp_path, perplexities, expected):
-    rounds = [{"perplexity": value} for value in perplexities]
+def test_patience_is_told_from_the_rounds_whatever_their_average(tmp_path, values, expected):
     budget = Budget(0.1, learning_rate_schedule("constant"), updates_per_epoch=1)
-    for more in ([], [{"perplexity": 1.0, "averaged_rounds": 2}] * bool(rounds)):
-        checkpoints = Checkpoints(tmp_path, budget, 4, "perplexity", rounds + more, patience=2)
-        assert checkpoints.out_of_patience == expected
+    for monitor, best in ((PERPLEXITY, 1.0), (HELD_OUT_BLEU, 99.0)):
+        sign = -1 if monitor.higher_is_better else 1
+        rounds = [{monitor.name: sign * value, "val_perplexity": 7.0} for value in values]
+        for more in ([], [{monitor.name: best, "averaged_rounds": 2}] * bool(rounds)):
+            checkpoints = Checkpoints(tmp_path, budget, 4, monitor, rounds + more, patience=2)
+            assert checkpoints.out_of_patience == expected
+
+
+def test_the_highest_bleu_makes_the_best_model_whatever_the_perplexity(tmp_path):
+    model = toy(layers=1, cell="rnn")
+    model.compile("sgd")
+    budget = Budget(1.0, learning_rate_schedule("constant"), updates_per_epoch=9)
+    checkpoints = Checkpoints(tmp_path, budget, 4, HELD_OUT_BLEU)
+    checkpoints.set_model(model)
+    for perplexity, bleu, best in ((5.0, 10.0, True), (4.0, 12.5, True), (3.0, 12.0, False), (6.0, 12.5, False)):
+        stirred(model, seed=int(perplexity))
+        budget.updates_done += 10
+        checkpoints.on_epoch_end(1, {"val_perplexity": perplexity, "val_bleu": bleu})
+        same = [
+            np.array_equal(one, other)
+            for one, other in zip(load_model(tmp_path / "best.keras").get_weights(), model.get_weights(), strict=True)
+        ]
+        assert all(same) == best
+    assert checkpoints.best["updates"] == 20
+    checkpoints.add_average(model, model.get_weights(), 2, {"perplexity": 9.0, "bleu": 13.0})
+    assert checkpoints.best["averaged_rounds"] == 2
+    with pytest.raises(InputError, match="found the val_perplexity nan after 40 updates, expected a finite number"):
+        checkpoints.on_epoch_end(1, {"val_perplexity": float("nan")})

@@ -127,14 +127,19 @@ def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
     assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
-def test_low_precision_a_schedule_and_another_optimizer_go_on_too(tsv, tmp_path):
+def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_go_on_too(tsv, tmp_path):
     settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
+    settings |= {"label_smoothing": 0.1, "warmup_updates": 50}
     train_tiny(tsv, tmp_path, updates=40, **settings)
+    assert load_model(tmp_path / "last.keras", compiled=True).label_smoothing == 0.1
+    with pytest.raises(ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the model"):
+        train_tiny(tsv, tmp_path, resume=True, updates=60, **{**settings, "label_smoothing": 0.0})
     train_tiny(tsv, tmp_path, resume=True, updates=60, **settings)
     assert number_of_updates(tmp_path) == [20, 40, 60]
-    # The step size of a round's last update: of the share of the training that was done then.
+    # The step size of a round's last update: of the share of the training, and of the warm-up, that was done then.
     rates = [one["learning_rate"] for one in rounds(tmp_path)]
-    assert rates == pytest.approx([0.02 * (1 - 19 / 40), 0.02 * (1 - 39 / 40), 0.02 * (1 - 59 / 60)], rel=0.011)
+    expected = [0.02 * (1 - 19 / 40) * 20 / 50, 0.02 * (1 - 39 / 40) * 40 / 50, 0.02 * (1 - 59 / 60)]
+    assert rates == pytest.approx(expected, rel=0.011)
     assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
 
 

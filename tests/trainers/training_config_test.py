@@ -86,6 +86,10 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, above"),
         ({"updates": 1, "pad_to": (4, "x")}, "found pad_to=.4, 'x'., expected whole numbers in a list, 1 or more"),
         ({"updates": 1, "architecture": "x"}, "found architecture=x, expected one of encdec, recurrent, lang"),
+        (
+            {"updates": 1, "architecture": "language_model", "validation_bleu": True},
+            "found validation_bleu with architecture=language_model, which has no source to translate",
+        ),
         ({"updates": 1, "model": {"layers": 2}}, "found the unknown hyper-parameter 'layers', expected one of"),
         ({"updates": 1, "model": architecture("recurrent").config()}, "found a RecurrentEncoderDecoderConfig with"),
     ],
@@ -117,6 +121,7 @@ def test_data_that_contradict_are_told(values, expected):
         ({}, {"source": "s"}, "found one of source and target, expected both"),
         ({}, {"target": "t"}, "found one of source and target, expected both"),
         ({"patience": 2}, {**TSV, "held_out_fraction": 0}, "found patience without pairs to validate on"),
+        ({"validation_bleu": True}, {**TSV, "held_out_fraction": 0}, "found validation_bleu without pairs to validate"),
         ({"average_rounds": 2}, {**TSV, "held_out_fraction": 0}, "found average_rounds without pairs to validate on"),
         ({"architecture": "language_model"}, {"target": "t", "source": "s"}, "found source with architecture=lang"),
         ({"architecture": "language_model"}, {"target": "t", "reverse": True}, "found reverse with architecture=lang"),
