@@ -108,7 +108,7 @@ def score_file_with_server(
             )
             lines = ServedLines(scorer, scoring, input, on_error == "keep")
             numbered = _numbered(windows(reader, batch_size))
-            written = write_scored_lines(lines, numbered, reader.lines, file, in_flight, progress)
+            written = write_scored_lines(lines, numbered, reader.lines, [file], in_flight, progress)
         except ServerError as error:
             raise error.report(asked) from error
     return ServedScoreSummary(written.count, written.seconds, output, reader.malformed, lines.refused)

@@ -35,28 +35,30 @@ class ServedLines:
         self.refused: int = 0
         self._lock = threading.Lock()
 
-    def __call__(self, window: tuple[int, list[Any]]) -> list[bytes]:
+    def __call__(self, window: tuple[int, list[Any]]) -> list[list[bytes]]:
         """Adds scores.
 
         Args:
             window: `(line, records)`: the number of the first line, and records of consecutive lines.
 
         Returns:
-            list of bytes, the lines without line feed.
+            list of one list of bytes, the lines without line feed.
 
         Raises:
             InputError: when the server fails or, unless they are kept, refuses a line.
         """
-        line, records = window
+        return [self._lines(*window)]
+
+    def _lines(self, line, records):
         try:
-            return self._scorer(records)
+            return self._scorer(records)[0]
         except ServerError as error:
             if error.code != "INVALID_ARGUMENT":
                 raise error.report(self._server, self._path, line) from error
         if len(records) == 1:
             return self._alone(line, records[0])
         half = len(records) // 2
-        return self((line, records[:half])) + self((line + half, records[half:]))
+        return self._lines(line, records[:half]) + self._lines(line + half, records[half:])
 
     def close(self) -> None:
         """Ends calls that are under way in other threads."""
@@ -66,7 +68,7 @@ class ServedLines:
         for pause in _PAUSES:
             time.sleep(random.uniform(0, pause))
             try:
-                return self._scorer([record])
+                return self._scorer([record])[0]
             except ServerError as error:
                 refusal = error
                 if error.code != "INVALID_ARGUMENT":
@@ -76,4 +78,4 @@ class ServedLines:
             raise report from refusal
         with self._lock:
             self.refused += 1
-        return self._scorer([record._replace(problem=str(report))])
+        return self._scorer([record._replace(problem=str(report))])[0]

@@ -6,6 +6,7 @@ from absl import flags
 
 from keras_encdec.cli.command import Command
 from keras_encdec.formats import ColumnKind, format_names
+from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -21,6 +22,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool("unknown_count", False, "Add the number of target words outside the shortlist: e to its power in a phrase table, itself in TSV, feature Unknown0 in an n-best list.", **define)
     flags.DEFINE_bool("length", False, "Add the number of target tokens, the end of sequence among them: in the same way, feature Length0 in an n-best list.", **define)
     flags.DEFINE_bool("token_scores", False, "TSV: add a column with ln p of each target token, the end of sequence last.", **define)
+    flags.DEFINE_string("alignments", None, "File to write what the target words of each line attend to, a line each. It needs a model with attention.", **define)
+    flags.DEFINE_enum("alignment_format", None, list(ALIGNMENT_LINES), "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as JSON. Default: links.", **define)
     flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "What the model computes in. bfloat16 is the faster one where the processor has it: on a GPU, and on a CPU with KERAS_BACKEND=torch.", **define)
     flags.DEFINE_bool("dry_run", False, "Do everything but run the model, and keep no output: finds malformed lines, and shows how fast the files alone pass.", **define)
     flags.DEFINE_string("encoding", None, "Encoding of the input and of --source. Default: UTF-8, and other bytes are an error.", **define)
@@ -53,7 +56,7 @@ def main(flag_values: flags.FlagValues) -> None:
 _ARGUMENTS = (
     "model_dir", "input", "output", "format", "source", "reverse_model_dir", "unknown_count", "length", "token_scores",
     "feature_name", "dtype", "encoding", "on_error", "max_tokens", "moses_ini", "moses_ini_out", "moses_feature",
-    "dry_run",
+    "alignments", "alignment_format", "dry_run",
 )  # fmt: skip
 COMMAND = Command("encdec-score", define_flags, main, required=("model_dir", "input", "output"))
 

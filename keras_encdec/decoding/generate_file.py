@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.decoding.alignment_writers import ALIGNMENT_WRITERS
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import sampler_of
 from keras_encdec.decoding.target_limits import LENGTH_FACTOR
@@ -18,6 +17,7 @@ from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.decoding.unknown_replacement import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
+from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.formats.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
 from keras_encdec.formats.nbest_line import check_feature_name
@@ -147,7 +147,7 @@ def generate_file(
             FEATURE_NAME if feature_name is None else feature_name,
             SUBWORD_JOINERS[join_subwords] if join_subwords else " ".join,
         )
-        alignment_line = ALIGNMENT_WRITERS[alignment_format or "links"]
+        alignment_line = ALIGNMENT_LINES[alignment_format or "links"]
         limits = {"max_length_factor": LENGTH_FACTOR if max_length_factor is None else max_length_factor}
         limits["max_length"] = LANGUAGE_MODEL_LIMIT if lines is None and max_length is None else max_length
 
@@ -159,7 +159,10 @@ def generate_file(
                 text = writer.lines(number, source, hypotheses)
                 output_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
                 if alignment_file:
-                    text = "".join(alignment_line(each) + "\n" for each in writer.written(hypotheses))
+                    text = "".join(
+                        alignment_line(each.source_words, each.words, each.attention) + "\n"
+                        for each in writer.written(hypotheses)
+                    )
                     alignment_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
             output_file.flush()
 
@@ -216,7 +219,7 @@ def _check_choices(
         raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
     for name, value, known in (
         ("join_subwords", join_subwords, SUBWORD_JOINERS),
-        ("alignment_format", alignment_format, ALIGNMENT_WRITERS),
+        ("alignment_format", alignment_format, ALIGNMENT_LINES),
     ):
         if value is not None and value not in known:
             raise ConfigurationError(f"found {{{name}}}=%s, expected one of %s", value, ", ".join(known))

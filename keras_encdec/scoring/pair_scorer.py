@@ -27,11 +27,13 @@ class PairScorer(Protocol):
         Args:
             pairs: list of `(source words, target words)`.
             names: list of str, each "log_prob" (ln p of the target, end of sequence included, nats),
-                "token_log_probs" (of each of its tokens, the end of sequence last) or "unknown_count"
-                (of target words outside the shortlist).
+                "token_log_probs" (of each of its tokens, the end of sequence last), "unknown_count"
+                (of target words outside the shortlist) or, of a scorer that can tell, "attention" (the weights by
+                which each target token attends to each source token).
 
         Returns:
-            list in the order of the names, each one result a pair: float, array `(tokens,)` or int.
+            list in the order of the names, each one result a pair: float, array `(tokens,)`, int, or array
+            `(target tokens, source tokens)`.
         """
         ...
 

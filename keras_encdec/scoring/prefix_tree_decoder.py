@@ -24,6 +24,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
     Args:
         decoder: Decoder, a model's.
         careful: bool. Defaults to `False`.
+        with_attention: bool. Whether the attention is returned, too, of a decoder that carries it. Defaults to `False`.
 
     Call arguments:
         previous: int32 tensor `(batches, size)`, the last word of each target prefix, 0 for the empty one, in an order
@@ -36,12 +37,15 @@ class PrefixTreeDecoder(keras.layers.Layer):
     Returns:
         float32 tensor `(3, batches * size)`, of each target prefix in nats: the logit of its last word after its
         parent, the logit of the end of sequence after it, and the logarithm of the sum of exp of all logits after it.
+        With attention a tuple of it and the weights by which the word after each prefix is predicted,
+        `(batches * size, source_time)`.
     """
 
-    def __init__(self, decoder: Decoder, careful: bool = False) -> None:
+    def __init__(self, decoder: Decoder, careful: bool = False, with_attention: bool = False) -> None:
         super().__init__(name="prefix_tree_decoder", dtype=decoder.dtype_policy)
         self.decoder = decoder
         self.careful = careful
+        self.with_attention = with_attention
         self.built = True
 
     def call(
@@ -73,14 +77,15 @@ class PrefixTreeDecoder(keras.layers.Layer):
 
         tables = {name: with_slots(first) for name, first in state.items()}
         features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
-        features, totals = counted_loop(body, batches, features, totals, tables)[:2]
+        features, totals, tables = counted_loop(body, batches, features, totals, tables)
         # After the loop: a table that is read and written in it would be copied at each turn.
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
         before = ops.take(features, parent, axis=0)
         into = ops.sum(before * ops.take(output, word, axis=0), axis=-1) + ops.take(bias, word)
         end = ops.sum(features * output[END], axis=-1) + bias[END]
-        return ops.stack([into, end, totals])
+        results = ops.stack([into, end, totals])
+        return (results, tables["attention"][roots:]) if self.with_attention else results
 
     def _in_dtypes(self, tensors: dict[str, Any], specs: dict[str, TensorSpec]) -> dict[str, Any]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}

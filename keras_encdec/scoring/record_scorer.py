@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class RecordScorer:
         feature_name: str. Name of the first column; that of the next one counts up. Defaults to "RNN0".
         max_tokens: int. Tokens of either side, the end of sequence not counted: a longer pair gets neutral values, as
             a malformed line does. Defaults to `None`: any number.
+        alignment_line: callable of source words, target words and what the forward model's target tokens attend to,
+            to the line of an alignment, see `keras_encdec.formats.alignment_lines`. Defaults to `None`: no alignments.
 
     Attributes:
         columns: list of Column, those that are added.
@@ -48,21 +50,24 @@ class RecordScorer:
         token_scores: bool = False,
         feature_name: str = FEATURE_NAME,
         max_tokens: int | None = None,
+        alignment_line: Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None = None,
     ) -> None:
         self._format, self._scorers, self._max_tokens = pair_format, scorers, max_tokens
+        self._alignment_line = alignment_line
         self._unknown_count, self._length, self._token_scores = unknown_count, length, token_scores
         self.columns = score_columns(pair_format, len(scorers), unknown_count, length, token_scores, feature_name)
         self.too_long: int = 0
         self._lock = threading.Lock()
 
-    def __call__(self, records: Sequence[Record]) -> list[bytes]:
+    def __call__(self, records: Sequence[Record]) -> list[list[bytes]]:
         """The lines of records with their scores; malformed ones, and too long ones, get neutral values.
 
         Args:
             records: of the format's reader.
 
         Returns:
-            list of bytes, lines without line feed.
+            list of lists of bytes, lines without line feed: those with the scores and, where they are asked for, those
+            of the alignments, which are empty for records with neutral values.
         """
         good = [record for record in records if record.problem is None]
         words = self._words(good)
@@ -73,7 +78,11 @@ class RecordScorer:
             problem = f"found more than {self._max_tokens} tokens"
             those = {id(good[i]) for i in long}
             records = [record._replace(problem=problem) if id(record) in those else record for record in records]
-        return self._format.with_columns(records, self.columns, self._values(words))
+        values, attention = self._values(words)
+        lines = [self._format.with_columns(records, self.columns, values)]
+        if self._alignment_line:
+            lines.append(self._alignments(records, words[0], attention))
+        return lines
 
     def close(self) -> None:
         """Drops what is still to be computed."""
@@ -81,15 +90,18 @@ class RecordScorer:
             scorer.close()
 
     def _values(self, words):
-        """The values of each column, from the pairs of words of each scorer."""
-        log_probs, counts, tokens = [], [], []
+        """The values of each column, from the pairs of words of each scorer, and the attention in each pair."""
+        log_probs, counts, tokens, attention = [], [], [], None
         of_tokens = ColumnKind.TOKEN_LOG_PROBS in self._format.column_texts
         for number, (scorer, pairs) in enumerate(zip(self._scorers, words, strict=True)):
             forward = number == 0
             names = ["token_log_probs" if of_tokens else "log_prob"] + ["unknown_count"] * (
                 forward and self._unknown_count
             )
-            results, *unknown = scorer.columns(pairs, names)
+            if forward and self._alignment_line:
+                results, *unknown, attention = scorer.columns(pairs, [*names, "attention"])
+            else:
+                results, *unknown = scorer.columns(pairs, names)
             if of_tokens:
                 results = [np.round(row, DECIMALS) for row in results]
                 if forward and self._token_scores:
@@ -99,7 +111,19 @@ class RecordScorer:
             counts += unknown
             if forward and self._length:
                 counts.append([len(target) + 1 for _, target in pairs])
-        return log_probs + counts + tokens
+        return log_probs + counts + tokens, attention
+
+    def _alignments(self, records, pairs, attention):
+        """The lines of the alignments of all records, from the pairs of those that were scored."""
+        scored = zip(pairs, attention, strict=True)
+        lines = []
+        for record in records:
+            line = ""
+            if record.problem is None:
+                (source, target), weights = next(scored)
+                line = self._alignment_line(source, target, weights)
+            lines.append(line.encode())
+        return lines
 
     def _words(self, records):
         """The pairs of words of the records, for each scorer."""

@@ -9,6 +9,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats import FilePath, InputLines, PairFormat, format_names, open_output, pair_format
+from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
 from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
@@ -92,6 +93,8 @@ def score_file(
     moses_ini: FilePath | None = None,
     moses_ini_out: FilePath | None = None,
     moses_feature: str | None = None,
+    alignments: FilePath | None = None,
+    alignment_format: str | None = None,
     dry_run: bool = False,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> ScoreSummary:
@@ -129,6 +132,10 @@ def score_file(
         moses_ini: moses.ini of the input table. Optional.
         moses_ini_out: moses.ini to write for the output table. Optional.
         moses_feature: str. Name of the table's feature in a moses.ini that has several tables. Optional.
+        alignments: file to write what the model's target words attend to in each pair, a line each; of a model with
+            attention. Optional.
+        alignment_format: str. "links", such as "0-0 2-1"; or "weights", a JSON object a line. Defaults to `None`:
+            "links".
         dry_run: bool. Whether to do everything but run the model, and keep no output. Defaults to `False`.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
@@ -148,13 +155,17 @@ def score_file(
     known = pair_format(format)
     _check_values(dtype, on_error, max_tokens)
     _check_arguments(known, source, feature_name, moses_ini, moses_ini_out, moses_feature, output)
-    check_distinct_files(input, source, output, moses_ini, moses_ini_out)
+    _check_alignments(alignments, alignment_format)
+    check_distinct_files(input, source, output, moses_ini, moses_ini_out, alignments)
     scores = {"unknown_count": unknown_count, "length": length, "token_scores": token_scores}
     scores["feature_name"] = FEATURE_NAME if feature_name is None else feature_name
     columns = score_columns(known, 1 + (reverse_model_dir is not None), **scores)
     notices = []
     with known.open_reader(input, source, encoding, on_error) as reader, contextlib.ExitStack() as outputs:
         output_file = outputs.enter_context(open_output(output, keep=not dry_run))
+        written_files = [output_file]
+        if alignments:
+            written_files.append(outputs.enter_context(open_output(alignments, keep=not dry_run)))
         ini_file = outputs.enter_context(open_output(moses_ini_out, keep=not dry_run)) if moses_ini else None
         read = windows(known.check_columns(reader, columns), WINDOW)
         first = next(read)
@@ -165,9 +176,14 @@ def score_file(
         scorers = [_scorer(model_dir, "--model_dir", False, dtype, dry_run)]
         if reverse_model_dir is not None:
             scorers.append(_scorer(reverse_model_dir, "--reverse_model_dir", True, dtype, dry_run))
-        record_scorer = RecordScorer(known, scorers, **scores, max_tokens=max_tokens)
+        if alignments and not scorers[0].carries_attention:
+            raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")
+        alignment_line = ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
+        record_scorer = RecordScorer(
+            known, scorers, **scores, max_tokens=max_tokens, alignment_line=alignment_line
+        )
         written = write_scored_lines(
-            record_scorer, itertools.chain([first], read), reader.lines, output_file, WINDOWS, progress
+            record_scorer, itertools.chain([first], read), reader.lines, written_files, WINDOWS, progress
         )
     unknown_words = tuple(words for scorer in scorers for words in scorer.unknown_words())
     return ScoreSummary(
@@ -197,6 +213,15 @@ def _check_values(dtype, on_error, max_tokens) -> None:
             raise ConfigurationError(f"found {{{name}}}=%r, expected %s", value, expected)
     if max_tokens is not None and max_tokens < 1:
         raise ConfigurationError("found {max_tokens}=%r, expected 1 or more", max_tokens)
+
+
+def _check_alignments(alignments, alignment_format) -> None:
+    if alignment_format and not alignments:
+        raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
+    if alignment_format is not None and alignment_format not in ALIGNMENT_LINES:
+        raise ConfigurationError(
+            "found {alignment_format}=%s, expected one of %s", alignment_format, ", ".join(ALIGNMENT_LINES)
+        )
 
 
 def _check_arguments(

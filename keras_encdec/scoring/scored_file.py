@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO, Protocol
 
 from keras_encdec.formats import InputLines, Record
@@ -13,8 +13,8 @@ from keras_encdec.progress import Progress
 class WindowScorer(Protocol):
     """What makes the new lines of a window of records, such as a RecordScorer."""
 
-    def __call__(self, window: Any) -> list[bytes]:
-        """The window's lines, without line feed. Called in several threads."""
+    def __call__(self, window: Any) -> Sequence[list[bytes]]:
+        """The window's lines, without line feed, for each file that is written. Called in several threads."""
         ...
 
     def close(self) -> None:
@@ -33,7 +33,7 @@ def write_scored_lines(
     scorer: WindowScorer,
     windows: Iterable[Any],
     lines: InputLines,
-    output: BinaryIO,
+    outputs: Sequence[BinaryIO],
     side_by_side: int,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> Progress:
@@ -45,7 +45,7 @@ def write_scored_lines(
         scorer: WindowScorer.
         windows: iterable of what the scorer takes.
         lines: InputLines that the windows are read from.
-        output: binary file, open for writing.
+        outputs: list of binary files, open for writing, as many as the scorer makes lists of lines.
         side_by_side: int. Windows in work at a time.
         progress: callable of `lines`, which gives what is told of the lines written. Defaults to `Progress`.
 
@@ -59,9 +59,11 @@ def write_scored_lines(
         contextlib.closing(scorer),  # first of all, so that after an error nothing is waited for
     ):
         for new_lines in in_order(executor, scorer, windows, side_by_side):
-            output.write(b"\n" * started + b"\n".join(new_lines))
-            written.add(len(new_lines))
+            for output, part in zip(outputs, new_lines, strict=True):
+                output.write(b"\n" * started + b"\n".join(part))
+            written.add(len(new_lines[0]))
             started = True
         if lines.ended_with_newline:
-            output.write(b"\n")
+            for output in outputs:
+                output.write(b"\n")
     return written

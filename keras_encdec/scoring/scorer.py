@@ -1,6 +1,7 @@
 """Log-probabilities of many pairs."""
 
 import concurrent.futures
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -60,8 +61,12 @@ class Scorer:
             self._encoder = PrefixTreeEncoder(computed, self._room(1)[0])
         else:
             self._encoder = BatchEncoder(computed)
-        self._decode = compiled_call(PrefixTreeDecoder(decoder))
-        self._decode_carefully = compiled_call(PrefixTreeDecoder(decoder, careful=True))
+        # By whether the maximum of the logits is subtracted, and whether the attention is asked for.
+        self._decoders = {
+            (careful, attention): compiled_call(PrefixTreeDecoder(decoder, careful, attention))
+            for careful in (False, True) for attention in (False, True)
+        }  # fmt: skip
+        self.carries_attention = decoder.carries_attention
         self._careful = False
         # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.
         self._workers = 2 if xla_on_cpu() else 1
@@ -85,8 +90,8 @@ class Scorer:
                 does not have.
         """
         scores = np.empty(len(pairs))
-        for indices, log_probs, _ in self._scored(pairs):
-            scores[indices] = log_probs.sum(axis=1)
+        for indices, group, results, _ in self._scored(pairs):
+            scores[indices] = group.log_probs(results).sum(axis=1)
         return scores
 
     def token_scores(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
@@ -102,16 +107,40 @@ class Scorer:
             ValueError: see `score`.
         """
         tokens = [None] * len(pairs)
-        for indices, log_probs, lengths in self._scored(pairs):
-            for index, row, length in zip(indices, log_probs, lengths, strict=True):
+        for indices, group, results, _ in self._scored(pairs):
+            for index, row, length in zip(indices, group.log_probs(results), group.lengths, strict=True):
                 tokens[index] = row[:length]
         return tokens
 
-    def _scored(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yields indices of pairs, their token log-probabilities `(n, longest)`, and their lengths."""
-        groups = self._groups(pairs)
-        for indices, group, results in in_order(self._executor, self._decoded, groups, self._workers):
-            yield indices, group.log_probs(results), group.lengths
+    def token_scores_with_attention(self, pairs: Sequence[Pair]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What `token_scores` gives, and the weights of attention by which each target token was predicted.
+
+        Args:
+            pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
+
+        Returns:
+            tuple: the token scores, and a list of n float32 arrays `(target tokens, source tokens)`, the ends of
+            sequence counted.
+
+        Raises:
+            ValueError: see `score`; for a model without attention.
+        """
+        if not self.carries_attention:
+            raise ValueError("found a model without attention, expected one with it")
+        tokens, attention = [None] * len(pairs), [None] * len(pairs)
+        for indices, group, results, weights in self._scored(pairs, with_attention=True):
+            rows = zip(indices, group.log_probs(results), group.paths, group.lengths, strict=True)
+            for index, row, path, length in rows:
+                tokens[index] = row[:length]
+                attention[index] = weights[path[:length], : len(pairs[index][0])]
+        return tokens, attention
+
+    def _scored(
+        self, pairs: Sequence[Pair], with_attention: bool = False
+    ) -> Iterator[tuple[np.ndarray, PairGroup, np.ndarray, np.ndarray | None]]:
+        """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it."""
+        decoded = functools.partial(self._decoded, with_attention)
+        yield from in_order(self._executor, decoded, self._groups(pairs), self._workers)
 
     def _groups(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, PairGroup]]:
         """Yields indices of pairs, and the group of the pairs there."""
@@ -138,15 +167,22 @@ class Scorer:
             most //= 2
         return slots, most
 
-    def _decoded(self, item: tuple[np.ndarray, PairGroup]) -> tuple[np.ndarray, PairGroup, np.ndarray]:
+    def _decoded(
+        self, with_attention: bool, item: tuple[np.ndarray, PairGroup]
+    ) -> tuple[np.ndarray, PairGroup, np.ndarray, np.ndarray | None]:
         indices, group = item
         state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows)
+
+        def decode(careful):
+            outputs = self._decoders[careful, with_attention](*group.inputs, state, memory)
+            return map(ops.convert_to_numpy, outputs) if with_attention else (ops.convert_to_numpy(outputs), None)
+
         if not self._careful:
-            results = ops.convert_to_numpy(self._decode(*group.inputs, state, memory))
+            results, attention = decode(careful=False)
             if (np.abs(results[2, group.paths]) < SAFE).all():
-                return indices, group, results
+                return indices, group, results, attention
             self._careful = True
-        return indices, group, ops.convert_to_numpy(self._decode_carefully(*group.inputs, state, memory))
+        return indices, group, *decode(careful=True)
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:

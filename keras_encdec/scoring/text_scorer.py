@@ -68,7 +68,8 @@ class TextScorer:
         Args:
             pairs: list of `(source words, target words)`, lists of str.
             names: list of str, each "log_prob" (see `score`), "token_log_probs" (`token_scores`),
-                "unknown_count" (`unknown_counts`) or "source_unknown_count", the same of the source.
+                "attention" (`attention`), "unknown_count" (`unknown_counts`) or "source_unknown_count", the same of
+                the source.
 
         Returns:
             list of what those methods return, in the order of the names.
@@ -80,6 +81,11 @@ class TextScorer:
             "unknown_count": lambda ids: [pair[target].count(UNKNOWN) for pair in ids],
             "source_unknown_count": lambda ids: [pair[source].count(UNKNOWN) for pair in ids],
         }  # fmt: skip
+        if "attention" in names:  # at once with the scores
+            tokens, attention = self._scorer.token_scores_with_attention(ids)
+            results["attention"] = lambda _: attention
+            results["token_log_probs"] = lambda _: tokens
+            results["log_prob"] = lambda _: np.array([row.sum() for row in tokens])
         return [results[name](ids) for name in names]
 
     def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
@@ -99,6 +105,26 @@ class TextScorer:
     def token_scores(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
         """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays."""
         return self.columns(pairs, ["token_log_probs"])[0]
+
+    @property
+    def carries_attention(self) -> bool:
+        """Whether the model has attention."""
+        return self._scorer.carries_attention
+
+    def attention(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
+        """The weights by which each token that the model predicts attends to each that it reads.
+
+        Args:
+            pairs: list of `(source words, target words)`, lists of str.
+
+        Returns:
+            list of float32 arrays `(target tokens, source tokens)`, the ends of sequence counted; of a reverse model
+            `(source tokens, target tokens)`.
+
+        Raises:
+            ValueError: for a model without attention.
+        """
+        return self.columns(pairs, ["attention"])[0]
 
     def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
         """Number of target words outside the shortlist, of each pair: list of int.
@@ -130,6 +156,8 @@ class DryTextScorer(TextScorer):
 
 
 class _DryScorer:
+    carries_attention = True
+
     def close(self):
         pass
 
@@ -138,3 +166,6 @@ class _DryScorer:
 
     def token_scores(self, pairs):
         return [np.zeros(len(target)) for _, target in pairs]
+
+    def token_scores_with_attention(self, pairs):
+        return self.token_scores(pairs), [np.zeros((len(target), len(source))) for source, target in pairs]

@@ -19,7 +19,7 @@ class WordCountingScorer:
 
     def __init__(self, scorer: TextScorer, lent: bool) -> None:
         self._scorer, self._lent = scorer, lent
-        self.all_words = scorer.all_words
+        self.all_words, self.carries_attention = scorer.all_words, scorer.carries_attention
         self._counts = {"source": (0, 0), "target": (0, 0)}
         self._lock = threading.Lock()
 

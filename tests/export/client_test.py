@@ -68,7 +68,7 @@ def expected(path, format="phrase_table", unknown=False, tokens=False, **argumen
     known = pair_format(format)
     scorer = RecordScorer(known, [DirectScorer()], unknown_count=unknown, token_scores=tokens)
     with known.open_reader(path, **arguments) as reader:
-        return b"\n".join(scorer(list(reader))) + b"\n" * reader.lines.ended_with_newline
+        return b"\n".join(scorer(list(reader))[0]) + b"\n" * reader.lines.ended_with_newline
 
 
 @pytest.fixture

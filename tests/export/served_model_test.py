@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, TextGenerator
-from keras_encdec.decoding.alignment_writers import links_line
 from keras_encdec.export.length_sorted import PHRASES
 from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.saved_model import write_saved_model
@@ -19,6 +18,7 @@ from keras_encdec.export.scoring_graph import TOKENS
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.formats import model_words
+from keras_encdec.formats.alignment_lines import links_line
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
 from keras_encdec.scoring import TextScorer
@@ -262,9 +262,13 @@ def test_recurrent_models_are_served_too(tmp_path, arguments):
     assert ("alignment" in best) == ("attention" in arguments)
     if "alignment" in best:
         expected = generator.generate(SOURCES, BeamSampler(5, num_best=5), with_attention=True)
-        for links, hypotheses in zip(best["alignment"], expected, strict=True):
-            assert [text.decode() for text in links][: len(hypotheses)] == [links_line(one) for one in hypotheses]
-        assert any(links_line(one) for hypotheses in expected for one in hypotheses)
+
+        def links(hypothesis):
+            return links_line(hypothesis.source_words, hypothesis.words, hypothesis.attention)
+
+        for texts, hypotheses in zip(best["alignment"], expected, strict=True):
+            assert [text.decode() for text in texts][: len(hypotheses)] == list(map(links, hypotheses))
+        assert any(links(one) for hypotheses in expected for one in hypotheses)
     drawn = call(model, "sample", source=SOURCES, seed=range(6), temperature=[1.0] * 6)
     targets = [text.replace(b"<unk>", b"other") for text in drawn["target"]]
     expected = call(model, "score", source=SOURCES, target=targets)

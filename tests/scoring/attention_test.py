@@ -1,0 +1,90 @@
+"""What target words attend to, beside their scores."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import recurrent_oracle
+from recurrent_toys import nested_weights, toy
+from toy_models import save_model
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding import TextGenerator
+from keras_encdec.scoring import Scorer, TextScorer, score_file
+
+PAIRS = [([4, 1, 6, 2], [5, 3, 2]), ([2], [4, 2]), ([4, 1, 6, 2], [5, 3, 3, 6, 2]), ([3, 3, 7, 5, 4, 2], [2])]
+needs_one_backend = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
+
+
+def test_the_attention_of_each_token_is_returned_with_its_score():
+    model = toy(layers=1, attention="local_p", attention_window=1, input_feeding=True)
+    tokens, attention = Scorer(model).token_scores_with_attention(PAIRS)
+    for (source, target), row, weights in zip(PAIRS, tokens, attention, strict=True):
+        log_probs, expected = recurrent_oracle.decoded(nested_weights(model), source, target, model.config.to_dict())
+        np.testing.assert_allclose(weights, expected, atol=1e-5)
+        np.testing.assert_allclose(row, log_probs, atol=1e-4)
+
+
+def test_a_model_without_attention_has_none_to_give():
+    with pytest.raises(ValueError, match="found a model without attention"):
+        Scorer(toy(layers=1)).token_scores_with_attention(PAIRS)
+
+
+@pytest.fixture(scope="module")
+def model_dirs(tmp_path_factory):
+    """Directories of models of the words w0 to w8: one with attention, and one without."""
+    folder, words = tmp_path_factory.mktemp("models"), [f"w{i}" for i in range(9)]
+    recurrent = {"cell": "gru", "layers": 1}
+    save_model(folder / "attends", words, words, attention="global", **recurrent)
+    save_model(folder / "does_not", words, words, **recurrent)
+    return folder
+
+
+@needs_one_backend
+@pytest.mark.usefixtures("uncompiled")
+def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
+    sources = ["w1 w2 w3", "w4", "w1 w2 w3", "w5 unknown"]
+    generated = [found[0] for found in TextGenerator([model_dirs / "attends"]).generate(sources, with_attention=True)]
+    pairs = [f"{source}\t{' '.join(one.words)}" for source, one in zip(sources, generated, strict=True)]
+    lines = [pairs[0], "malformed", *pairs[1:], "w1 " * 21 + "\tw2"]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    arguments = model_dirs / "attends", tmp_path / "pairs.tsv", tmp_path / "scored.tsv", "tsv"
+    expected = score_file(*arguments, on_error="keep", max_tokens=20), (tmp_path / "scored.tsv").read_bytes()
+    for name in ("links", "weights"):
+        with_them = {"alignments": tmp_path / name, "alignment_format": name}
+        summary = score_file(*arguments, on_error="keep", max_tokens=20, **with_them)
+        assert (summary.lines, summary.malformed, summary.too_long) == (6, 1, 1) and summary.lines == expected[0].lines
+        assert (tmp_path / "scored.tsv").read_bytes() == expected[1]
+    links, weights = ((tmp_path / name).read_text().split("\n") for name in ("links", "weights"))
+    # Malformed and too long lines have an empty one.
+    assert [bool(line) for line in weights] == [True, False, True, True, True, False, False]
+    found = [(link, json.loads(line)) for link, line in zip(links, weights, strict=True) if line]
+    for (link, one), hypothesis in zip(found, generated, strict=True):
+        assert one["source"] == [*hypothesis.source_words, "</s>"] and one["target"] == [*hypothesis.words, "</s>"]
+        np.testing.assert_allclose(one["weights"], hypothesis.attention, atol=1e-5)
+        most = hypothesis.attention[:-1].argmax(axis=1)
+        assert link == " ".join(f"{i}-{j}" for j, i in enumerate(most) if i < len(hypothesis.source_words))
+    assert any(link for link, _ in found)
+
+
+@needs_one_backend
+def test_what_cannot_be_written_is_told(model_dirs, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("w1\tw2\n")
+    arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", "tsv"
+    with pytest.raises(ConfigurationError, match="found alignments with a model that has no attention"):
+        score_file(model_dirs / "does_not", *arguments, alignments=tmp_path / "a")
+    with pytest.raises(ConfigurationError, match="found alignment_format without alignments, the file to write"):
+        score_file(model_dirs / "attends", *arguments, alignment_format="links")
+    with pytest.raises(ConfigurationError, match="found alignment_format=dots, expected one of links, weights"):
+        score_file(model_dirs / "attends", *arguments, alignments=tmp_path / "a", alignment_format="dots")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.tsv"]
+
+
+@needs_one_backend
+@pytest.mark.usefixtures("uncompiled")
+def test_a_reverse_model_attends_from_what_it_predicts(tmp_path):
+    words = [f"w{i}" for i in range(9)]
+    save_model(tmp_path, words, words, reverse=True, cell="gru", layers=1, attention="global")
+    [weights] = TextScorer(tmp_path).attention([(["w1", "w2", "w3"], ["w4"])])
+    assert weights.shape == (4, 2)
