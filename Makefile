@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # What a backend computes; everything else is the same under all of them and is tested once. How often words are drawn
 # is tested with every backend by tests/models/recurrent_language_model_test.py, beams by generator_test.py.
 COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py tests/trainers/checkpoints_test.py \
-	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py) \
+	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py tests/scoring/attention_test.py) \
 	$(filter-out %_file_test.py %/random_sampler_test.py %/beam_sampler_test.py %/search_test.py \
 		%/unknown_replacement_test.py,$(wildcard tests/decoding/*_test.py))
 # Two files at a time, each by one process, in the order of tests/conftest.py.
