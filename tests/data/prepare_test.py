@@ -192,7 +192,8 @@ def aligned(*texts):
 
 def test_unknown_target_words_become_position_words(tmp_path):
     # Two words of each side are known, a and b, x and y; of equal pairs the first alignment counts.
-    pairs = aligned("a b b b|x y x y x y|", "c a|x z|0-1", "c a|x z|1-1", "a c|z y z|1-0", "z|z|0-0", "|x|", "a b|x y|0-0")
+    pairs = aligned("a b b b|x y x y x y|", "c a|x z|0-1", "c a|x z|1-1", "a c|z y z|1-0", "z|z|0-0", "|x|")
+    pairs += aligned("a b|x y|0-0")
     prepared, source, target = prepare(iter(pairs), tmp_path / "p", shortlist=(2, 18), position_words=True)
     assert source.words == ["a", "b"] and target.words == ["x", "y", *POSITION_WORDS]
     assert sorted(words(prepared, source, target)) == [

@@ -19,7 +19,7 @@ def test_lines_of_two_columns_or_three_are_read(tmp_path):
         (b"pomme\t ", "expected a source word, a tab and its translation"),
         (b"", "found 1 columns in ''"),
         (b"chat\tcats", "found 'chat' twice"),
-        (b"caf\xe9\tcoffee", "found the byte 0xe9"),
+        (b"caf\xe9\tcoffee", "found bytes that are not UTF-8 (0xe9 in"),
     ],
 )
 def test_a_line_that_is_not_of_this_form_is_told(tmp_path, line, message):
