@@ -83,8 +83,10 @@ def test_it_goes_on_and_its_settings_make_another(files, tmp_path):
     shutil.rmtree(tmp_path / "prepared")  # it is prepared again, for the same vocabularies
     train_tiny(data, tmp_path, resume=True, updates=4)
     assert read("prepared", tmp_path) == before and number_of_updates(tmp_path) == [2, 4]
+    shutil.rmtree(tmp_path / "prepared")
     with pytest.raises(ConfigurationError, match="found unknown=unk, expected unknown=posunk as in the model"):
         train_tiny(data.replace(unknown="unk", alignment=None), tmp_path, resume=True, updates=6)
+    assert not (tmp_path / "prepared").exists(), "nothing is prepared otherwise than for the training to go on with"
 
 
 def test_a_reverse_model_reads_the_same_alignment(files, tmp_path):
