@@ -46,8 +46,9 @@ def test_links_are_those_of_the_file_of_a_table_or_of_either_side(files):
     assert links == [[(1, 0)], [(0, 0)], [(0, 0), (1, 0)]]
 
 
-@pytest.mark.parametrize("tokenizer", [None, Tokenizer()])
-def test_a_malformed_line_takes_its_links_with_it(files, tokenizer):
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_malformed_line_takes_its_links_with_it(files, raw):
+    tokenizer = Tokenizer() if raw else None
     (files / "tsv").write_text("a b\tx y z\nno tab\nd e f\tx\n")
     (files / "links").write_text("0-0 1-2\n7-7\n2-0\n")
     found = read(files / "tsv", "tsv", alignment=files / "links", tokenizer=tokenizer, on_error="keep")
