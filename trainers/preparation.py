@@ -58,14 +58,14 @@ def prepare_pairs(
         vocabularies = tuple(Vocabulary.from_word_list(path) if path else None for path in given)
         if not config.has_source:
             vocabularies = Vocabulary([]), vocabularies[1]
-        if data.unknown == "posunk" and vocabularies[1]:
+        if data.has_position_words and vocabularies[1]:
             _check_position_words(vocabularies[1], data.target_vocabulary)
     tokenization = {"lowercase": data.lowercase} if data.tokenize else None
     paths = tuple(data.files.values())
     with _open(config, data, paths, data.alignment, data.max_length, tokenization) as (records, reader):
         pairs, *vocabularies = prepare(
             records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies,
-            empty_sources=not config.has_source, position_words=data.unknown == "posunk",
+            empty_sources=not config.has_source, position_words=data.has_position_words,
         )  # fmt: skip
         sides = ("source", "target") if config.has_source else ("target",)
         words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
@@ -100,7 +100,7 @@ def validation_batches(
             held_out, *_ = prepare(
                 records, directory.path / VALIDATION, max_length=LONGEST_VALIDATED,
                 vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
-                empty_sources=not config.has_source, position_words=data.unknown == "posunk",
+                empty_sources=not config.has_source, position_words=data.has_position_words,
             )  # fmt: skip
         return Batches(held_out, config.batch_size), range(len(pairs))
     share = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
@@ -131,7 +131,7 @@ def _open(
         "tokenizer": tokenization and Tokenizer(**tokenization),
         "reverse": data.reverse,
     }
-    if data.unknown == "posunk":
+    if data.has_position_words:
         linked = {"alignment": alignment, "max_length": max_length}
         with open_aligned_pairs(path, data.registered_format, **linked, **reading) as opened:
             yield opened

@@ -197,7 +197,7 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
     alone = "{source} with {target}" if config.has_source else "{target}"
     if not config.has_source:
         found = [name for name in ("source", "source_vocabulary", "reverse") if getattr(data, name)]
-        if data.unknown == "posunk":
+        if data.has_position_words:
             found.append("unknown")
         if found:
             raise ConfigurationError(

@@ -99,7 +99,7 @@ class TrainingData(Configuration):
             )
         if self.lowercase and not self.tokenize:
             raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
-        if self.unknown == "posunk":
+        if self.has_position_words:
             if self.shortlist <= len(POSITION_WORDS):
                 raise ConfigurationError(
                     "found {shortlist}=%d with {unknown}=posunk, expected more than %d, as many as words unkpos_d",
@@ -115,6 +115,11 @@ class TrainingData(Configuration):
             raise ConfigurationError(
                 "found %d files in {validation}, expected %d as for training", len(self.validation), files
             )
+
+    @property
+    def has_position_words(self) -> bool:
+        """Whether unknown target words become words that say where in the source they come from."""
+        return self.unknown == "posunk"
 
     @property
     def files(self) -> dict[str, str]:
