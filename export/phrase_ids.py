@@ -93,10 +93,7 @@ class PhraseIds:
             tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0, and their numbers
             `(n,)`, the end of sequence counted.
         """
-        split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
-        present = tf.not_equal(split.values, "")
-        rows = tf.boolean_mask(split.indices[:, 0], present)
-        tokens = tf.boolean_mask(split.values, present)
+        tokens, rows = self._tokens(text)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
         longest = _largest(counts)
         short = tf.debugging.Assert(
@@ -108,14 +105,30 @@ class PhraseIds:
         padded = tf.pad(ragged.to_tensor(PADDING), [[0, 0], [0, 1]])
         return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
 
+    def split(self, text: tf.Tensor) -> tf.Tensor:
+        """The tokens of phrases as strings: string tensor `(n,)`, checked, to `(n, t)`, padded with at least one ""."""
+        tokens, rows = self._tokens(text)
+        ragged = tf.RaggedTensor.from_value_rowids(self._with_returns(tokens), rows, tf.size(text, tf.int64), False)
+        return tf.pad(ragged.to_tensor(""), [[0, 0], [0, 1]])
+
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """Strings of tokens separated by spaces: int32 ids `(..., t)`, closed and padded, to strings `(...)`."""
-        words = self.words.lookup(tf.cast(ids - FIRST_WORD, tf.int64))
-        if self._has_returns:
-            words = tf.strings.regex_replace(words, "\t", "\r")
+        """The word of each id: int32 tensor to string tensor of its shape."""
+        return self._with_returns(self.words.lookup(tf.cast(ids - FIRST_WORD, tf.int64)))
+
+    def joined(self, words: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """Words separated by spaces: strings `(..., t)` and their ids, closed and padded, to strings `(...)`."""
         present = (ids != PADDING) & (ids != END)
         joined = tf.strings.reduce_join(tf.where(present, tf.strings.join(["", words], " "), ""), axis=-1)
         return tf.strings.regex_replace(joined, "^ ", "")
+
+    def _tokens(self, text):
+        """All tokens `(m,)`, a tab for each carriage return that they have, and the index of the phrase of each."""
+        split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
+        present = tf.not_equal(split.values, "")
+        return tf.boolean_mask(split.values, present), tf.boolean_mask(split.indices[:, 0], present)
+
+    def _with_returns(self, words):
+        return tf.strings.regex_replace(words, "\t", "\r") if self._has_returns else words
 
     def _plain(self, text):
         text = tf.strings.regex_replace(text, "\t", " ")

@@ -37,8 +37,8 @@ class FoundTargets(NamedTuple):
         log_probs: float32 tensor `(sources, results)`: their ln p in nats; the least float32 where there is no
             hypothesis, as JSON has no infinity.
         scores: float32 tensor `(sources, results)`: what they are ranked by; likewise.
-        links: int32 tensor `(sources, results, t)`: the source position that each token attends to most; zero for a
-            model without attention.
+        links: int32 tensor `(sources, results, t)`: the position s of the source word that each token attends to most;
+            -1 - s where it attends more to the end of the source; zero for a model without attention.
     """
 
     ids: tf.Tensor
@@ -96,6 +96,8 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
     if rows > 1:
         state = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, rows, axis=0), state)
 
+    if decoder.carries_attention:
+        is_word = tf.sequence_mask(lengths - 1, tf.shape(state["attention"])[1])[:, None, :]
     if sampler.needs_attention:
         arguments["source_mask"] = tf.sequence_mask(lengths, tf.shape(state["attention"])[1])
 
@@ -106,7 +108,7 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
         needed = {}
         if decoder.carries_attention:
             attention = tf.reshape(state["attention"], [sources, rows, -1])
-            links += tf.argmax(attention, axis=-1, output_type=tf.int32)[:, :, None] * now
+            links += _links(attention, is_word)[:, :, None] * now
             needed = {"attention": tf.cast(attention, tf.float32)} if sampler.needs_attention else {}
         choice, search = sampler.step(next_log_probs, search, draws, **needed)
         result_log_probs = _take([result_log_probs, log_probs + choice.end_log_probs], choice.kept)
@@ -144,6 +146,13 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
     results = tf.while_loop(goes_on, step, variables, shape_invariants=shapes, parallel_iterations=1)
     ids, links, log_probs, search = results[5:9]
     return ids, log_probs, search.get("scores", log_probs), links
+
+
+def _links(attention, is_word):
+    """The position s of the word with the largest weight, -1 - s where the end of the source has a larger one."""
+    weights = tf.where(is_word, attention, -1)
+    link = tf.argmax(weights, axis=-1, output_type=tf.int32)
+    return tf.where(tf.reduce_max(attention, axis=-1) > tf.reduce_max(weights, axis=-1), -1 - link, link)
 
 
 def _take(parts, indices):

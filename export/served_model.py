@@ -13,6 +13,7 @@ from keras_encdec.decoding.sampler_registry import RegisteredSampler
 from keras_encdec.decoding.samplers import registered_samplers
 from keras_encdec.export.alignment_text import alignment_text
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
+from keras_encdec.export.replacement_graph import ServedReplacement
 from keras_encdec.export.scoring_graph import encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
@@ -20,6 +21,7 @@ from keras_encdec.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY, M
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.model_in_dtype import model_in_dtype
 from keras_encdec.text import UNKNOWN, Tokenizer
+from keras_encdec.text.word_dictionary import read_dictionary
 
 Tensors = dict[str, tf.Tensor]
 
@@ -43,6 +45,10 @@ class ServedModel:
     Attributes:
         signatures: dict of name to concrete function.
         resources: tf.Module of all that these use, to be saved with them.
+
+    Raises:
+        ConfigurationError: a ValueError, for a `config` that asks for what the model does not have.
+        InputError: when the dictionary cannot be read.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class ServedModel:
                 (directory.target_vocabulary, TARGET_VOCABULARY),
             )
         )
+        self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
         # Traced once, whichever signatures call them.
         # What a server is sent may have another rank than a signature says: nothing is said of the shape of texts.
         texts = tf.TensorSpec(None, tf.string)
@@ -74,6 +81,8 @@ class ServedModel:
         self.signatures: dict[str, Any] = self._signatures()
         self.resources = tf.Module()
         self.resources.tables = [self._read_ids.table, self._predicted_ids.table, self._predicted_ids.words]
+        if self._replacement:
+            self.resources.tables.append(self._replacement.table)
         graphs = [function.graph for function in self.signatures.values()]
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
 
@@ -117,7 +126,7 @@ class ServedModel:
 
     def encode(self, text: tf.Tensor) -> Tensors:
         """What the encoder makes of each phrase that the model reads: its tensors by name, "summary" of the paper's."""
-        encoded, _, text_index = self._encoded(text)
+        _, encoded, _, text_index = self._encoded(text)
         return {name: tf.gather(table, text_index) for name, table in encoded.items()}
 
     def regress(self, inputs: tf.Tensor) -> Tensors:
@@ -131,10 +140,14 @@ class ServedModel:
         return {"tokens": self._text(text, "text")}
 
     def _encode_distinct(self, text):
-        """`encoded` and the lengths of the distinct phrases, and the index among these of each phrase."""
+        """The distinct phrases, their `encoded` and lengths, and the index among these of each phrase."""
         text, text_index = tf.unique(self._text(text, self._read_side))
         ids, lengths = self._read_ids(text, self._read_side)
-        return self._encode(ids, lengths), lengths, text_index
+        return text, self._encode(ids, lengths), lengths, text_index
+
+    def _replacement_of(self, directory):
+        translations = read_dictionary(self._config.dictionary) if self._config.dictionary else {}
+        return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
         """The function that a sampler's signature serves: targets, strings of tokens, and their ln p."""
@@ -142,14 +155,19 @@ class ServedModel:
         def search(text, *inputs):
             inputs = {name: vector(value, name) for name, value in zip(entry.inputs, inputs, strict=True)}
             with tf.control_dependencies(_input_checks(entry, text, inputs)):
-                encoded, lengths, text_index = self._encoded(tf.identity(text))
+                *read, text_index = self._encoded(tf.identity(text))
             if inputs:  # equal sources may have different targets
-                encoded, lengths = tf.nest.map_structure(lambda table: tf.gather(table, text_index), (encoded, lengths))
+                read = tf.nest.map_structure(lambda table: tf.gather(table, text_index), read)
+            text, encoded, lengths = read
             decoder = self._model.decoder
             found = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs)
-            outputs = {self._generated_side: self._predicted_ids.decode(found.ids), "log_prob": found.log_probs}
+            words = self._predicted_ids.decode(found.ids)
+            if self._replacement:
+                words = self._replacement(words, found.ids, found.links, self._read_ids.split(text), lengths)
+            targets = self._predicted_ids.joined(words, found.ids)
+            outputs = {self._generated_side: targets, "log_prob": found.log_probs}
             if decoder.carries_attention:
-                outputs["alignment"] = alignment_text(found.ids, found.links, lengths)
+                outputs["alignment"] = alignment_text(found.ids, found.links)
             if entry.single:
                 outputs = {name: values[:, 0] for name, values in outputs.items()}
             return outputs if inputs else {name: tf.gather(values, text_index) for name, values in outputs.items()}

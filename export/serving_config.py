@@ -3,7 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-from keras_encdec.configuration import Configuration, hyperparameter
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
@@ -21,11 +21,14 @@ class ServingConfig(Configuration):
         length_penalty: float. Of `generate`: targets of T tokens are ranked by log p / ((5 + T) / 6) ** length_penalty.
         coverage_penalty: float. Of `generate`, and a model with attention: see `BeamSampler`.
         suppress_unknown: bool. Whether no generated target has the unknown word.
+        replace_unknown: bool. Whether unknown words in targets are replaced from the source, of a model with attention
+            or position words: see `decoding.UnknownReplacement`.
+        dictionary: str. File of translations for it, which become part of the graph; see `read_dictionary`.
         top_k: int. Of `sample`: number of the most probable words that are drawn from; `None` for all.
         top_p: float. Of `sample`: only the most probable words that have this probability together are drawn from.
 
     Raises:
-        ValueError: for a value out of bounds.
+        ValueError: for a value out of bounds, and for values that contradict one another.
 
     Example:
 
@@ -54,6 +57,14 @@ class ServingConfig(Configuration):
     suppress_unknown: bool = hyperparameter(
         False, "Generate no unknown word, whatever the signature; otherwise it is written <unk>."
     )
+    replace_unknown: bool = hyperparameter(
+        False,
+        "Replace each unknown word by the translation of the source word it attends to, or that its position word "
+        "names, whatever the signature; see the dictionary.",
+    )
+    dictionary: str | None = hyperparameter(
+        None, "For it: lines of a source word, a tab and its translation. Other source words are copied."
+    )
     top_k: int | None = hyperparameter(
         None, "Of the signature `sample`: draw from this number of most probable words; all if not given.", minimum=1
     )
@@ -63,6 +74,14 @@ class ServingConfig(Configuration):
         above=0.0,
         maximum=1.0,
     )
+
+    def check(self) -> None:
+        if self.replace_unknown and self.suppress_unknown:
+            raise ConfigurationError(
+                "found {replace_unknown} with {suppress_unknown}, which leaves none; drop one of them"
+            )
+        if self.dictionary and not self.replace_unknown:
+            raise ConfigurationError("found {dictionary} without {replace_unknown}, which it is for")
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
         """The sampler of a signature, with those of the options here that it has."""

@@ -9,7 +9,9 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.smt.aligned_pairs import open_aligned_pairs
 from keras_encdec.text import Tokenizer, Vocabulary
+from keras_encdec.text.position_words import POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.settings_file import SETTINGS
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -56,17 +58,28 @@ def prepare_pairs(
         vocabularies = tuple(Vocabulary.from_word_list(path) if path else None for path in given)
         if not config.has_source:
             vocabularies = Vocabulary([]), vocabularies[1]
+        if data.has_position_words and vocabularies[1]:
+            _check_position_words(vocabularies[1], data.target_vocabulary)
     tokenization = {"lowercase": data.lowercase} if data.tokenize else None
     paths = tuple(data.files.values())
-    with _open(config, data, paths, tokenization) as (records, reader):
+    with _open(config, data, paths, data.alignment, data.max_length, tokenization) as (records, reader):
         pairs, *vocabularies = prepare(
             records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies,
-            empty_sources=not config.has_source,
+            empty_sources=not config.has_source, position_words=data.has_position_words,
         )  # fmt: skip
         sides = ("source", "target") if config.has_source else ("target",)
         words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
         reporter.prepared(pairs.summary, reader.malformed, {side: words[side] for side in sides}, data.max_length)
     return directory or ModelDirectory(folder, *vocabularies, data.reverse, tokenization), pairs
+
+
+def _check_position_words(vocabulary, path):
+    for word in POSITION_WORDS:
+        if word not in vocabulary.words:
+            raise InputError(
+                f"found no word {word}", f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
+                "add them, or give no --target_vocabulary", path,
+            )  # fmt: skip
 
 
 def _files_before(folder):
@@ -81,11 +94,13 @@ def validation_batches(
 ) -> tuple[Batches | None, range]:
     """What is validated on, `None` where there is nothing, and the indices of the pairs to train on."""
     if data.validation:
-        with _open(config, data, data.validation, directory.tokenization) as (records, _):
+        with _open(
+            config, data, data.validation, data.validation_alignment, LONGEST_VALIDATED, directory.tokenization
+        ) as (records, _):
             held_out, *_ = prepare(
                 records, directory.path / VALIDATION, max_length=LONGEST_VALIDATED,
                 vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
-                empty_sources=not config.has_source,
+                empty_sources=not config.has_source, position_words=data.has_position_words,
             )  # fmt: skip
         return Batches(held_out, config.batch_size), range(len(pairs))
     share = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
@@ -96,19 +111,30 @@ def validation_batches(
 
 
 @contextlib.contextmanager
-def _open(config: TrainingConfig, data: TrainingData, paths: Sequence[str], tokenization: dict | None):
+def _open(
+    config: TrainingConfig,
+    data: TrainingData,
+    paths: Sequence[str],
+    alignment: str | None,
+    max_length: int,
+    tokenization: dict | None,
+):
     """The pairs of one file or of two in the form of the training data, and their reader.
 
-    Pairs to train a language model on have no sources.
+    Pairs to train a language model on have no sources; for position words, pairs have links.
     """
     *source_paths, path = paths
-    with open_pairs(
-        path,
-        data.registered_format,
-        source_path=next(iter(source_paths), None),
-        encoding=data.encoding,
-        on_error=data.on_error,
-        tokenizer=tokenization and Tokenizer(**tokenization),
-        reverse=data.reverse,
-    ) as (records, reader):
+    reading = {
+        "source_path": next(iter(source_paths), None),
+        "encoding": data.encoding,
+        "on_error": data.on_error,
+        "tokenizer": tokenization and Tokenizer(**tokenization),
+        "reverse": data.reverse,
+    }
+    if data.has_position_words:
+        linked = {"alignment": alignment, "max_length": max_length}
+        with open_aligned_pairs(path, data.registered_format, **linked, **reading) as opened:
+            yield opened
+        return
+    with open_pairs(path, data.registered_format, **reading) as (records, reader):
         yield records if config.has_source else (([], target) for _, target in records), reader

@@ -17,7 +17,7 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import WEIGHTS
+from keras_encdec.model_directory import WEIGHTS, ModelDirectory
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
@@ -88,6 +88,7 @@ def _train(config, data, folder, resume, reporter):
     if config.validation_bleu:
         import_sacrebleu()  # where it is not installed, nothing begins
     prepare_process_for_training()
+    resumed = _resumed_model(config, data, folder) if resume else None  # before anything is prepared for another one
     directory, pairs = prepare_pairs(config, data, folder, resume, reporter)
     validation, indices = validation_batches(config, data, directory, pairs)
     for name in ("average_rounds", "validation_bleu"):
@@ -99,8 +100,8 @@ def _train(config, data, folder, resume, reporter):
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, indices, config.seed, widths)
-    if resume:
-        model, rounds = _resumed_model(config, data, directory)
+    if resumed:
+        model, rounds = resumed
     else:
         model, rounds = _new_model(config, data, directory, step), []
         reporter.built(model.count_params())
@@ -143,10 +144,11 @@ def _new_model(config, data, directory, step):
     return model
 
 
-def _resumed_model(config, data, directory):
+def _resumed_model(config, data, folder):
     """The last model, compiled as it was, and the history."""
+    directory = ModelDirectory.load(folder, weights=False)
     with building():
-        model, rounds, generator = load_checkpoint(directory.path)
+        model, rounds, generator = load_checkpoint(folder)
     check_same_training(config, data, directory.training, model.get_config())
     # Another seed than at the start, as the first versions did not keep PyTorch's generator.
     with building((config.seed + rounds[-1]["updates"]) % 2**32):

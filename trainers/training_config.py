@@ -224,12 +224,14 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
     kinds = dict.fromkeys(sides[0] if kind in sides else kind for kind in data.files)
     alone = "{source} with {target}" if config.has_source else "{target}"
     if not config.has_source:
-        for name in ("source", "source_vocabulary", "reverse"):
-            if getattr(data, name):
-                raise ConfigurationError(
-                    f"found {{{name}}} with {{architecture}}=%s, which has no source; drop one of the two",
-                    config.architecture,
-                )
+        found = [name for name in ("source", "source_vocabulary", "reverse") if getattr(data, name)]
+        if data.has_position_words:
+            found.append("unknown")
+        if found:
+            raise ConfigurationError(
+                f"found {{{found[0]}}} with {{architecture}}=%s, which has no source; drop one of the two",
+                config.architecture,
+            )
     if len(kinds) != 1:
         found = " and ".join(f"{{{name}}}" for name in kinds) or "none"
         raise ConfigurationError(f"found {found}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")

@@ -7,6 +7,7 @@ from typing import Any, Self
 from keras_encdec.architectures.presets import load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.formats.registry import pair_format
+from keras_encdec.text.position_words import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"
@@ -62,8 +63,24 @@ class TrainingData(Configuration):
     target_vocabulary: str | None = hyperparameter(
         None, "Vocabulary file for the model's target, one word per line, instead of a new vocabulary."
     )
+    unknown: str = hyperparameter(
+        "unk",
+        "What a target word outside the shortlist is in training: one unknown word, or (posunk) a word unkpos_d that "
+        "says how many positions it stands after its source word; these 16 words are part of the shortlist.",
+        choices=("unk", "posunk"),
+        fixed=True,
+    )
+    alignment: str | None = hyperparameter(
+        None,
+        "With posunk: word alignment of the input, lines of links such as 0-0 2-1, source-target in the order of the "
+        "files. Default: that in the lines of a phrase table; other pairs are aligned by sil-thot.",
+    )
     validation: tuple[str, ...] = hyperparameter(
         (), "Pairs to validate on, in the format of the training data: one file, or two for parallel text."
+    )
+    validation_alignment: str | None = hyperparameter(
+        None,
+        "With posunk: word alignment of the pairs to validate on. Default: as for the alignment, by themselves.",
     )
     held_out_fraction: float = hyperparameter(
         0.01, "Random fraction of the unique pairs to validate on if no files are given.", minimum=0, maximum=0.5,
@@ -82,11 +99,27 @@ class TrainingData(Configuration):
             )
         if self.lowercase and not self.tokenize:
             raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
+        if self.has_position_words:
+            if self.shortlist <= len(POSITION_WORDS):
+                raise ConfigurationError(
+                    "found {shortlist}=%d with {unknown}=posunk, expected more than %d, as many as words unkpos_d",
+                    self.shortlist, len(POSITION_WORDS),
+                )  # fmt: skip
+        elif self.alignment or self.validation_alignment:
+            name = "alignment" if self.alignment else "validation_alignment"
+            raise ConfigurationError(f"found {{{name}}} without {{unknown}}=posunk, which it is for")
+        if self.validation_alignment and not self.validation:
+            raise ConfigurationError("found {validation_alignment} without {validation}, whose alignment it is")
         files = 2 if self.source else 1  # of parallel text; a language model has the target alone
         if self.validation and len(self.validation) != files:
             raise ConfigurationError(
                 "found %d files in {validation}, expected %d as for training", len(self.validation), files
             )
+
+    @property
+    def has_position_words(self) -> bool:
+        """Whether unknown target words become words that say where in the source they come from."""
+        return self.unknown == "posunk"
 
     @property
     def files(self) -> dict[str, str]:

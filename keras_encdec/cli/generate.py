@@ -38,7 +38,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_integer("max_length", None, "A target has at most that many words, whatever its source. Default: --max_length_factor; 50 for a language model.", lower_bound=0, **define)
     flags.DEFINE_bool("escape", False, "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.", **define)
     flags.DEFINE_string("feature_name", None, "Name of ln p in a Moses n-best list. Default: RNN0.", **define)
-    flags.DEFINE_string("encoding", None, "Encoding of input and output. Default: UTF-8, and other bytes are an error.", **define)
+    flags.DEFINE_string("encoding", None, "Encoding of input, output and --dictionary. Default: UTF-8, and other bytes are an error.", **define)
     flags.DEFINE_bool("replace_unknown", False, "Replace each unknown word by the translation of the source word it attends to, or that its position word names; see --dictionary.", **define)
     flags.DEFINE_string("dictionary", None, "With --replace_unknown: lines of a source word, a tab and its translation. Other source words are copied.", **define)
     flags.DEFINE_enum("join_subwords", None, ["bpe", "sentencepiece"], "Write words, of which the model's words are pieces as byte-pair encoding (@@) or SentencePiece (\u2581) marks them.", **define)

@@ -17,6 +17,11 @@ def demo() -> None:
     _run("demo")
 
 
+def dictionary() -> None:
+    """Entry point of `encdec-dictionary`."""
+    _run("dictionary")
+
+
 def export() -> None:
     """Entry point of `encdec-export`."""
     _run("export")

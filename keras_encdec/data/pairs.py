@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from keras_encdec.data.tf_dataset import without_autotuning
 from keras_encdec.errors import InputError
-from keras_encdec.formats import RecordReader, model_words, pair_format
+from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.text.tokenizer import Tokenizer, split_tokens
 
 TOKENIZED_AT_ONCE = 1024
@@ -49,16 +49,28 @@ def open_pairs(
     known = pair_format(format)
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = "leave such lines out"
-        records = (record for record in reader if record.problem is None)
-        if tokenizer and not known.is_tokenized:
-            pairs = _tokenized(records, tokenizer)
-        else:
-            # In sentences of tokens a bar is a bar; only some formats separate factors by it.
-            factored = known.is_factored
-            pairs = (
-                (model_words(record.source, factored), model_words(record.target, factored)) for record in records
-            )
+        pairs = record_words((record for record in reader if record.problem is None), known, tokenizer)
         yield ((pair[::-1] for pair in pairs) if reverse else pairs), reader
+
+
+def record_words(
+    records: Iterable[Record], pair_format: PairFormat, tokenizer: Tokenizer | None = None
+) -> Iterator[WordPair]:
+    """The words of well-formed records, as the model reads them: a pair for each, in their order.
+
+    Args:
+        records: of a reader of the format. With a tokenizer they are read ahead, in another thread.
+        pair_format: PairFormat.
+        tokenizer: see `open_pairs`. Optional.
+
+    Returns:
+        iterator of `(source words, target words)`.
+    """
+    if tokenizer and not pair_format.is_tokenized:
+        return _tokenized(records, tokenizer)
+    # In sentences of tokens a bar is a bar; only some formats separate factors by it.
+    factored = pair_format.is_factored
+    return ((model_words(record.source, factored), model_words(record.target, factored)) for record in records)
 
 
 def _tokenized(records, tokenizer):

@@ -17,19 +17,21 @@ from keras_encdec.formats import open_output
 from keras_encdec.formats.os_errors import explained
 from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.text import END, UNKNOWN, Vocabulary, most_frequent
+from keras_encdec.text.position_words import POSITION_WORDS, position_word_indices
 
 PARTS = "parts"
 PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a time
 
 
 def prepare(
-    pairs: Iterable[tuple[Sequence[str], Sequence[str]]],
+    pairs: Iterable[Sequence[Sequence]],
     folder: str | os.PathLike,
     shortlist: int | tuple[int, int] = 15_000,
     max_length: int = 30,
     seed: int = 0,
     vocabularies: tuple[Vocabulary | None, Vocabulary | None] = (None, None),
     empty_sources: bool = False,
+    position_words: bool = False,
 ) -> tuple[PreparedPairs, Vocabulary, Vocabulary]:
     """Writes the unique pairs of an input in random order, and makes the vocabularies.
 
@@ -38,15 +40,19 @@ def prepare(
     and one of 128 parts of the pairs, whatever their number.
 
     Args:
-        pairs: iterable of `(source words, target words)`, lists of str.
+        pairs: iterable of `(source words, target words)`, lists of str; with `position_words` of `(source words,
+            target words, links)`, the links being pairs of source position and target position.
         folder: path of a folder to make; a prepared set that is there is replaced.
-        shortlist: int, or a tuple of two. Words in each vocabulary: the most frequent of each side.
-            Defaults to `15000`.
+        shortlist: int, or a tuple of two. Words in each vocabulary: the most frequent of each side; those of
+            `POSITION_WORDS` among them. Defaults to `15000`.
         max_length: int. Longest phrase kept, in words, the end of sequence not counted. Defaults to `30`.
         seed: int. Of the order. Defaults to `0`.
         vocabularies: tuple of two Vocabulary, used instead of new ones; `None` makes one.
         empty_sources: bool. Whether pairs with an empty source are kept, for a language model.
             Defaults to `False`.
+        position_words: bool. Whether each unknown target word becomes the one of `POSITION_WORDS` that its links name,
+            see `position_word_indices`. Where a pair occurs with several alignments, the first counts. They are the
+            last words of the target vocabulary; one that is given must have them. Defaults to `False`.
 
     Returns:
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
@@ -61,11 +67,12 @@ def prepare(
         stack.enter_context(unfinished(folder))
         try:
             folder.mkdir(parents=True)
-            spill = _Spill(folder / PARTS, seed)
+            spill = _Spill(folder / PARTS, seed, position_words)
             counts = spill.fill(pairs, max_length, empty_sources)
+            reserved = (), POSITION_WORDS if position_words else ()
             vocabularies = tuple(
-                given if given is not None else most_frequent(side.counts(), size)
-                for given, side, size in zip(vocabularies, spill.sides, shortlists, strict=True)
+                given if given is not None else _shortlist(side.counts(), size, words)
+                for given, side, size, words in zip(vocabularies, spill.sides, shortlists, reserved, strict=True)
             )
             counts.update(_write(spill, folder, vocabularies, np.random.default_rng(seed)))
             spill.folder.rmdir()
@@ -97,6 +104,14 @@ def _clear(folder):
         shutil.rmtree(folder)
 
 
+def _shortlist(counts, size, reserved):
+    """The most frequent words and, last, the reserved ones, which the text may have, too."""
+    if not reserved:
+        return most_frequent(counts, size)
+    others = {word: count for word, count in counts.items() if word not in reserved}
+    return Vocabulary([*most_frequent(others, size - len(reserved)).words, *reserved])
+
+
 class _Side:
     """The words of one side, numbered as they come."""
 
@@ -125,11 +140,14 @@ class _Side:
 
 
 class _Spill:
-    """Pairs as numbers of words, in parts on disk; equal pairs are in the same part."""
+    """Pairs as numbers of words, in parts on disk; equal pairs are in the same part.
 
-    def __init__(self, folder, seed) -> None:
+    With position words, the index of that of each target word follows the pair.
+    """
+
+    def __init__(self, folder, seed, position_words) -> None:
         folder.mkdir()
-        self.folder, self._seed = folder, seed
+        self.folder, self._seed, self._position_words = folder, seed, position_words
         self.sides = _Side(), _Side()
         self._parts = [folder / str(i) for i in range(PARTITIONS)]
 
@@ -138,7 +156,7 @@ class _Spill:
         source_side, target_side = self.sides
         with contextlib.ExitStack() as stack:
             files = [stack.enter_context(open(part, "wb")) for part in self._parts]
-            for source, target in pairs:
+            for source, target, *links in pairs:
                 counts["read"] += 1
                 if not target or not source and not empty_sources:
                     counts["empty"] += 1
@@ -148,7 +166,10 @@ class _Spill:
                     record = array(
                         "i", [len(source), len(target), *source_side.number(source), *target_side.number(target)]
                     ).tobytes()
-                    files[zlib.crc32(record, self._seed) % PARTITIONS].write(record)
+                    file = files[zlib.crc32(record, self._seed) % PARTITIONS]
+                    file.write(record)
+                    if self._position_words:
+                        file.write(array("i", position_word_indices(*links, len(target))).tobytes())
         return counts
 
     def parts(self):
@@ -158,10 +179,11 @@ class _Spill:
             data, unique, place = flat.tobytes(), {}, 0
             while place < len(flat):
                 end = place + 2 + int(flat[place]) + int(flat[place + 1])
-                unique[data[4 * place : 4 * end]] = None
-                place = end
+                after = end + self._position_words * int(flat[place + 1])
+                unique.setdefault(data[4 * place : 4 * end], data[4 * end : 4 * after])
+                place = after
             part.unlink()
-            yield [np.frombuffer(record, np.int32) for record in unique]
+            yield [np.frombuffer(pair + position_words, np.int32) for pair, position_words in unique.items()]
 
 
 def _write(spill, folder, vocabularies, random):
@@ -170,6 +192,7 @@ def _write(spill, folder, vocabularies, random):
     Which part a pair is in is as good as random, so shuffled parts one after another are a shuffled whole.
     """
     source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
+    position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
     totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
     start = 0
     with contextlib.ExitStack() as stack:
@@ -180,8 +203,13 @@ def _write(spill, folder, vocabularies, random):
             rows = []
             for i in random.permutation(len(records)):
                 record = records[i]
-                border = 2 + record[0]
-                rows.append((source_ids[record[2:border]], target_ids[record[border:]]))
+                border, end = 2 + record[0], 2 + record[0] + record[1]
+                source, target = source_ids[record[2:border]], target_ids[record[border:end]]
+                totals["source_unknown"] += int((source == UNKNOWN).sum())
+                totals["target_unknown"] += int((target == UNKNOWN).sum())
+                if len(record) > end:
+                    target = np.where(target == UNKNOWN, position_ids[record[end:]], target)
+                rows.append((source, target))
             widths = np.array([(len(source) + 1, len(target) + 1) for source, target in rows], np.uint16)
             flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
             ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
@@ -193,6 +221,4 @@ def _write(spill, folder, vocabularies, random):
             totals["unique"] += len(rows)
             totals["source_tokens"] += int(widths[:, 0].sum(dtype=np.int64))
             totals["target_tokens"] += int(widths[:, 1].sum(dtype=np.int64))
-            totals["source_unknown"] += sum(int((source == UNKNOWN).sum()) for source, _ in rows)
-            totals["target_unknown"] += sum(int((target == UNKNOWN).sum()) for _, target in rows)
     return totals

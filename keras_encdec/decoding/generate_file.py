@@ -91,7 +91,8 @@ def generate_file(
         escape: bool. Whether targets get Moses's escapes, such as `&apos;`; an n-best list always has them.
             Defaults to `False`.
         feature_name: str. Name of ln p in a Moses n-best list. Defaults to `None`: "RNN0".
-        encoding: str. Encoding of input and output. Defaults to `None`: UTF-8, and other bytes are an error.
+        encoding: str. Encoding of input, output and dictionary. Defaults to `None`: UTF-8, and other bytes are an
+            error.
         replace_unknown: bool. Whether unknown words are replaced from the source, see `UnknownReplacement`; of a model
             with attention, or with position words in its vocabulary. Defaults to `False`.
         dictionary: file for it, see `read_dictionary`. Optional.
@@ -129,7 +130,8 @@ def generate_file(
         raise ConfigurationError("found {max_length}=%s, expected 0 or more", max_length)
     check_distinct_files(input, output, dictionary, alignments)
     _check_choices(sampler, replace_unknown, dictionary, join_subwords, alignments, alignment_format)
-    replacement = UnknownReplacement(read_dictionary(dictionary) if dictionary else None) if replace_unknown else None
+    translations = read_dictionary(dictionary, encoding) if dictionary else None
+    replacement = UnknownReplacement(translations) if replace_unknown else None
     file_encoding = FileEncoding(encoding)
     with contextlib.ExitStack() as files:
         lines = files.enter_context(InputLines(input)) if input else None

@@ -10,9 +10,10 @@ import numpy as np
 from keras_encdec.decoding.generator import Generator
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.unknown_replacement import POSITION_WORD, UnknownReplacement
+from keras_encdec.decoding.unknown_replacement import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text.position_words import is_position_word
 from keras_encdec.text.vocabulary import Vocabulary
 
 
@@ -83,7 +84,7 @@ class TextGenerator:
     @property
     def has_position_words(self) -> bool:
         """Whether targets may have words that say where in the source an unknown word comes from."""
-        return any(POSITION_WORD.fullmatch(word) for word in self._first.target_vocabulary.words)
+        return any(map(is_position_word, self._first.target_vocabulary.words))
 
     def generate(
         self,

@@ -1,13 +1,12 @@
 """Unknown words in generated targets, replaced from the source."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_encdec.text.position_words import is_position_word, position_distance
+
 UNKNOWN_WORD = "<unk>"
-#: Words of a target vocabulary that stand for an unknown word and say where in the source it comes from.
-POSITION_WORD = re.compile(r"unkpos_(-?\d+|null)")
 
 
 class UnknownReplacement:
@@ -50,12 +49,11 @@ class UnknownReplacement:
         return [self._replaced(j, word, source_words, attention) for j, word in enumerate(words)]
 
     def _replaced(self, j, word, source_words, attention):
-        position = POSITION_WORD.fullmatch(word)
-        if word != UNKNOWN_WORD and not position:
+        if word != UNKNOWN_WORD and not is_position_word(word):
             return word
-        i = None
-        if position and position[1] != "null":
-            i = j - int(position[1])
+        i, distance = None, position_distance(word)
+        if distance is not None:
+            i = j - distance
         elif attention is not None and source_words:
             i = int(np.argmax(attention[j, : len(source_words)]))  # of words: the end of sequence is none
         if i is None or not 0 <= i < len(source_words):

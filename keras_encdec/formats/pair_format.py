@@ -41,6 +41,7 @@ class PairFormat(abc.ABC):
         is_factored: bool. Whether a bar in a token separates factors, of which the model reads the first.
         in_moses_ini: bool. Whether a moses.ini says how many scores its lines have; its reader then has
             `num_scores`.
+        has_links: bool. Whether lines hold the links between the words of the pair, which `links` gives.
         has_column_names: bool. Whether columns are written with their names.
         column_texts: how the kinds of columns that a line can hold are written; empty where lines cannot
             be written again.
@@ -73,6 +74,7 @@ class PairFormat(abc.ABC):
     is_tokenized: ClassVar[bool] = False
     is_factored: ClassVar[bool] = False
     in_moses_ini: ClassVar[bool] = False
+    has_links: ClassVar[bool] = False
     has_column_names: ClassVar[bool] = False
     column_texts: ClassVar[Mapping[ColumnKind, ColumnText]] = {}
 
@@ -98,6 +100,17 @@ class PairFormat(abc.ABC):
         Raises:
             InputError: when a file cannot be read or the encoding cannot be used.
         """
+
+    def links(self, record: Record) -> bytes | None:
+        """The word alignment in a record's line, as Moses writes links, `0-0 1-2`.
+
+        Args:
+            record: well-formed.
+
+        Returns:
+            bytes; `None` where the line has none.
+        """
+        return None
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
         """The record's line with more columns.

@@ -107,6 +107,7 @@ class PhraseTableFormat(PairFormat):
     is_tokenized = True
     is_factored = True
     in_moses_ini = True
+    has_links = True
     column_texts = {
         ColumnKind.LOG_PROB: ColumnText(format_probability, neutral="1"),
         ColumnKind.COUNT: ColumnText(format_exponential, neutral="1"),
@@ -120,6 +121,10 @@ class PhraseTableFormat(PairFormat):
         on_error: str = "stop",
     ) -> RecordReader:
         return PhraseTableReader(path, encoding, on_error)
+
+    def links(self, record: Record) -> bytes | None:
+        fields = record.raw.split(b"|||", 4)
+        return fields[3] if len(fields) > 3 else None
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
         return record.parsed.append_scores(texts)

@@ -31,13 +31,10 @@ def align(
         ImportError: when sil-thot is not installed.
         InputError: when the two sides differ in length or a sentence has no words.
     """
-    try:
-        import thot
-        from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedAligner
-    except ImportError as error:
-        raise ImportError(
-            'Word alignment needs sil-thot, which is not installed: pip install "keras-encdec[smt]".'
-        ) from error
+    check_aligner()
+    import thot
+    from thot.alignment import FastAlignModel, SymmetrizationHeuristic, SymmetrizedAligner
+
     _check(source_sentences, target_sentences)
 
     def train(sentences, translations):
@@ -61,6 +58,20 @@ def align(
         [tuple(map(int, point)) for point in zip(*matrix.to_numpy().nonzero(), strict=True)]
         for _, matrix in best
     ]
+
+
+def check_aligner() -> None:
+    """Checks that there is what `align` needs, before anything is read for it.
+
+    Raises:
+        ImportError: when sil-thot is not installed.
+    """
+    try:
+        import thot  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'Word alignment needs sil-thot, which is not installed: pip install "keras-encdec[smt]".'
+        ) from error
 
 
 @contextlib.contextmanager

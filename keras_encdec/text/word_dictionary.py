@@ -4,16 +4,17 @@ import os
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 
 
-def read_dictionary(path: str | os.PathLike[str]) -> dict[str, str]:
+def read_dictionary(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, str]:
     """Reads a dictionary: a line each of a source word and its translation, separated by a tab.
 
     A third column, such as how often the two were seen together, is passed over.
 
     Args:
-        path: of the file, UTF-8, plain or gzipped.
+        path: of the file, plain or gzipped.
+        encoding: str. See `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
 
     Returns:
         dict of source word to target word.
@@ -22,17 +23,17 @@ def read_dictionary(path: str | os.PathLike[str]) -> dict[str, str]:
         InputError: naming the line, when it is not of this form, or a source word stands there twice.
     """
     dictionary: dict[str, str] = {}
+    file_encoding = FileEncoding(encoding)
     with InputLines(path) as lines:
         for raw in lines:
             number = lines.line_number
             try:
-                text = raw.decode().removesuffix("\r")
+                text = file_encoding.decode(raw.removesuffix(b"\r"))
             except UnicodeDecodeError as error:
-                raise InputError(
-                    f"found the byte 0x{raw[error.start]:02x}", "expected UTF-8", "convert the file", path, number
-                ) from None
-            columns = (text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text).split("\t")
-            words = [column.strip() for column in columns[:2]]
+                raise undecodable(error, path, number) from None
+            is_first = number == 1 and file_encoding.is_utf8
+            columns = (text.removeprefix(BYTE_ORDER_MARK) if is_first else text).split("\t")
+            words = [column.strip(" ") for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
                 raise InputError(f"found {len(columns)} columns in {text[:80]!r}", expected, path=path, line=number)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from keras_encdec.data import PreparedPairs, prepare
 from keras_encdec.errors import InputError
 from keras_encdec.text import END, UNKNOWN, Vocabulary
+from keras_encdec.text.position_words import POSITION_WORDS
 
 WORDS = st.sampled_from(["a", "b", "c", "été", "\udce9", "<unk>"])
 PHRASES = st.lists(WORDS, max_size=5)
@@ -181,3 +182,38 @@ def test_memory_does_not_grow_with_the_pairs(tmp_path):
     few, many = map(int, output.split())
     # Two empty lists a pair, kept for each of the 280,000 more, would be 30 MB.
     assert many - few < 10_000
+
+
+def aligned(*texts):
+    """Pairs with links: `source|target|links`."""
+    split = [map(phrase, text.split("|")) for text in texts]
+    return [(source, target, [tuple(map(int, link.split("-"))) for link in links]) for source, target, links in split]
+
+
+def test_unknown_target_words_become_position_words(tmp_path):
+    # Two words of each side are known, a and b, x and y; of equal pairs the first alignment counts.
+    pairs = aligned("a b b b|x y x y x y|", "c a|x z|0-1", "c a|x z|1-1", "a c|z y z|1-0", "z|z|0-0", "|x|")
+    pairs += aligned("a b|x y|0-0")
+    prepared, source, target = prepare(iter(pairs), tmp_path / "p", shortlist=(2, 18), position_words=True)
+    assert source.words == ["a", "b"] and target.words == ["x", "y", *POSITION_WORDS]
+    assert sorted(words(prepared, source, target)) == [
+        (("<unk>",), ("unkpos_0",)),
+        (("<unk>", "a"), ("x", "unkpos_1")),
+        (("a", "<unk>"), ("unkpos_-1", "y", "unkpos_null")),
+        (("a", "b"), ("x", "y")),
+        (("a", "b", "b", "b"), ("x", "y", "x", "y", "x", "y")),
+    ]
+    # They count as unknown nevertheless.
+    summary = prepared.summary
+    assert summary["unique"] == 5 and summary["target_unknown"] == 4 and summary["source_unknown"] == 3
+
+
+def test_position_words_in_the_text_are_the_same_words(tmp_path):
+    pairs = aligned("a b|unkpos_null z|0-1", "a|unkpos_null|")
+    prepared, source, target = prepare(pairs, tmp_path / "p", shortlist=17, position_words=True)
+    assert target.words == ["z", *POSITION_WORDS]
+    assert sorted(words(prepared, source, target)) == [(("a",), ("unkpos_null",)), (("a", "b"), ("unkpos_null", "z"))]
+    given = Vocabulary(["w", *reversed(POSITION_WORDS)])
+    prepared, source, target = prepare(pairs, tmp_path / "p", vocabularies=(None, given), position_words=True)
+    assert target is given
+    assert sorted(words(prepared, source, target))[1] == (("a", "b"), ("unkpos_null", "unkpos_1"))

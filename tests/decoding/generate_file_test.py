@@ -198,6 +198,23 @@ def test_unknown_words_are_replaced_from_the_source(generated, attentive, tmp_pa
     assert {"S7", "s8"} <= set(text.split()), "translated, and copied"
 
 
+def test_a_moses_list_has_the_replaced_words_with_escapes(generated, attentive, tmp_path):
+    translations = {"other": "autre", "s7": "S|7"}
+    (tmp_path / "words.tsv").write_text("".join(f"{word}\t{other}\n" for word, other in translations.items()))
+    sampler, replacement = BeamSampler(4, num_best=4), UnknownReplacement(translations)
+    plain = attentive.generate(LINES, sampler, with_attention=True)
+    expected = [
+        f"{number} ||| {escape(' '.join(replacement.replaced(one.words, one.source_words, one.attention)))}  ||| "
+        f"RNN0= {one.log_prob:.6f} ||| {one.score:.6g}"
+        for number, hypotheses in enumerate(plain)
+        for one in hypotheses
+    ]
+    given = {"replace_unknown": True, "dictionary": tmp_path / "words.tsv"}
+    text = generated(attentive, sampler, "moses_nbest", **given)
+    assert text.splitlines() == expected
+    assert {"S&#124;7", "s8"} <= set(text.split()), "translated, and copied"
+
+
 def test_pieces_are_joined(generated, tmp_path):
     for style, words in (("bpe", ["a@@", "b"]), ("sentencepiece", ["\u2581a", "b"])):
         model = toy_models.save_model(tmp_path / style, SOURCE_WORDS, words)

@@ -9,8 +9,11 @@ import toy_models
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import pad
-from keras_encdec.decoding import BeamSampler, TextGenerator
+from keras_encdec.decoding import BeamSampler, TextGenerator, registered_samplers
+from keras_encdec.decoding.unknown_replacement import UnknownReplacement
+from keras_encdec.errors import InputError
 from keras_encdec.export.length_sorted import PHRASES
 from keras_encdec.export.phrase_ids import PhraseIds
 from keras_encdec.export.saved_model import write_saved_model
@@ -23,6 +26,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
 from keras_encdec.scoring import TextScorer
 from keras_encdec.text import Tokenizer, Vocabulary
+from keras_encdec.text.position_words import is_position_word
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
 TARGET_WORDS = [f"t{i}" for i in range(11)]
@@ -277,6 +281,51 @@ def test_recurrent_models_are_served_too(tmp_path, arguments):
     ids = pad([directory.source_vocabulary.encode(source.split()) for source in SOURCES])
     for name, table in directory.model.encode(ids).items():
         np.testing.assert_allclose(encoded[name], table, atol=1e-6)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    "arguments, samplers", [({"attention": "global"}, ["beam"]), ({"reverse": True}, ["beam", "sample"])], ids=str
+)
+def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, arguments, samplers):
+    served_alone = {name: registered_samplers()[name] for name in samplers}
+    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: served_alone)
+    target_words = ["unkpos_0", "unkpos_1", "unkpos_-1", "unkpos_null", "t\r"]
+    path, sizes = tmp_path / "model", {"cell": "rnn", "layers": 1}
+    toy_models.save_model(path, ["s\r", *SOURCE_WORDS], target_words, **sizes, **arguments)
+    translations = {"s7": "S7", "R&D": "[R&D]", "s\r": "\xe9"}
+    (tmp_path / "words").write_text("".join(f"{word}\t{other}\n" for word, other in translations.items()), "utf-8")
+    directory, config = ModelDirectory.load(path), ServingConfig(replace_unknown=True, dictionary=tmp_path / "words")
+    (tmp_path / "assets").mkdir()
+    model = ServedModel(directory, tmp_path / "assets", config)
+    sources = ["s7 Zo\xeb R&amp;D s1", "", " s7  s\r x", "s8", "s7 Zo\xeb R&amp;D s1", "a\tb c s7 d s\r e s7"]
+    read, generated = ("target", "source") if "reverse" in arguments else ("source", "target")
+    replacement, generator = UnknownReplacement(translations), TextGenerator([directory])
+    words = set()
+    found = call(model, "generate", **{read: sources})[generated]
+    results = generator.generate(sources, BeamSampler(5, num_best=5), replacement)
+    for texts, hypotheses in zip(found, results, strict=True):
+        expected = [" ".join(each.words) for each in hypotheses]
+        assert [text.decode() for text in texts][: len(expected)] == expected
+        words.update(" ".join(expected).split(" "))
+    assert {"S7", "\xe9", "Zo\xeb"} <= words and not any(map(is_position_word, words))
+    if "sample" in samplers:
+        drawn = call(model, "sample", **{read: sources}, seed=range(6), temperature=[1e-6] * 6)[generated]
+        greedy = [" ".join(best.words) for best, *_ in generator.generate(sources, "greedy", replacement)]
+        assert [text.decode() for text in drawn] == greedy
+
+
+@pytest.mark.usefixtures("no_search")
+def test_a_replacement_that_cannot_be_is_refused(tmp_path):
+    directory = ModelDirectory.load(toy_models.save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
+    with pytest.raises(ConfigurationError, match="replace_unknown with a model that has neither"):
+        ServedModel(directory, tmp_path, ServingConfig(replace_unknown=True))
+    with pytest.raises(InputError, match="none: found no such file"):
+        ServedModel(directory, tmp_path, ServingConfig(replace_unknown=True, dictionary=tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match="replace_unknown with suppress_unknown, which leaves none"):
+        ServingConfig(replace_unknown=True, suppress_unknown=True)
+    with pytest.raises(ConfigurationError, match="dictionary without replace_unknown, which it is for"):
+        ServingConfig(dictionary="words")
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -11,6 +11,11 @@ def test_lines_of_two_columns_or_three_are_read(tmp_path):
     assert read_dictionary(tmp_path / "words") == {"pomme": "apple", "n\u00b0": "no."}
 
 
+def test_another_encoding_is_read_and_only_spaces_are_no_part_of_a_word(tmp_path):
+    (tmp_path / "words").write_bytes("caf\xe9 \t coffee\n10\xa0000\t\xa0\n".encode("latin-1"))
+    assert read_dictionary(tmp_path / "words", "latin-1") == {"caf\xe9": "coffee", "10\xa0000": "\xa0"}
+
+
 @pytest.mark.parametrize(
     "line, message",
     [
@@ -19,7 +24,7 @@ def test_lines_of_two_columns_or_three_are_read(tmp_path):
         (b"pomme\t ", "expected a source word, a tab and its translation"),
         (b"", "found 1 columns in ''"),
         (b"chat\tcats", "found 'chat' twice"),
-        (b"caf\xe9\tcoffee", "found the byte 0xe9"),
+        (b"caf\xe9\tcoffee", "found bytes that are not UTF-8 (0xe9 in"),
     ],
 )
 def test_a_line_that_is_not_of_this_form_is_told(tmp_path, line, message):

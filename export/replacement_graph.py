@@ -1,0 +1,76 @@
+"""Unknown words in generated targets, replaced from the source inside an exported graph."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.text.position_words import is_position_word, position_distance
+from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, Vocabulary
+
+
+class ServedReplacement:
+    """Replaces unknown words as `decoding.UnknownReplacement` does.
+
+    Args:
+        vocabulary: Vocabulary of the targets.
+        translations: dict of source word to target word; others are copied.
+        carries_attention: bool. Whether the model says which source word each target word attends to.
+
+    Attributes:
+        table: `tf.lookup.StaticHashTable` of the translations, to be saved with what uses it.
+
+    Raises:
+        ConfigurationError: a ValueError, for a model that has neither attention nor position words.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], carries_attention: bool) -> None:
+        ids = {FIRST_WORD + i: word for i, word in enumerate(vocabulary.words) if is_position_word(word)}
+        if not ids and not carries_attention:
+            raise ConfigurationError(
+                "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0; "
+                "drop it"
+            )
+        size = FIRST_WORD + len(vocabulary)
+        self._carries_attention = carries_attention
+        self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)
+        self._distances = np.zeros(size, np.int32)
+        self._is_unknown[[UNKNOWN, *ids]] = True
+        for i, word in ids.items():
+            distance = position_distance(word)
+            # One that no source has may not fit the type.
+            if distance is not None:
+                self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
+        sides = (tf.constant(list(side), tf.string) for side in (translations.keys(), translations.values()))
+        self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*sides), default_value="")
+
+    def __call__(
+        self, words: tf.Tensor, ids: tf.Tensor, links: tf.Tensor, source_words: tf.Tensor, source_lengths: tf.Tensor
+    ) -> tf.Tensor:
+        """The words of targets, the unknown ones replaced.
+
+        Args:
+            words: string tensor `(sources, results, t)`.
+            ids: int32 tensor, as large: those of the words.
+            links: int32 tensor, as large, see `FoundTargets`.
+            source_words: string tensor `(sources, s)`, padded.
+            source_lengths: int32 tensor `(sources,)`: tokens of each source, its end counted.
+
+        Returns:
+            string tensor `(sources, results, t)`.
+        """
+        positions = tf.range(tf.shape(ids)[2]) - tf.gather(self._distances, ids)
+        attended = attended_words(links) if self._carries_attention else -tf.ones_like(links)
+        positions = tf.where(tf.gather(self._has_distance, ids), positions, attended)
+        is_unknown = tf.gather(self._is_unknown, ids)
+        is_known_position = (positions >= 0) & (positions < source_lengths[:, None, None] - 1)
+        copied = tf.gather(source_words, tf.where(is_known_position, positions, 0), batch_dims=1)
+        translated = self.table.lookup(copied)
+        replaced = tf.where(is_known_position, tf.where(translated == "", copied, translated), "<unk>")
+        return tf.where(is_unknown, replaced, words)
+
+
+def attended_words(links: tf.Tensor) -> tf.Tensor:
+    """The source word that each target word attends to most, its end left aside: of `links`, see `FoundTargets`."""
+    return tf.where(links < 0, -1 - links, links)
