@@ -122,6 +122,7 @@ def test_words_are_reversed_before_the_end_of_sequence():
     np.testing.assert_array_equal(numpy(ids), wanted)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
 @pytest.mark.parametrize("choices", CHOICES[::5])
 def test_config_round_trips(choices):
     model = model_of(choices, dropout=0.3, initial_scale=0.2)
@@ -248,6 +249,7 @@ for path in sys.argv[2:]:
 """
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
 def test_saved_models_score_the_same_in_a_new_process(tmp_path):
     pair_model = model_of(("lstm", "concat", "context", True), dropout=0.2)
     pair_model.compile(keras.optimizers.SGD(0.1))
@@ -262,6 +264,7 @@ def test_saved_models_score_the_same_in_a_new_process(tmp_path):
         np.testing.assert_allclose(np.load(f"{path}.npy"), numpy(expected), atol=1e-5)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
 def test_presets_have_their_sizes_and_those_of_the_other_model_are_refused():
     model = RecurrentEncoderDecoder.from_preset("luong2015", source_words=5, target_words=6, layers=2, units=7)
     config = model.config
