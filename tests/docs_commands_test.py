@@ -39,7 +39,7 @@ COMMANDS = {value.name: value for module in MODULES for value in module.values()
 # Lines of an indented or fenced block that are run, a variable of the environment in front or not.
 COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", re.MULTILINE)
 # Makes a training short and a model small, whatever is trained.
-SHORT = "--updates=3 --jit_compile=false"
+SHORT = "--updates=1 --jit_compile=false"
 SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {"encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-verify": scores_here}

@@ -38,6 +38,7 @@ def assert_alike(found, expected, atol=1e-5):
         np.testing.assert_allclose(one, other, atol=atol)
 
 
+@pytest.mark.usefixtures("eager")
 def test_elements_are_clipped_and_then_the_norm():
     gradient = step(toy())
     clipped = [np.clip(one, -BOUND, BOUND) for one in gradient]
@@ -48,6 +49,7 @@ def test_elements_are_clipped_and_then_the_norm():
     assert_alike(both, [one * NORM / norm(clipped) for one in clipped])
 
 
+@pytest.mark.usefixtures("eager")
 def test_the_loss_is_the_sum_over_the_batch_or_the_mean():
     gradient = step(toy())
     assert_alike(step(toy(), reduction="mean"), [one / len(SOURCE) for one in gradient])
@@ -70,6 +72,7 @@ def test_a_loaded_model_trains_as_the_saved_one_would_have(dtype, atol, tmp_path
     assert_alike(steps, expected, atol)
 
 
+@pytest.mark.usefixtures("eager")
 def test_an_optimizer_that_is_used_again_clips_as_it_is_told_last():
     optimizer = keras.optimizers.SGD(1.0)
     gradient = step(toy(), optimizer=optimizer, clip_elements=0.01)
