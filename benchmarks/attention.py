@@ -115,7 +115,7 @@ def compare(work, prepared, backends, what, given, agreement, automatic=False):
 
 def loss(found, expected):
     """Whether training came to the same."""
-    return f"mean loss {found:.2f}, the peer's {expected:.2f}"
+    return f"mean loss {found:.4f}, the peer's {expected:.4f}"
 
 
 def same(found, expected):

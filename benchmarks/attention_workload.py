@@ -17,6 +17,8 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD
 IDS = 8_000
 # Of a batch to train on, both sides, the end of sequence counted; and how many batches there are at most.
 LENGTH, BATCHES = 16, 3
+# Of Adam, which Keras and PyTorch add at different places: too small to matter, so that the losses can be compared.
+EPSILON = 1e-12
 
 
 def arguments():

@@ -5,7 +5,7 @@ import time
 
 import keras
 import numpy as np
-from attention_workload import IDS, LENGTH, Workload, arguments, write
+from attention_workload import EPSILON, IDS, LENGTH, Workload, arguments, write
 from workload import report
 
 from keras_encdec.backend.data_streams import training_stream
@@ -52,7 +52,7 @@ def train(options, workload):
     if options.automatic:
         GlobalAttention.step = property(lambda attention: None)
     model, compilation = prepared_model(workload), StepCompilation("auto")
-    optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
+    optimizer = keras.optimizers.Adam(1e-3, epsilon=EPSILON, global_clipnorm=1.0)
     model.compile(optimizer, reduction="mean", jit_compile=compilation.jit_compile)
     compilation.apply(model)
     batches = [dict(zip(("source", "target"), batch, strict=True)) for batch in workload.batches(options.batch)]

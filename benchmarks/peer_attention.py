@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import torch
-from attention_workload import LENGTH, Workload, arguments
+from attention_workload import EPSILON, LENGTH, Workload, arguments
 from peer_decoder import END, TorchTranslator, one_weight
 from torch import nn
 from workload import report, train_seconds
@@ -100,7 +100,7 @@ def train(options, workload, model):
     """Trains on batches of one shape, which need no mask."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad = "bias_hh" not in name  # nn.LSTM's second bias, 0 here
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=EPSILON, fused=True)
     batches = [[torch.as_tensor(side).long() for side in batch] for batch in workload.batches(options.batch)]
     losses = []
 
