@@ -19,31 +19,36 @@ class TorchTranslator(nn.Module):
     def __init__(self, weights, layers, reverse):
         super().__init__()
         self.reverse = reverse
-        self.source = nn.Embedding.from_pretrained(_one(weights, "encoder", "embeddings"))
-        self.target = nn.Embedding.from_pretrained(_one(weights, "decoder", "embeddings"))
-        self.encoder = _lstm(weights, "encoder", layers)
-        self.decoder = _lstm(weights, "decoder", layers)
-        kernel = _one(weights, "decoder", "dense/kernel").T
+        self.source = nn.Embedding.from_pretrained(one_weight(weights, "encoder", "embeddings"))
+        self.target = nn.Embedding.from_pretrained(one_weight(weights, "decoder", "embeddings"))
+        self.encoder = lstm_of(weights, "encoder", layers)
+        self.decoder = lstm_of(weights, "decoder", layers)
+        kernel = one_weight(weights, "decoder", "dense/kernel").T
         self.output = nn.Linear(kernel.shape[1], kernel.shape[0])
-        self.output.weight.data, self.output.bias.data = kernel.contiguous(), _one(weights, "decoder", "dense/bias")
+        self.output.weight.data = kernel.contiguous()
+        self.output.bias.data = one_weight(weights, "decoder", "dense/bias")
 
-    def encode(self, sources):
+    def read(self, sources):
+        """Outputs of the encoder, packed, and its last states."""
         if self.reverse:
             sources = [source[-2::-1] + source[-1:] for source in sources]
         lengths = torch.tensor([len(source) for source in sources])
         padded = nn.utils.rnn.pad_sequence([torch.tensor(source) for source in sources], batch_first=True)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            self.source(padded), lengths, batch_first=True, enforce_sorted=False
-        )
-        return self.encoder(packed)[1]
+        packed = nn.utils.rnn.pack_padded_sequence(self.source(padded), lengths, batch_first=True, enforce_sorted=False)
+        return self.encoder(packed)
 
-    def step(self, previous, states):
+    def encode(self, sources):
+        """The decoder's first states, `(layers, sources, units)`, and what it remembers of the sources: nothing."""
+        return self.read(sources)[1], ()
+
+    def step(self, previous, states, memory):
         outputs, states = self.decoder(self.target(previous)[:, None], states)
         return torch.log_softmax(self.output(outputs[:, 0]), -1), states
 
     def search(self, sources, beam):
         """The best target of each source; sources that are done leave the batch."""
-        h, c = (part.repeat_interleave(beam, 1) for part in self.encode(sources))
+        states, memory = self.encode(sources)
+        states = tuple(part.repeat_interleave(beam, 1) for part in states)
         limits = [max(10, math.ceil(1.5 * (len(source) - 1))) + 1 for source in sources]
         best = [(-math.inf, None)] * len(sources)
         places = list(range(len(sources)))
@@ -52,14 +57,14 @@ class TorchTranslator(nn.Module):
         previous = torch.full((len(sources) * beam,), END)
         tokens = [[()] * beam for _ in sources]
         for length in range(1, max(limits) + 1):
-            log_probs, (h, c) = self.step(previous, (h, c))
+            log_probs, states = self.step(previous, states, memory)
             log_probs[:, 0] = -math.inf
             log_probs = log_probs.view(len(places), beam, -1)
             words = log_probs.shape[-1]
             # As many more as may be ends.
             values, which = (totals[:, :, None] + log_probs).flatten(1).topk(2 * beam)
             values, which, ends = values.tolist(), which.tolist(), (totals + log_probs[:, :, END]).tolist()
-            rows, sums, chosen, on, longer = [], [], [], [], []
+            rows, sums, chosen, on, kept, longer = [], [], [], [], [], []
             for i, place in enumerate(places):
                 candidates = [(v, *divmod(w, words)) for v, w in zip(values[i], which[i], strict=True) if v > -math.inf]
                 if length == limits[place]:
@@ -72,24 +77,28 @@ class TorchTranslator(nn.Module):
                     continue
                 going += [(-math.inf, going[0][1], END)] * (beam - len(going))
                 on.append(place)
+                kept.append(i)
                 longer.append([(*tokens[i][parent], word) for _, parent, word in going])
                 sums.append([value for value, _, _ in going])
                 chosen += [word for _, _, word in going]
                 rows += [i * beam + parent for _, parent, _ in going]
             if not on:
                 break
+            if rows != list(range(len(previous))):
+                states = tuple(part[:, rows] for part in states)
+            if len(kept) < len(places):
+                memory = tuple(part[kept] for part in memory)
             places, tokens, totals, previous = on, longer, torch.tensor(sums), torch.tensor(chosen)
-            if rows != list(range(h.shape[1])):
-                h, c = h[:, rows], c[:, rows]
         return [ids for _, ids in best]
 
 
-def _one(weights, side, name):
+def one_weight(weights, side, name):
+    """The weight of a side whose path ends so, as a tensor."""
     (found,) = (value for path, value in weights.items() if f"/{side}/" in path and path.endswith(f"/{name}"))
     return torch.as_tensor(found)
 
 
-def _lstm(weights, side, layers):
+def lstm_of(weights, side, layers):
     """nn.LSTM with the weights of a side, whose gates are i, f, o, g; those of PyTorch are i, f, g, o."""
     recurrent = [path for path in weights if f"/{side}/" in path and path.endswith("/recurrent_kernel")]
     cells = [path.removesuffix("/recurrent_kernel") for path in recurrent]

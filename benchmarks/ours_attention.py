@@ -1,0 +1,105 @@
+"""This package with attention, training, decoding and scoring, on the backend that KERAS_BACKEND names."""
+
+import itertools
+import time
+
+import keras
+import numpy as np
+from attention_workload import EPSILON, IDS, LENGTH, Workload, arguments, write
+from workload import report
+
+from keras_encdec.backend.data_streams import training_stream
+from keras_encdec.backend.memory import keep_freed_memory
+from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
+from keras_encdec.decoding import BeamSampler, Generator
+from keras_encdec.layers import GlobalAttention
+from keras_encdec.models import RecurrentEncoderDecoder
+from keras_encdec.scoring import Scorer
+from keras_encdec.text.vocabulary import FIRST_WORD
+
+
+def prepare(options):
+    """Leaves a model of random weights, and what is computed with it, for those who are measured."""
+    settings = {
+        "cell": "lstm", "bidirectional": "none", "layers": options.layers, "units": options.units, "embedding_dim": 256,
+        "attention": "global", "attention_score": "general", "input_feeding": options.input_feeding,
+    }  # fmt: skip
+    rng, weights = np.random.default_rng(0), {}
+    for variable in model_of(settings).trainable_variables:
+        # As large as makes words differ in what they do, as they do after training.
+        scale = 1.0 if variable.path.endswith(("/embeddings", "/decoder/dense/kernel")) else 0.1
+        weights[variable.path] = rng.uniform(-scale, scale, variable.shape).astype("float32")
+    write(settings, weights, options)
+    report(shared=Workload(options.prepared).shared())
+
+
+def model_of(settings):
+    """A model of these hyper-parameters."""
+    return RecurrentEncoderDecoder(IDS - FIRST_WORD, IDS - FIRST_WORD, **settings)
+
+
+def prepared_model(workload):
+    """The model that was prepared."""
+    model = model_of(workload.settings)
+    for variable in model.trainable_variables:
+        variable.assign(workload.weights[variable.path])
+    return model
+
+
+def train(options, workload):
+    """Trains on batches of one shape as `encdec-train` does, after steps that compile."""
+    prepare_process_for_training()
+    if options.automatic:
+        GlobalAttention.step = property(lambda attention: None)
+    model, compilation = prepared_model(workload), StepCompilation("auto")
+    optimizer = keras.optimizers.Adam(1e-3, epsilon=EPSILON, global_clipnorm=1.0)
+    model.compile(optimizer, reduction="mean", jit_compile=compilation.jit_compile)
+    compilation.apply(model)
+    batches = [dict(zip(("source", "target"), batch, strict=True)) for batch in workload.batches(options.batch)]
+
+    def steps(count):
+        stream = training_stream(lambda: itertools.cycle(batches))
+        start = time.perf_counter()
+        history = model.fit(stream, steps_per_epoch=count, verbose=0).history
+        return history["loss"][0], time.perf_counter() - start
+
+    steps(len(batches))
+    loss, seconds = steps(options.steps)
+    report(rate=options.steps * options.batch * LENGTH / seconds, found=loss)
+
+
+def decode(options, workload):
+    """Decodes the sources twice: the first time compiles."""
+    if keras.backend.backend() != "tensorflow":
+        keep_freed_memory()  # as encdec-generate does
+    generator, sampler = Generator(prepared_model(workload)), BeamSampler(options.beam)
+    sources = workload.sources[: options.sentences]
+    for _ in range(2):
+        start = time.perf_counter()
+        found = [best.ids for (best,) in generator.generate(sources, sampler)]
+        seconds = time.perf_counter() - start
+    report(rate=sum(map(len, found)) / seconds, found=found)
+
+
+def score(options, workload):
+    """Scores an n-best list twice: the first time compiles."""
+    keep_freed_memory(with_tensorflow=True)  # as encdec-score does
+    scorer, pairs = Scorer(prepared_model(workload)), workload.pairs[: options.pairs]
+    for _ in range(2):
+        start = time.perf_counter()
+        found = scorer.score(pairs)
+        seconds = time.perf_counter() - start
+    report(rate=len(pairs) / seconds, found=found.tolist())
+
+
+def main():
+    """Does what the command line says."""
+    options = arguments().parse_args()
+    if options.what == "prepare":
+        prepare(options)
+    else:
+        {"train": train, "decode": decode, "score": score}[options.what](options, Workload(options.prepared))
+
+
+if __name__ == "__main__":
+    main()
