@@ -5,14 +5,14 @@ import math
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.backend.data_streams import evaluation_batches, training_stream
-from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
@@ -21,6 +21,7 @@ from keras_encdec.model_directory import WEIGHTS, ModelDirectory
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
+from keras_encdec.trainers.generator_restoration import GeneratorRestoration
 from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
 from keras_encdec.trainers.monitor import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
@@ -101,12 +102,12 @@ def _train(config, data, folder, resume, reporter):
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, indices, config.seed, widths)
     if resumed:
-        model, rounds = resumed
+        model, rounds, generator = resumed
     else:
-        model, rounds = _new_model(config, data, directory, step), []
+        model, rounds, generator = _new_model(config, data, directory, step), [], {}
         reporter.built(model.count_params())
     compilation = step.apply(model)
-    checkpoints, budget = _fit(config, model, batches, validation, folder, rounds, reporter)
+    checkpoints, budget = _fit(config, model, batches, validation, folder, rounds, generator, reporter)
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
@@ -145,15 +146,14 @@ def _new_model(config, data, directory, step):
 
 
 def _resumed_model(config, data, folder):
-    """The last model, compiled as it was, and the history."""
+    """The last model, compiled as it was, the history, and the state of the generator."""
     directory = ModelDirectory.load(folder, weights=False)
     with building():
         model, rounds, generator = load_checkpoint(folder)
     check_same_training(config, data, directory.training, model.get_config())
     # Another seed than at the start, as the first versions did not keep PyTorch's generator.
     with building((config.seed + rounds[-1]["updates"]) % 2**32):
-        set_generator_state(generator)
-        return model, rounds
+        return model, rounds, generator
 
 
 def _optimizer(config):
@@ -169,6 +169,7 @@ def _fit(
     validation: Batches | None,
     folder: pathlib.Path,
     rounds: Sequence[dict[str, Any]],
+    generator: Mapping[str, np.ndarray],
     reporter: TrainingReporter,
 ) -> tuple[Checkpoints, Budget]:
     """Runs `model.fit` by rounds until the budget is spent; without `validation` the training perplexity decides."""
@@ -197,6 +198,7 @@ def _fit(
             average,
             checkpoints,
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
+            GeneratorRestoration(generator) if generator else None,
         ]
         model.fit(
             training_stream(lambda: batches.stream(first_update)),

@@ -103,6 +103,8 @@ class Command:
                 return self._report(error)
 
     def _main(self, arguments):
+        if list(arguments) == ["--version"]:  # with a value it may be the version of an exported model
+            return self._show_version()
         flag_values = self.flag_values()
         try:
             _, *others = flag_values([self.name, *arguments])
@@ -113,8 +115,7 @@ class Command:
             print(f"{description}\n{flag_help(flag_values, self.define_flags.__module__)}")
             return 0
         if flag_values.version is True:
-            print(f"{self.name} (keras-encdec {__version__})")
-            return 0
+            return self._show_version()
         for name in self.required:
             if flag_values[name].value is None:
                 raise UsageError(f"Flag --{name} must have a value.")
@@ -125,6 +126,10 @@ class Command:
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         return self.work(flag_values) or 0
+
+    def _show_version(self):
+        print(f"{self.name} (keras-encdec {__version__})")
+        return 0
 
     def _report(self, error):
         """Prints what an exception says in one sentence, and gives the exit status; others are raised again."""

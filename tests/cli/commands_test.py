@@ -26,6 +26,7 @@ def test_each_shows_its_help_beside_the_others(name):
     assert process.returncode == 0 and process.stderr == ""
     assert name in process.stdout.splitlines()[0] and "  --" in process.stdout
     assert in_process(command(name), "--no_such_flag").returncode == 2
+    assert in_process(command(name), "--version").stdout.startswith(f"{name} (keras-encdec ")
 
 
 def test_no_flag_is_global_and_nothing_heavy_is_imported():

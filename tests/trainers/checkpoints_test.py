@@ -1,43 +1,30 @@
 """What a training keeps of itself, on each backend."""
 
-import shutil
-
 import keras
 import numpy as np
 import pytest
-from recurrent_toys import SOURCE, TARGET, stirred, toy
+from recurrent_toys import stirred, toy
+from tiny_trainings import train_tiny
 
-from keras_encdec.backend.random import set_generator_state
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import load_model
+from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
+from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
 from keras_encdec.trainers.monitor import HELD_OUT_BLEU, PERPLEXITY
 
 
-def fit(model, folder, before=()):
-    """A round of two updates."""
-    first = before[-1]["updates"] if before else 0
-    budget = Budget(0.1, learning_rate_schedule("constant"), updates_per_epoch=1, first_update=first)
-    checkpoints = Checkpoints(folder, budget, len(SOURCE), PERPLEXITY, before)
-    data = {"source": np.tile(SOURCE, (2, 1)), "target": np.tile(TARGET, (2, 1))}
-    model.fit(data, batch_size=len(SOURCE), shuffle=False, verbose=0, callbacks=[budget, checkpoints])
-    return checkpoints.rounds
-
-
-def test_dropout_goes_on_where_it_was(tmp_path):
-    model = toy(layers=1, units=2, dropout=0.5)
-    model.compile(keras.optimizers.SGD(0.1), jit_compile=keras.backend.backend() == "jax")
-    (tmp_path / "whole").mkdir()
-    rounds = fit(model, tmp_path / "whole")
-    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
-    fit(model, tmp_path / "whole", rounds)
+@pytest.mark.usefixtures("eager")
+def test_dropout_goes_on_as_if_nothing_had_been(training_files, tmp_path):
+    data = TrainingData(tsv=training_files / "tsv")
+    settings = {"architecture": "recurrent", "model": {"cell": "rnn", "layers": 1, "dropout": 0.5}, "round_updates": 2}
+    train_tiny(data, tmp_path / "whole", updates=4, **settings)
+    train_tiny(data, tmp_path / "stopped", updates=2, **settings)
     keras.utils.set_random_seed(7)  # of another process
-    again, rounds, generator = load_checkpoint(tmp_path / "killed")
-    set_generator_state(generator)
-    fit(again, tmp_path / "killed", rounds)
-    for one, other in zip(model.get_weights(), again.get_weights(), strict=True):
+    train_tiny(data, tmp_path / "stopped", resume=True, updates=4, **settings)
+    weights = [load_model(tmp_path / name / "last.keras").get_weights() for name in ("whole", "stopped")]
+    for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
