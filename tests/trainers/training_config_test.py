@@ -44,9 +44,9 @@ def test_what_is_given_overrides_a_preset():
 
 def test_what_a_preset_says_of_another_architecture_or_schedule_does_not_count():
     config = TrainingConfig.from_preset("small_sentences", architecture="language_model", updates=1)
-    assert (config.model.cell, config.model.units, config.model.dropout) == ("gru", 512, 0.3)
+    assert (config.model.cell, config.model.units, config.model.dropout) == ("gru", 256, 0.3)
     config = TrainingConfig.from_preset("small_sentences", architecture="encdec", updates=1)
-    assert (config.model.units, config.model.maxout_units) == (512, 500)
+    assert (config.model.units, config.model.maxout_units) == (256, 500)
     assert TrainingConfig.from_preset("luong2015", schedule="constant").halving_start == 5.0
 
 
