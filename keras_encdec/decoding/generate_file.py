@@ -17,7 +17,7 @@ from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.decoding.unknown_replacement import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
+from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.formats.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
 from keras_encdec.formats.nbest_line import check_feature_name
@@ -129,7 +129,8 @@ def generate_file(
     if max_length is not None and max_length < 0:
         raise ConfigurationError("found {max_length}=%s, expected 0 or more", max_length)
     check_distinct_files(input, output, dictionary, alignments)
-    _check_choices(sampler, replace_unknown, dictionary, join_subwords, alignments, alignment_format)
+    _check_choices(sampler, replace_unknown, dictionary, join_subwords)
+    link_line = alignment_line(alignments, alignment_format)
     translations = read_dictionary(dictionary, encoding) if dictionary else None
     replacement = UnknownReplacement(translations) if replace_unknown else None
     file_encoding = FileEncoding(encoding)
@@ -149,7 +150,6 @@ def generate_file(
             FEATURE_NAME if feature_name is None else feature_name,
             SUBWORD_JOINERS[join_subwords] if join_subwords else " ".join,
         )
-        alignment_line = ALIGNMENT_LINES[alignment_format or "links"]
         limits = {"max_length_factor": LENGTH_FACTOR if max_length_factor is None else max_length_factor}
         limits["max_length"] = LANGUAGE_MODEL_LIMIT if lines is None and max_length is None else max_length
 
@@ -162,7 +162,7 @@ def generate_file(
                 output_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
                 if alignment_file:
                     text = "".join(
-                        alignment_line(each.source_words, each.words, each.attention) + "\n"
+                        link_line(each.source_words, each.words, each.attention) + "\n"
                         for each in writer.written(hypotheses)
                     )
                     alignment_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
@@ -210,26 +210,19 @@ def _check_choices(
     replace_unknown: bool,
     dictionary: Path | None,
     join_subwords: str | None,
-    alignments: Path | None,
-    alignment_format: str | None,
 ) -> None:
     if replace_unknown and sampler.suppress_unknown:
         raise ConfigurationError("found {replace_unknown} with {suppress_unknown}, which leaves none; drop one of them")
     if dictionary and not replace_unknown:
         raise ConfigurationError("found {dictionary} without {replace_unknown}, which it is for")
-    if alignment_format and not alignments:
-        raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
-    for name, value, known in (
-        ("join_subwords", join_subwords, SUBWORD_JOINERS),
-        ("alignment_format", alignment_format, ALIGNMENT_LINES),
-    ):
-        if value is not None and value not in known:
-            raise ConfigurationError(f"found {{{name}}}=%s, expected one of %s", value, ", ".join(known))
+    if join_subwords is not None and join_subwords not in SUBWORD_JOINERS:
+        raise ConfigurationError(
+            "found {join_subwords}=%s, expected one of %s", join_subwords, ", ".join(SUBWORD_JOINERS)
+        )
 
 
 def _check_attention(generator: TextGenerator, replace_unknown: bool, alignments: Path | None) -> None:
-    if alignments and not generator.carries_attention:
-        raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")
+    check_carries_attention(alignments, generator.carries_attention)
     if replace_unknown and not (generator.carries_attention or generator.has_position_words):
         raise ConfigurationError(
             "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, so "

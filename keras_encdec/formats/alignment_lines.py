@@ -1,8 +1,11 @@
 """How the attention of target words to source words is written, a line for each target."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.formats.file_path import FilePath
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,3 +38,33 @@ def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "
 
 
 ALIGNMENT_LINES = {"links": links_line, "weights": weights_line}
+
+
+def alignment_line(
+    alignments: FilePath | None, alignment_format: str | None
+) -> "Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None":
+    """The function that makes the lines of a file of alignments.
+
+    Args:
+        alignments: the file; `None` where none is written.
+        alignment_format: str. One of `ALIGNMENT_LINES`. Defaults to `None`: "links".
+
+    Returns:
+        such as `links_line`; `None` where no file is written.
+
+    Raises:
+        ConfigurationError: a ValueError, for another format, or one without a file.
+    """
+    if alignment_format and not alignments:
+        raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
+    if alignment_format is not None and alignment_format not in ALIGNMENT_LINES:
+        raise ConfigurationError(
+            "found {alignment_format}=%s, expected one of %s", alignment_format, ", ".join(ALIGNMENT_LINES)
+        )
+    return ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
+
+
+def check_carries_attention(alignments: FilePath | None, carries_attention: bool) -> None:
+    """Raises ConfigurationError where alignments are asked for of a model that has no attention."""
+    if alignments and not carries_attention:
+        raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")

@@ -9,7 +9,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats import FilePath, InputLines, PairFormat, format_names, open_output, pair_format
-from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
+from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
 from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
@@ -155,7 +155,7 @@ def score_file(
     known = pair_format(format)
     _check_values(dtype, on_error, max_tokens)
     _check_arguments(known, source, feature_name, moses_ini, moses_ini_out, moses_feature, output)
-    _check_alignments(alignments, alignment_format)
+    link_line = alignment_line(alignments, alignment_format)
     check_distinct_files(input, source, output, moses_ini, moses_ini_out, alignments)
     scores = {"unknown_count": unknown_count, "length": length, "token_scores": token_scores}
     scores["feature_name"] = FEATURE_NAME if feature_name is None else feature_name
@@ -176,12 +176,8 @@ def score_file(
         scorers = [_scorer(model_dir, "--model_dir", False, dtype, dry_run)]
         if reverse_model_dir is not None:
             scorers.append(_scorer(reverse_model_dir, "--reverse_model_dir", True, dtype, dry_run))
-        if alignments and not scorers[0].carries_attention:
-            raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")
-        alignment_line = ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
-        record_scorer = RecordScorer(
-            known, scorers, **scores, max_tokens=max_tokens, alignment_line=alignment_line
-        )
+        check_carries_attention(alignments, scorers[0].carries_attention)
+        record_scorer = RecordScorer(known, scorers, **scores, max_tokens=max_tokens, alignment_line=link_line)
         written = write_scored_lines(
             record_scorer, itertools.chain([first], read), reader.lines, written_files, WINDOWS, progress
         )
@@ -213,15 +209,6 @@ def _check_values(dtype, on_error, max_tokens) -> None:
             raise ConfigurationError(f"found {{{name}}}=%r, expected %s", value, expected)
     if max_tokens is not None and max_tokens < 1:
         raise ConfigurationError("found {max_tokens}=%r, expected 1 or more", max_tokens)
-
-
-def _check_alignments(alignments, alignment_format) -> None:
-    if alignment_format and not alignments:
-        raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
-    if alignment_format is not None and alignment_format not in ALIGNMENT_LINES:
-        raise ConfigurationError(
-            "found {alignment_format}=%s, expected one of %s", alignment_format, ", ".join(ALIGNMENT_LINES)
-        )
 
 
 def _check_arguments(
