@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 ROOMS = [
     ("errors", "lazy_imports", "parsed_files"), ("configuration",), ("architectures",), ("progress", "file_summary"),
     ("parallel", "stop_signals"), ("formats",), ("text",), ("data",), ("backend",), ("layers",), ("models",),
-    ("model_directory",), ("scoring",), ("decoding",), ("smt",), ("trainers",), ("export",), ("analysis",),
+    ("model_directory",), ("scoring",), ("decoding",), ("trainers",), ("export",), ("smt",), ("analysis",),
     ("datasets",), ("cli",),
 ]  # fmt: skip
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}

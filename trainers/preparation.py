@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
+from keras_encdec.data.aligned_pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.smt.aligned_pairs import open_aligned_pairs
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.position_words import POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter

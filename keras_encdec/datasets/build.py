@@ -16,12 +16,12 @@ from typing import Any
 from absl import logging
 from tqdm import tqdm
 
+from keras_encdec.data.alignment import align
 from keras_encdec.datasets import corpus
 from keras_encdec.datasets.debian import find_package, package_version, read_package
 from keras_encdec.datasets.libreoffice import clean_message, read_catalog, read_help_page
 from keras_encdec.datasets.selection import select
 from keras_encdec.errors import InputError
-from keras_encdec.smt.alignment import align
 from keras_encdec.smt.phrase_scoring import score_phrases
 
 PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")

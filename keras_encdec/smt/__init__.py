@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from keras_encdec.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from keras_encdec.smt.aligned_pairs import open_aligned_pairs as open_aligned_pairs
-    from keras_encdec.smt.alignment import align as align
+    from keras_encdec.data.aligned_pairs import open_aligned_pairs as open_aligned_pairs
+    from keras_encdec.data.alignment import align as align
     from keras_encdec.smt.dictionary import DictionaryEntry as DictionaryEntry
     from keras_encdec.smt.dictionary import DictionarySummary as DictionarySummary
     from keras_encdec.smt.dictionary import dictionary_entries as dictionary_entries

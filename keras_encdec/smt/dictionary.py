@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data.aligned_pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
 from keras_encdec.progress import Progress
-from keras_encdec.smt.aligned_pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.text.tokenizer import Tokenizer
 
 MIN_COUNT = 2

@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 
+from keras_encdec.data.alignment import align, check_aligner
 from keras_encdec.data.pairs import WordPair, open_pairs, record_words
 from keras_encdec.formats.pair_format import Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.registry import pair_format
 from keras_encdec.formats.word_links import Links, LinksLine, links_beside, own_links
-from keras_encdec.smt.alignment import align, check_aligner
 from keras_encdec.text.tokenizer import Tokenizer
 
 AlignedPair = tuple[list[str], list[str], Links]

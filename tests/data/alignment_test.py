@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from keras_encdec.data.alignment import _one_thread, align
 from keras_encdec.errors import InputError
-from keras_encdec.smt.alignment import _one_thread, align
 
 LEXICON = {"the": "la", "a": "une", "blue": "bleue", "house": "maison", "flower": "fleur", "red": "rouge"}
 
@@ -63,7 +63,7 @@ def test_sides_must_match():
 def test_missing_library_is_named():
     code = (
         "import sys; sys.modules['thot'] = None\n"
-        "from keras_encdec.smt.alignment import align\n"
+        "from keras_encdec.data.alignment import align\n"
         "try:\n    align([['a']], [['b']])\n"
         "except ImportError as error:\n    print(error)"
     )

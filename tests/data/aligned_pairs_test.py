@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from keras_encdec.data.aligned_pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
-from keras_encdec.smt.aligned_pairs import open_aligned_pairs
 from keras_encdec.text import Tokenizer
 
 PAIRS = [("a b", "x y z"), ("c", "z"), ("d e f", "x")]
