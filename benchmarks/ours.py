@@ -64,7 +64,7 @@ def train(model, pairs, sizes, batch, steps):
 def main():
     """Measures what the command line says and reports it."""
     options = arguments().parse_args()
-    keep_freed_memory(with_tensorflow=options.what == "score")  # as encdec-score and encdec-train do
+    keep_freed_memory()  # as encdec-score and encdec-train do
     if options.what == "train":
         keras.config.set_dtype_policy({"bfloat16": "mixed_bfloat16"}.get(options.dtype, options.dtype))
     sizes = dict(SIZES[options.sizes])

@@ -70,8 +70,7 @@ def train(options, workload):
 
 def decode(options, workload):
     """Decodes the sources twice: the first time compiles."""
-    if keras.backend.backend() != "tensorflow":
-        keep_freed_memory()  # as encdec-generate does
+    keep_freed_memory()  # as encdec-generate does
     generator, sampler = Generator(prepared_model(workload)), BeamSampler(options.beam)
     sources = workload.sources[: options.sentences]
     for _ in range(2):
@@ -83,7 +82,7 @@ def decode(options, workload):
 
 def score(options, workload):
     """Scores an n-best list twice: the first time compiles."""
-    keep_freed_memory(with_tensorflow=True)  # as encdec-score does
+    keep_freed_memory()  # as encdec-score does
     scorer, pairs = Scorer(prepared_model(workload)), workload.pairs[: options.pairs]
     for _ in range(2):
         start = time.perf_counter()

@@ -73,8 +73,7 @@ def main():
     parser.add_argument("--found")
     parser.add_argument("--beam", type=int)
     options = parser.parse_args()
-    if keras.backend.backend() != "tensorflow":
-        keep_freed_memory()  # as encdec-generate does
+    keep_freed_memory()  # as encdec-generate does
     {"prepare": prepare, "generate": generate}[options.what](options)
 
 

@@ -41,7 +41,7 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
 
-    keep_freed_memory(with_tensorflow=True)
+    keep_freed_memory()
     given = {name: flag_values[name].value for name in _ARGUMENTS}
     if not flag_values["feature_name"].present:
         given["feature_name"] = None  # only some formats take it
