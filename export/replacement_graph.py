@@ -60,15 +60,16 @@ class ServedReplacement:
         Returns:
             string tensor `(sources, results, t)`.
         """
+        words_of_source = source_lengths[:, None, None] - 1
         positions = tf.range(tf.shape(ids)[2]) - tf.gather(self._distances, ids)
+        is_named = tf.gather(self._has_distance, ids) & (positions >= 0) & (positions < words_of_source)
         attended = attended_words(links) if self._carries_attention else -tf.ones_like(links)
-        positions = tf.where(tf.gather(self._has_distance, ids), positions, attended)
-        is_unknown = tf.gather(self._is_unknown, ids)
-        is_known_position = (positions >= 0) & (positions < source_lengths[:, None, None] - 1)
+        positions = tf.where(is_named, positions, attended)
+        is_known_position = (positions >= 0) & (positions < words_of_source)
         copied = tf.gather(source_words, tf.where(is_known_position, positions, 0), batch_dims=1)
         translated = self.table.lookup(copied)
         replaced = tf.where(is_known_position, tf.where(translated == "", copied, translated), "<unk>")
-        return tf.where(is_unknown, replaced, words)
+        return tf.where(tf.gather(self._is_unknown, ids), replaced, words)
 
 
 def attended_words(links: tf.Tensor) -> tf.Tensor:

@@ -12,10 +12,10 @@ UNKNOWN_WORD = "<unk>"
 class UnknownReplacement:
     """Replaces unknown words by the translation of the source word that they come from.
 
-    An unknown word comes from the source word that it attends to most; a word "unkpos_d" at target position j from
-    the source word at j - d. It becomes the dictionary's translation of this source word or, where there is none, the
-    source word itself. It stays "<unk>" where its source word is not known: without attention, after "unkpos_null", or
-    where j - d lies outside the source.
+    A word "unkpos_d" at target position j comes from the source word at j - d, if the source has one there; any other
+    unknown word from the source word that it attends to most. It becomes the dictionary's translation of this source
+    word or, where there is none, the source word itself. It stays "<unk>" where a model without attention names no
+    source word: "<unk>", "unkpos_null", and "unkpos_d" with j - d outside the source.
 
     Args:
         dictionary: dict of source word to target word. Defaults to `None`: source words are copied.
@@ -51,11 +51,11 @@ class UnknownReplacement:
     def _replaced(self, j, word, source_words, attention):
         if word != UNKNOWN_WORD and not is_position_word(word):
             return word
-        i, distance = None, position_distance(word)
-        if distance is not None:
+        distance = position_distance(word)
+        if distance is not None and 0 <= j - distance < len(source_words):
             i = j - distance
         elif attention is not None and source_words:
             i = int(np.argmax(attention[j, : len(source_words)]))  # of words: the end of sequence is none
-        if i is None or not 0 <= i < len(source_words):
+        else:
             return UNKNOWN_WORD
         return self._dictionary.get(source_words[i], source_words[i])

@@ -29,4 +29,6 @@ def test_attention_names_it_otherwise():
     # The end of the source, the last column, is no word.
     assert UnknownReplacement(DICTIONARY).replaced(words, SOURCE, attention) == ["Anna", "apple", "eats"]
     assert UnknownReplacement().replaced(words, SOURCE, attention) == ["Anna", "pomme", "mange"]
+    # A position outside the source is none.
+    assert UnknownReplacement(DICTIONARY).replaced(["unkpos_1", "unkpos_-3"], SOURCE, attention) == ["Anna", "apple"]
     assert UnknownReplacement().replaced(["<unk>"], [], attention[:, 4:]) == ["<unk>"]
