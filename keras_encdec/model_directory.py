@@ -129,6 +129,21 @@ class ModelDirectory:
             directory._check_sizes()
         return directory
 
+    def check_direction(self, reverse: bool, flag: str) -> None:
+        """Checks that the model is of the direction that is needed.
+
+        Args:
+            reverse: bool. Whether it has to give p(source | target).
+            flag: str. What the error calls the argument that named the directory.
+
+        Raises:
+            InputError: when it is of the other one.
+        """
+        if self.reverse != reverse:
+            kinds = "p(source | target), trained with --reverse", "p(target | source), trained without --reverse"
+            found, expected = kinds if self.reverse else kinds[::-1]
+            raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", self.path)
+
     def _check_sizes(self):
         for name, vocabulary, words in (
             (SOURCE_VOCABULARY, self.source_vocabulary, self.model.source_words),

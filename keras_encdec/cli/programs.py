@@ -42,6 +42,11 @@ def score() -> None:
     _run("score")
 
 
+def select() -> None:
+    """Entry point of `encdec-select`."""
+    _run("select")
+
+
 def train() -> None:
     """Entry point of `encdec-train`."""
     _run("train")

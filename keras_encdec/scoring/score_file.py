@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats import FilePath, InputLines, PairFormat, format_names, open_output, pair_format
 from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
@@ -193,10 +192,7 @@ def _scorer(model, flag, reverse, dtype, dry_run):
     directory = model.directory if lent else model
     if not isinstance(directory, ModelDirectory):
         directory = ModelDirectory.load(directory, weights=not dry_run)
-    if directory.reverse != reverse:
-        kinds = "p(source | target), trained with --reverse", "p(target | source), trained without --reverse"
-        found, expected = kinds if directory.reverse else kinds[::-1]
-        raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", directory.path)
+    directory.check_direction(reverse, flag)
     if dry_run:
         return WordCountingScorer(DryTextScorer(directory), lent=False)
     return WordCountingScorer(model if lent else TextScorer(directory, dtype), lent)

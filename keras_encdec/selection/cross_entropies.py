@@ -1,0 +1,106 @@
+"""Cross-entropies of sentence pairs by models of this package: nats a token."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring.text_scorer import TextScorer
+
+TextPair = tuple[str, str]
+
+
+class CrossEntropies(Protocol):
+    """Gives the cross-entropies of sentence pairs, nats a token."""
+
+    def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
+        """Cross-entropies of pairs of source and target text: float array `(pairs,)`."""
+        ...
+
+    def close(self) -> None:
+        """Drops what is still to be computed."""
+        ...
+
+
+class TranslationEntropies:
+    """Cross-entropies of one side given the other: -ln p / tokens, the end of sequence counted.
+
+    Args:
+        model: directory of a translation model; or a loaded ModelDirectory; or a TextScorer, which stays open.
+        reverse: bool. Whether it is to be a model of p(source | target). Defaults to `False`.
+        flag: str. What errors call the argument that named the model. Defaults to "the model".
+
+    Raises:
+        InputError: for a directory that cannot be used, a language model, or a model of the other direction.
+    """
+
+    def __init__(
+        self, model: FilePath | ModelDirectory | TextScorer, reverse: bool = False, flag: str = "the model"
+    ) -> None:
+        self._scorer, self._lent = _scorer(model)
+        self._side = 0 if reverse else 1
+        directory = self._scorer.directory
+        if not directory.model.has_source:
+            raise InputError("found a language model", "expected a translation model", f"check {flag}", directory.path)
+        directory.check_direction(reverse, flag)
+
+    def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
+        """See `CrossEntropies`."""
+        words = self._scorer.all_words(pairs)
+        return -self._scorer.score(words) / _tokens(pair[self._side] for pair in words)
+
+    def close(self) -> None:
+        """See `CrossEntropies`."""
+        if not self._lent:
+            self._scorer.close()
+
+
+class LanguageModelEntropies:
+    """Cross-entropies of one side by a language model: -ln p / tokens, the end of sequence counted.
+
+    Args:
+        model: directory of a language model; or a loaded ModelDirectory; or a TextScorer, which stays open.
+        side: str. "source" or "target".
+        flag: str. What errors call the argument that named the model. Defaults to "the model".
+
+    Attributes:
+        path: of the directory.
+        vocabulary: the words that the model knows, list of str.
+
+    Raises:
+        InputError: for a directory that cannot be used, or a translation model.
+    """
+
+    def __init__(
+        self, model: FilePath | ModelDirectory | TextScorer, side: str, flag: str = "the model"
+    ) -> None:
+        self._scorer, self._lent = _scorer(model)
+        self._side = ("source", "target").index(side)
+        directory = self._scorer.directory
+        if directory.model.has_source:
+            raise InputError("found a translation model", "expected a language model", f"check {flag}", directory.path)
+        self.path, self.vocabulary = directory.path, list(directory.target_vocabulary.words)
+
+    def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
+        """See `CrossEntropies`."""
+        words = self._scorer.all_words([("", pair[self._side]) for pair in pairs])
+        return -self._scorer.score(words) / _tokens(sentence for _, sentence in words)
+
+    def close(self) -> None:
+        """See `CrossEntropies`."""
+        if not self._lent:
+            self._scorer.close()
+
+
+def _scorer(model):
+    """A TextScorer, and whether it is the caller's."""
+    lent = isinstance(model, TextScorer)
+    return model if lent else TextScorer(model), lent
+
+
+def _tokens(sentences):
+    """Tokens of sentences, their ends counted."""
+    return np.array([len(words) + 1 for words in sentences], np.float64)

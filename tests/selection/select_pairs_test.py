@@ -1,0 +1,195 @@
+"""Selection of the best sentence pairs of a corpus."""
+
+import gzip
+import math
+import sys
+import types
+
+import numpy as np
+import pytest
+from toy_models import save_model
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.scoring import TextScorer
+from keras_encdec.selection import (
+    NgramEntropies,
+    bilingual_difference,
+    cross_entropy_difference,
+    dual_conditional_cross_entropy,
+    select_pairs,
+)
+
+PAIRS = [
+    ("le chat", "the cat"), ("la maison", "the cat house"), ("", "the"), ("le chat", "the cat"), ("été", "summer"),
+    ("le le le", "the the the the"), ("un deux", "one two"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    (tmp_path / "source").write_text("".join(f"{source}\n" for source, _ in PAIRS), "utf-8")
+    (tmp_path / "target").write_bytes(gzip.compress("".join(f"{target}\n" for _, target in PAIRS).encode()))
+    (tmp_path / "tsv").write_text("".join(f"{source}\t{target}\tmore\n" for source, target in PAIRS), "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def dual(forward_scorer, reverse_scorer):
+    return {"model_dir": forward_scorer, "reverse_model_dir": reverse_scorer}
+
+
+@pytest.fixture(scope="module")
+def language_models(tmp_path_factory):
+    """Language models, a TextScorer each."""
+    folder = tmp_path_factory.mktemp("language_models")
+    for name, words, seed in (
+        ("in_domain", ["le", "chat"], 1), ("general", ["le", "chat"], 2), ("other", ["le", "chien"], 3),
+    ):  # fmt: skip
+        save_model(folder / name, [], words, language_model=True, seed=seed)
+    return {path.name: TextScorer(path) for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def kenlm():
+    """Stands for the library, which has to be compiled: every word's probability is 1/10, or what a "model" says."""
+
+    def model(path):
+        try:
+            with open(path) as file:
+                log_prob = float(file.read())
+        except ValueError:
+            raise OSError("Cannot read model\n'x'") from None
+
+        def score(sentence, bos, eos):
+            assert bos and eos
+            return log_prob * (len(sentence.split()) + 1)
+
+        return types.SimpleNamespace(score=score)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "kenlm", types.SimpleNamespace(Model=model))
+        yield
+
+
+def scores(path):
+    return [[float(value) for value in line.split("\t")[-3:]] for line in path.read_text("utf-8").splitlines()]
+
+
+def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer, reverse_scorer):
+    files = {"source": corpus / "source", "source_output": out / "source", "scores": out / "scores"}
+    summary = select_pairs(corpus / "target", out / "target", "dual", dual, top=3, **files)
+    expected = []
+    for source, target in PAIRS:
+        words = [(source.split(), target.split())]
+        forward = -forward_scorer.score(words)[0] / (len(target.split()) + 1)
+        reverse = -reverse_scorer.score(words)[0] / (len(source.split()) + 1)
+        score = math.exp(-abs(forward - reverse) - 0.5 * forward - 0.5 * reverse)
+        expected.append([score, forward, reverse] if source else [-math.inf, math.nan, math.nan])
+    np.testing.assert_allclose(scores(out / "scores"), expected, rtol=1e-5)
+    ranked = sorted(range(len(PAIRS)), key=lambda i: -expected[i][0])
+    best = sorted(ranked[:3])
+    assert (out / "source").read_text("utf-8") == "".join(f"{PAIRS[i][0]}\n" for i in best)
+    assert (out / "target").read_text("utf-8") == "".join(f"{PAIRS[i][1]}\n" for i in best)
+    assert (summary.lines, summary.pairs, summary.without_score) == (3, 7, 1)
+    assert summary.lowest == pytest.approx(expected[ranked[2]][0], rel=1e-5)
+    assert str(summary).startswith("3 of 7 pairs in ") and str(summary).endswith("left out: 1 empty or too long")
+    # The first of equal pairs is the better one; with `deduplicate` the second is none.
+    place = ranked.index(0)
+    select_pairs(corpus / "tsv", out / "tsv", "dual", dual, "tsv", top=place + 1)
+    found = (out / "tsv").read_text("utf-8").splitlines()
+    assert found == ["\t".join([*PAIRS[i], "more"]) for i in sorted(ranked[: place + 1])]
+    threshold = sorted(row[0] for row in expected)[1] - 1e-6
+    every = select_pairs(corpus / "tsv", out / "tsv", "dual", dual, "tsv", threshold=threshold)
+    distinct = select_pairs(
+        corpus / "tsv", out / "unique", "dual", dual, "tsv", threshold=threshold, deduplicate=True, max_tokens=3
+    )
+    assert (every.lines, distinct.lines, distinct.duplicates, distinct.without_score) == (6, 4, 1, 2)
+    assert (out / "unique").read_text("utf-8").count("chat") == 1
+
+
+def test_language_models_of_the_domain_are_compared(corpus, out, language_models, kenlm):
+    (corpus / "likely").write_text("-0.25")
+    (corpus / "unlikely").write_text("-1")
+    of_target = {"in_domain_target": corpus / "likely", "general_target": corpus / "unlikely"}
+    of_source = {"in_domain_source": language_models["in_domain"], "general_source": language_models["general"]}
+    given = {"share": 0.5, "format": "tsv", "scores": out / "scores"}
+    select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_target, **given)
+    # All are equally good: half of seven pairs is four, the first that have a score.
+    assert (out / "selected").read_text("utf-8").splitlines() == [
+        "\t".join([*PAIRS[i], "more"]) for i in (0, 1, 3, 4)
+    ]
+    values = scores(out / "scores")
+    np.testing.assert_allclose(values[0], [0.75 * math.log(10), 0.25 * math.log(10), math.log(10)], rtol=1e-5)
+    select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_source, **given)
+    of_sources = scores(out / "scores")
+    assert of_sources[0][0] == pytest.approx(of_sources[0][2] - of_sources[0][1], abs=1e-4)
+    assert len({row[0] for row in of_sources}) == 5  # two sentences of unknown words, two the same
+    select_pairs(corpus / "tsv", out / "selected", "bilingual", {**of_source, **of_target}, **given)
+    both = [float(line.split("\t")[3]) for line in (out / "scores").read_text("utf-8").splitlines()]
+    np.testing.assert_allclose(both, [row[0] + 0.75 * math.log(10) for row in of_sources], rtol=1e-4)
+    assert select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_source, "tsv", threshold=-0.1).lines == 1
+    other = {**of_source, "general_source": language_models["other"]}
+    with pytest.raises(InputError, match="other: found another vocabulary than that of --in_domain_source"):
+        select_pairs(corpus / "tsv", out / "selected", "moore_lewis", other, **given)
+    (corpus / "broken").write_text("no model")
+    with pytest.raises(InputError, match=r"broken: found that KenLM cannot read it \(Cannot read model 'x'\)"):
+        NgramEntropies(corpus / "broken", "source")
+
+
+def test_the_scores_are_the_papers():
+    a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
+    np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
+    np.testing.assert_allclose(cross_entropy_difference(a, b), -(a - b))
+    np.testing.assert_allclose(bilingual_difference(a, b, c, d), -((a - b) + (c - d)))
+
+
+def test_malformed_lines_are_no_pairs(corpus, out, dual):
+    (corpus / "tsv").write_bytes(b"le chat\tthe cat\nno tab\nla\tthe\nla\tcat\n")
+    summary = select_pairs(corpus / "tsv", out / "best", "dual", dual, "tsv", share=0.5, on_error="keep")
+    assert (summary.lines, summary.malformed) == (2, 1) and "1 malformed" in str(summary)
+    assert "no tab" not in (out / "best").read_text()
+    with pytest.raises(InputError, match="tsv, line 2: found no tab"):
+        select_pairs(corpus / "tsv", out / "best2", "dual", dual, "tsv", share=0.5)
+    (corpus / "source").write_text("le\n")
+    files = {"source": corpus / "source", "source_output": out / "source"}
+    with pytest.raises(InputError, match="source: found 1 lines, and 7 lines in .*target"):
+        select_pairs(corpus / "target", out / "target", "dual", dual, top=3, **files)
+    assert [path.name for path in out.iterdir()] == ["best"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({}, "none of top, share and threshold, expected one"),
+        ({"top": 1, "share": 0.5}, "found top and share, expected one"),
+        ({"top": 0}, "top=0, expected 1 or more"),
+        ({"share": 1.5}, "share=1.5, expected more than 0 and at most 1"),
+        ({"threshold": math.nan}, "threshold=nan"),
+        ({"top": 1, "max_tokens": 0}, "max_tokens=0"),
+        ({"top": 1, "method": "best"}, "method='best', expected one of dual"),
+        ({"top": 1, "format": "sentences"}, "format='sentences', expected one of parallel, tsv"),
+        ({"top": 1, "format": "parallel"}, "parallel text without source"),
+        ({"top": 1, "source": "x"}, "found source with tsv pairs"),
+        ({"top": 1, "input": "-"}, "found - as an input"),
+        ({"top": 1, "method": "moore_lewis"}, "found model_dir with method=moore_lewis, expected in_domain_source and"),
+        ({"top": 1}, "found model_dir with method=dual, expected model_dir and reverse_model_dir"),
+    ],
+)
+def test_arguments_that_contradict_one_another_are_refused(corpus, out, arguments, message):
+    given = {"input": corpus / "tsv", "method": "dual", "models": {"model_dir": "x"}, "format": "tsv", **arguments}
+    with pytest.raises(ConfigurationError, match=message):
+        select_pairs(output=out / "best", **given)
+    assert not list(out.iterdir())
+
+
+def test_models_of_another_kind_are_refused(corpus, out, dual, language_models):
+    both = {"model_dir": dual["reverse_model_dir"], "reverse_model_dir": dual["model_dir"]}
+    with pytest.raises(InputError, match=r"found a model of p\(source \| target\).* check --model_dir"):
+        select_pairs(corpus / "tsv", out / "best", "dual", both, "tsv", top=1)
+    with pytest.raises(InputError, match="found a language model.* check --model_dir"):
+        given = {**dual, "model_dir": language_models["general"]}
+        select_pairs(corpus / "tsv", out / "best", "dual", given, "tsv", top=1)
+    with pytest.raises(InputError, match="found a translation model.* check --in_domain_source"):
+        given = {"in_domain_source": dual["model_dir"], "general_source": dual["model_dir"]}
+        select_pairs(corpus / "tsv", out / "best", "moore_lewis", given, "tsv", top=1)
