@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
-        "phrase-table", "training", "nbest", "sentences", "language-models", "generating", "serving", "python",
+        "phrase-table", "training", "nbest", "tuning", "sentences", "language-models", "generating", "serving", "python",
         "backends",
     )
 ]  # fmt: skip

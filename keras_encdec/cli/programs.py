@@ -22,6 +22,11 @@ def dictionary() -> None:
     _run("dictionary")
 
 
+def evaluate() -> None:
+    """Entry point of `encdec-evaluate`."""
+    _run("evaluate")
+
+
 def export() -> None:
     """Entry point of `encdec-export`."""
     _run("export")
@@ -45,6 +50,11 @@ def score() -> None:
 def train() -> None:
     """Entry point of `encdec-train`."""
     _run("train")
+
+
+def tune() -> None:
+    """Entry point of `encdec-tune`."""
+    _run("tune")
 
 
 def verify() -> None:
