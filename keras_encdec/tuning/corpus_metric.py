@@ -32,7 +32,7 @@ class CorpusMetric:
         name: str.
         label: str. What sacrebleu calls it, such as "BLEU" or "chrF2".
         signature: str. Sacrebleu's, with all that the score depends on.
-        higher_is_better: bool.
+        sentences: int. How many sentences the references have.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown name or tokenizer.
@@ -54,7 +54,7 @@ class CorpusMetric:
         if tokenize not in TOKENIZERS:
             raise ConfigurationError("found {tokenize}=%s, expected one of %s", tokenize, ", ".join(TOKENIZERS))
         metrics = import_sacrebleu().metrics
-        self.name, self.higher_is_better = name, name != "ter"
+        self.name = name
         if name == "bleu":
             self._metric, self.scores = metrics.BLEU(tokenize=tokenize, force=True), bleu_scores
         elif name == "chrf":
@@ -62,6 +62,7 @@ class CorpusMetric:
         else:
             self._metric, self.scores = metrics.TER(), ter_scores
         self._references = self._metric._cache_references(references)
+        self.sentences = len(self._references)
         self.signature = str(self._metric.get_signature())
         self.label = self._metric._compute_score_from_stats([0] * self.size).name
 
@@ -89,6 +90,14 @@ class CorpusMetric:
         whole = [int(count) if count == int(count) else float(count) for count in counts.tolist()]
         return float(self._metric._compute_score_from_stats(whole).score)
 
+    def sentence_scores(self, counts: Array) -> Array:
+        """The scores of single hypotheses, 0 to 1: of BLEU smoothed, see `smoothed_sentence_bleu`.
+
+        Args:
+            counts: array `(..., size)`.
+        """
+        return smoothed_sentence_bleu(counts) if self.name == "bleu" else self.scores(counts) / 100
+
     scores: Any  # of arrays of counts (..., size): the scores (...), 0 to 100
 
 
@@ -110,6 +119,29 @@ def bleu_scores(counts: Array) -> Array:
         penalty = np.where(length < reference, np.exp(1 - reference / length), 1.0)
         scores = penalty * np.exp(np.log(precisions).sum(axis=-1) / 4)
     return np.where((totals > 0).all(axis=-1) & (matches > 0).any(axis=-1), scores, 0.0)
+
+
+def smoothed_sentence_bleu(counts: Array) -> Array:
+    """BLEU+1 of sentences: one is added to all n-grams but words, and to the length of the reference.
+
+    Without the latter, tuning for it makes translations too short.
+
+    Args:
+        counts: array `(..., 10)`, see `bleu_scores`.
+
+    Returns:
+        float64 array `(...)`, 0 to 1.
+
+    Reference:
+        - Lin and Och, 2004, "ORANGE: a Method for Evaluating Automatic Evaluation Metrics for Machine Translation"
+        - Nakov et al., 2012, "Optimizing for Sentence-Level BLEU+1 Yields Short Translations"
+    """
+    added = np.array([0, 1, 1, 1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = (counts[..., 2:6] + added) / (counts[..., 6:10] + added)
+        penalty = np.exp(np.minimum(0, 1 - (counts[..., 1] + 1) / counts[..., 0]))
+        scores = penalty * np.exp(np.log(precisions).sum(axis=-1) / 4)
+    return np.where(counts[..., 2] > 0, scores, 0.0)
 
 
 def chrf_scores(counts: Array) -> Array:
