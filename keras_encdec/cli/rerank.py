@@ -35,7 +35,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "weight", [], "Name=w, weight of a feature beside those of --weights or instead; may be given often.", **define
     )
     flags.DEFINE_bool(
-        "word_penalty", False, "Add the feature WordPenalty0, minus the number of words, to a list without it.", **define
+        "word_penalty", False, "Add the feature WordPenalty0, minus the number of words, to a list without.", **define
     )
 
 

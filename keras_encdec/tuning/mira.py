@@ -7,8 +7,8 @@ from keras_encdec.tuning.mert import feature_spread
 from keras_encdec.tuning.nbest_features import NBestFeatures
 
 ROUNDS = 30
-# The paper's C, for features on one scale and weights that begin with a norm of 1.
-LONGEST_STEP = 0.001
+# The paper's C.
+LONGEST_STEP = 0.01
 # How much the sentences before count for in the score of one.
 _DECAY = 0.999
 
@@ -23,15 +23,15 @@ def mira(
     """Moves the weights, sentence by sentence, towards hope hypotheses and away from fear hypotheses.
 
     Hope is high in total and score, fear high in total and low in score. A hypothesis is scored together with the
-    sentences before it, which fade, and times the length of its reference. The features are brought to one scale. The
-    weights of each round are averaged; those of the round with the best score of the whole list are returned.
+    sentences before it, which fade, times the length of the references of all of them. The features are brought to one
+    scale. The weights of a round are averaged; those of the round with the best score of the whole list are returned.
 
     Args:
         nbest: NBestFeatures.
         weights: float64 array `(values,)`, to begin with.
         rng: generator of random numbers, for the order of the sentences.
         rounds: int. How often all sentences are seen. Defaults to `30`.
-        longest_step: float. Defaults to `0.001`.
+        longest_step: float. The paper's C. Defaults to `0.01`.
 
     Returns:
         float64 array `(values,)`.
@@ -52,8 +52,8 @@ def mira(
         total = np.zeros_like(now)
         for number in rng.permutation(len(sentences)):
             rows, counts = sentences[number]
-            length = counts[0, REFERENCE_LENGTH]
-            gains = nbest.metric.scores(counts + before) / 100 * length
+            together = counts + before
+            gains = nbest.metric.scores(together) / 100 * together[:, REFERENCE_LENGTH]
             totals = rows @ now
             hope, fear = int(np.argmax(totals + gains)), int(np.argmax(totals - gains))
             before = _DECAY * (before + counts[hope])

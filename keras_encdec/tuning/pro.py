@@ -48,10 +48,10 @@ def pro(
         better.append(np.where(first_is_better, *pairs[:, most]))
         worse.append(np.where(first_is_better, *pairs[::-1, most]))
     differences = (nbest.features[np.concatenate(better)] - nbest.features[np.concatenate(worse)]) / spread
-    return _separating(differences) / spread if len(differences) else weights
+    return separating_weights(differences) / spread if len(differences) else weights
 
 
-def _separating(rows: Array) -> Array:
+def separating_weights(rows: Array) -> Array:
     """The weights of logistic regression on rows of one class, and their negatives of the other, by Newton's method."""
     weights = np.zeros(rows.shape[1])
     for _ in range(_NEWTON_STEPS):
