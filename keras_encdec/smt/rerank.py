@@ -89,7 +89,8 @@ def rerank(
     with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
         for sentence in hypotheses_by_sentence(lines):
             if word_penalty:
-                sentence = with_word_penalty(sentence, lines.path)
+                hypotheses = [with_word_penalty(hypothesis, lines.path) for hypothesis in sentence.hypotheses]
+                sentence = dataclasses.replace(sentence, hypotheses=hypotheses)
             if written.count:
                 file.write(b"\n")
             totals = [

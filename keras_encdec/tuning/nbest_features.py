@@ -1,15 +1,18 @@
 """An n-best list as arrays: what tuning needs of it."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, model_words, parse_features
 from keras_encdec.formats.encodings import FileEncoding, undecodable
-from keras_encdec.smt.nbest_sentences import hypotheses_by_sentence
-from keras_encdec.smt.word_penalty import with_word_penalty
+from keras_encdec.smt.nbest_sentences import Hypothesis, hypotheses_by_sentence
+from keras_encdec.smt.word_penalty import add_word_penalty
 from keras_encdec.tuning.corpus_metric import Array, CorpusMetric
 
 
@@ -110,89 +113,98 @@ def read_nbest_features(
         InputError: when a list cannot be read, a line lacks a feature or has another number of values, or the
             sentences are not those of the references.
     """
-    reader = _Reader(metric, references[0], word_penalty, dict(lengths or {}), lengths is None, encoding)
-    for path in paths:
-        with InputLines(path) as lines:
-            reader.read(lines)
-    return reader.result()
-
-
-class _Reader:
-    def __init__(self, metric, reference, word_penalty, lengths, opens, encoding):
-        self._metric, self._reference, self._encoding = metric, reference, FileEncoding(encoding)
-        self._word_penalty, self._lengths, self._opens = word_penalty, lengths, opens
-        self._first_place = None
-        self._known = set()  # sentence, text and features of each hypothesis
-        self._sentences, self._values, self._counts = [], [], []
-
-    def read(self, lines):
-        number = -1
-        for sentence in hypotheses_by_sentence(lines):
-            if self._word_penalty:
-                sentence = with_word_penalty(sentence, lines.path)
-            number = sentence.id
-            if number >= self._metric.sentences:
-                line = sentence.hypotheses[0].line_number
-                raise self._other_sentences(f"found the id {number}", lines.path, line)
-            counts = {}
-            for hypothesis in sentence.hypotheses:
-                text = self._text(hypothesis.parsed.hypothesis, lines.path, hypothesis.line_number)
-                values = self._features(hypothesis, lines.path)
-                key = number, text, tuple(values.items())
-                if key in self._known:
+    layout, decoding = _Layout(lengths, word_penalty), FileEncoding(encoding)
+    rows, counts, starts, missing = [], [], [], 0
+    with contextlib.ExitStack() as opened:
+        lists = [opened.enter_context(InputLines(path)) for path in paths]
+        for number, hypotheses in _merged(lists):
+            path, last = hypotheses[-1]
+            if number >= metric.sentences:
+                raise _other_sentences(f"found the id {number}", references, metric, path, last.line_number)
+            for absent in range(len(starts), number):
+                missing += 1
+                starts.append(len(rows))
+                rows.append(np.zeros(0))
+                counts.append(metric.counts(absent, ""))
+            starts.append(len(rows))
+            known, counts_of = set(), {}
+            for path, hypothesis in hypotheses:
+                text = _text(hypothesis, decoding, path)
+                row = layout.row(hypothesis, path)
+                if (text, row) in known:
                     continue
-                self._known.add(key)
-                if text not in counts:
-                    counts[text] = self._metric.counts(number, text)
-                self._sentences.append(number)
-                self._values.append(values)
-                self._counts.append(counts[text])
-        if number + 1 < self._metric.sentences:
-            raise self._other_sentences(f"found the last id {number}", lines.path, lines.line_number)
+                known.add((text, row))
+                if text not in counts_of:
+                    counts_of[text] = metric.counts(number, text)
+                rows.append(np.array(row))
+                counts.append(counts_of[text])
+    if len(starts) < metric.sentences:
+        raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
+    features = np.zeros((len(rows), sum(layout.lengths.values())))
+    for place, row in enumerate(rows):
+        features[place, : len(row)] = row
+    return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
 
-    def _other_sentences(self, found, path, line):
-        last = self._metric.sentences - 1
-        return InputError(
-            found, f"expected ids from 0 to {last}, as {self._reference} has {last + 1:,} lines",
-            "give the references of the sentences that were translated", path, line,
-        )  # fmt: skip
 
-    def _text(self, hypothesis, path, line):
-        try:
-            return " ".join(model_words(self._encoding.decode(hypothesis)))
-        except UnicodeDecodeError as error:
-            raise undecodable(error, path, line) from None
+def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, Hypothesis]]]]:
+    """The hypotheses of each sentence from all lists, with the list's path."""
+    sentences = heapq.merge(*map(_with_path, lists), key=lambda item: item[1].id)
+    for number, group in itertools.groupby(sentences, key=lambda item: item[1].id):
+        yield number, [(path, hypothesis) for path, sentence in group for hypothesis in sentence.hypotheses]
 
-    def _features(self, hypothesis, path):
+
+def _with_path(lines):
+    for sentence in hypotheses_by_sentence(lines):
+        yield lines.path, sentence
+
+
+def _other_sentences(found, references, metric, path, line):
+    last = metric.sentences - 1
+    return InputError(
+        found, f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines",
+        "give the references of the sentences that were translated", path, line,
+    )  # fmt: skip
+
+
+def _text(hypothesis, encoding, path):
+    try:
+        return " ".join(model_words(encoding.decode(hypothesis.parsed.hypothesis)))
+    except UnicodeDecodeError as error:
+        raise undecodable(error, path, hypothesis.line_number) from None
+
+
+class _Layout:
+    """Which columns features have: those that the first line has, and sparse ones as they come."""
+
+    def __init__(self, lengths: Mapping[str, int] | None, word_penalty: bool) -> None:
+        self.lengths = dict(lengths or {})
+        self._is_open, self._word_penalty = lengths is None, word_penalty
+        self._first_line = None
+
+    def row(self, hypothesis: Hypothesis, path: FilePath) -> tuple[float, ...]:
+        """The values of a line. Columns that come later are missing at its end, and 0."""
         values, line = parse_features(hypothesis.parsed.features), hypothesis.line_number
-        if self._first_place is None and self._opens:
-            self._first_place = path, line
-            self._lengths.update({name: len(numbers) for name, numbers in values.items()})
+        if self._word_penalty:
+            add_word_penalty(values, hypothesis.parsed.hypothesis, path, line)
+        if self._is_open and self._first_line is None:
+            self._first_line = path, line
+            self.lengths.update({name: len(numbers) for name, numbers in values.items()})
         for name, numbers in values.items():
-            if "_" in name and self._opens:
-                self._lengths.setdefault(name, len(numbers))
-            expected = self._lengths.get(name, 0)
+            if "_" in name and self._is_open:
+                self.lengths.setdefault(name, len(numbers))
+            expected = self.lengths.get(name, 0)
             if expected != len(numbers) and not (expected == 0 and "_" in name):
-                raise self._other_features(f"found {len(numbers)} values of {name}", f"expected {expected}", path, line)
-        for name, length in self._lengths.items():
+                raise self._error(f"found {len(numbers)} values of {name}", expected, path, line)
+        row = []
+        for name, length in self.lengths.items():
             if name not in values and "_" not in name:  # a sparse feature is on a line only where it is not 0
-                raise self._other_features(f"found no values of {name}", f"expected {length}", path, line)
-        return {name: tuple(numbers) for name, numbers in values.items() if name in self._lengths}
+                raise self._error(f"found no values of {name}", length, path, line)
+            row += values.get(name, [0.0] * length)
+        return tuple(row)
 
-    def _other_features(self, found, expected, path, line):
+    def _error(self, found, expected, path, line):
         as_in = "the list that was tuned on"
-        if self._first_place:
-            as_in = f"line {self._first_place[1]} of {self._first_place[0]}"
-        return InputError(found, f"{expected}, as in {as_in}", "score all of the list, or repair the line", path, line)
-
-    def result(self):
-        sentences, zeros = np.array(self._sentences), {name: (0.0,) * n for name, n in self._lengths.items()}
-        absent = np.setdiff1d(np.arange(self._metric.sentences), sentences)
-        rows = [sum((values.get(name, zeros[name]) for name in zeros), ()) for values in self._values]
-        rows += [(0.0,) * sum(self._lengths.values())] * len(absent)
-        counts = self._counts + [self._metric.counts(number, "") for number in absent]
-        order = np.argsort(np.concatenate([sentences, absent]), kind="stable")
-        features, counts = np.array(rows, np.float64)[order], np.array(counts)[order]
-        in_order = np.concatenate([sentences, absent])[order]
-        starts = np.searchsorted(in_order, np.arange(self._metric.sentences))
-        return NBestFeatures(self._lengths, features, counts, starts, self._metric, len(absent))
+        if self._first_line:
+            as_in = f"line {self._first_line[1]} of {self._first_line[0]}"
+        remedy = "score all of the list, or repair the line"
+        return InputError(found, f"expected {expected}, as in {as_in}", remedy, path, line)
