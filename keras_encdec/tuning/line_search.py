@@ -63,10 +63,8 @@ def upper_envelopes(intercepts: Array, slopes: Array, starts: Array) -> Envelope
         going_on = sentence_of[begins]
         number = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(rows)))
         nearest = np.minimum.reduceat(meetings, begins)
-        # Of lines that meet the present one in one point the steepest is the best behind it.
-        at_nearest = meetings == nearest[number]
-        steepest = np.maximum.reduceat(np.where(at_nearest, slopes[rows], -np.inf), begins)
-        following = rows[first_of_each(at_nearest & (slopes[rows] == steepest[number]), begins)]
+        # Of lines that meet the present one in one point any will do: the steeper ones follow at that point.
+        following = rows[first_of_each(meetings == nearest[number], begins)]
         # Rounding must not put a change before the one that it follows.
         reached[going_on] = np.maximum(nearest, reached[going_on])
         steps.append(reached[going_on])

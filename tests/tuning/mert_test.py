@@ -31,6 +31,13 @@ def test_equal_seeds_give_equal_weights_and_it_never_gets_worse():
     assert nbest.score(mert(nbest, begin, np.random.default_rng(1), restarts=0)) > nbest.score(begin)
 
 
+@pytest.mark.parametrize("seed, along_axes", [(0, 51.93), (2, 62.82)])
+def test_random_directions_lead_on_where_the_axes_end(seed, along_axes):
+    nbest = toy_nbest(seed, sentences=20, hypotheses=10, features=4)
+    found = mert(nbest, np.array([0.1, -1.0, 0.3, 0.2]), np.random.default_rng(1), restarts=0)
+    assert nbest.score(found) > along_axes + 1
+
+
 def test_one_hypothesis_a_sentence_leaves_the_weights():
     begin = np.array([0.5, 0.25, 0.25])
     found = mert(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), restarts=1)
