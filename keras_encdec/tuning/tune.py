@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.formats import FilePath, open_output, read_weights
+from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
 from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.formats.moses_weights import replace_moses_weights, weights_text
 from keras_encdec.tuning.corpus_metric import CorpusMetric
@@ -128,8 +128,9 @@ def _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses
 
 
 def _moses_ini(path):
-    with open(path, "rb") as file:  # `read_weights` has read it
-        return file.read().decode("utf-8", "surrogateescape")
+    with InputLines(path) as lines:
+        text = b"\n".join(lines)
+        return (text + b"\n" * lines.ended_with_newline).decode("utf-8", "surrogateescape")
 
 
 def _initial(lists: NBestFeatures, weights, unlisted, other_weights, path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -71,6 +72,12 @@ def test_escapes_and_several_references(files):
     reference = [line.replace("&amp;", "&").replace("&apos;", "'") for line in REFERENCE]
     (found,) = evaluate([files / "ref"], system, metrics=["chrf"], unescape=True, **QUICK)
     assert found.systems[0].scores == (sacrebleu.corpus_chrf(plain, [reference]).score,)
+
+
+def test_without_sacrebleu_it_says_what_to_install(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(ImportError, match=r"needs sacrebleu, .*: pip install .keras-encdec\[smt\].\.$"):
+        evaluate([files / "ref"], {"x": [files / "base.1"]})
 
 
 def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):

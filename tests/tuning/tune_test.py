@@ -1,5 +1,6 @@
 """Tuning of weights from files to files."""
 
+import gzip
 import json
 import os
 import re
@@ -80,6 +81,9 @@ def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
     (lm,), (first, second) = tuning.best.weights["LM0"], tuning.best.weights["TM0"]
     expected = INI.replace("LM0= 1 #", f"LM0= {lm:.6g} #").replace("TM0= 0.2 0.1", f"TM0= {first:.6g} {second:.6g}")
     assert (out / "tuned.ini").read_bytes().decode() == expected
+    (files / "moses.ini").write_bytes(gzip.compress(INI.encode() + b"\n"))
+    tuned(files, "plain", moses_ini_out=out / "tuned.ini")
+    assert (out / "tuned.ini").read_bytes().decode() == expected + "\n"
     with pytest.raises(InputError, match="found no weights of RNN0 in .weight., .*belong into --weights_out"):
         tuned(files, moses_ini_out=out / "other.ini")
     assert os.listdir(out) == ["tuned.ini"]
