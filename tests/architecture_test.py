@@ -9,10 +9,10 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 # A room imports only rooms above it.
 ROOMS = [
-    ("errors", "lazy_imports", "parsed_files"), ("configuration",), ("architectures",), ("progress", "file_summary"),
-    ("parallel", "stop_signals"), ("formats",), ("text",), ("data",), ("backend",), ("layers",), ("models",),
-    ("model_directory",), ("scoring",), ("decoding",), ("trainers",), ("export",), ("selection",), ("smt",),
-    ("analysis",), ("datasets",), ("cli",),
+    ("errors", "lazy_imports", "parsed_files", "sacrebleu_import"), ("configuration",), ("architectures",),
+    ("progress", "file_summary"), ("parallel", "stop_signals"), ("formats",), ("text",), ("data",), ("backend",),
+    ("layers",), ("models",), ("model_directory",), ("scoring",), ("decoding",), ("trainers",), ("export",),
+    ("selection",), ("smt",), ("tuning",), ("analysis",), ("datasets",), ("cli",),
 ]  # fmt: skip
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 # Where a user of JAX or PyTorch passes.

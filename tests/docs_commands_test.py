@@ -27,8 +27,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
-        "phrase-table", "training", "nbest", "sentences", "language-models", "data-selection", "generating", "serving",
-        "python", "backends",
+        "phrase-table", "training", "nbest", "tuning", "sentences", "language-models", "data-selection", "generating",
+        "serving", "python", "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -71,6 +71,12 @@ def folder(tmp_path_factory):
     hypotheses = {"0 ||| ouvrir le fichier": -4.4, "0 ||| le fichier": -5, "1 ||| la page suivante": -3.5}
     with open_output(folder / "nbest.gz") as nbest:
         nbest.write("".join(f"{text}  ||| {features} ||| {total}\n" for text, total in hypotheses.items()).encode())
+    (folder / "input.fr").write_text("ouvrir le fichier\nla page suivante\n", encoding="utf-8")
+    (folder / "test.moses.fr").write_text("".join(f"{line}\n" for line in pairs[1][120:125]), encoding="utf-8")
+    with open_output(folder / "test.rescored.gz") as nbest:
+        scored = f"{features} RNN0= -3 Length0= 4"
+        lines = [f"{number} ||| {line}  ||| {scored} ||| -4\n" for number, line in enumerate(pairs[1][120:125])]
+        nbest.write("".join(lines).encode())
     return folder
 
 

@@ -66,6 +66,7 @@ EXPORTED = {
     "export": ["export_model", "verify_export", "score_file_with_server"],
     "formats": ["register_format", "PhraseTableReader"],
     "smt": ["rerank"],
+    "tuning": ["tune", "evaluate", "mert"],
     "configuration": ["hyperparameter", "InputError"],
 }
 

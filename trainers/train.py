@@ -18,6 +18,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import WEIGHTS, ModelDirectory
+from keras_encdec.sacrebleu_import import import_sacrebleu
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
@@ -34,7 +35,7 @@ from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_lock import training_lock
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
-from keras_encdec.trainers.validation_bleu import ValidationBleu, import_sacrebleu
+from keras_encdec.trainers.validation_bleu import WITHOUT, ValidationBleu
 
 
 def train(
@@ -87,7 +88,7 @@ def _train(config, data, folder, resume, reporter):
     resume = exists
     architecture(config.architecture).model_class.check_config(config.model)
     if config.validation_bleu:
-        import_sacrebleu()  # where it is not installed, nothing begins
+        import_sacrebleu(WITHOUT)  # where it is not installed, nothing begins
     prepare_process_for_training()
     resumed = _resumed_model(config, data, folder) if resume else None  # before anything is prepared for another one
     directory, pairs = prepare_pairs(config, data, folder, resume, reporter)

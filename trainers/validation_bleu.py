@@ -2,31 +2,17 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 
 import keras
 import numpy as np
 
 from keras_encdec.decoding import Generator
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.sacrebleu_import import import_sacrebleu
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 from keras_encdec.trainers.building import building
 
-
-def import_sacrebleu() -> ModuleType:
-    """The library that computes BLEU.
-
-    Raises:
-        ImportError: when it is not installed.
-    """
-    try:
-        import sacrebleu
-    except ImportError as error:
-        raise ImportError(
-            'BLEU needs sacrebleu, which is not installed: pip install "keras-encdec[smt]", or train without '
-            "--validation_bleu."
-        ) from error
-    return sacrebleu
+WITHOUT = ", or train without --validation_bleu"
 
 
 class ValidationBleu(keras.callbacks.Callback):
@@ -46,7 +32,7 @@ class ValidationBleu(keras.callbacks.Callback):
 
     def __init__(self, model: TranslationModel, batches: Iterable[Mapping[str, np.ndarray]]) -> None:
         super().__init__()
-        self._corpus_bleu = import_sacrebleu().corpus_bleu
+        self._corpus_bleu = import_sacrebleu(WITHOUT).corpus_bleu
         with building():
             self._generator = Generator(model)
         self._sources, self._references = [], []

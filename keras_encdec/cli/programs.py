@@ -22,6 +22,11 @@ def dictionary() -> None:
     _run("dictionary")
 
 
+def evaluate() -> None:
+    """Entry point of `encdec-evaluate`."""
+    _run("evaluate")
+
+
 def export() -> None:
     """Entry point of `encdec-export`."""
     _run("export")
@@ -50,6 +55,11 @@ def select() -> None:
 def train() -> None:
     """Entry point of `encdec-train`."""
     _run("train")
+
+
+def tune() -> None:
+    """Entry point of `encdec-tune`."""
+    _run("tune")
 
 
 def verify() -> None:

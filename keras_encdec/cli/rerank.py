@@ -34,6 +34,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "weight", [], "Name=w, weight of a feature beside those of --weights or instead; may be given often.", **define
     )
+    flags.DEFINE_bool(
+        "word_penalty", False, "Add the feature WordPenalty0, minus the number of words, to a list without.", **define
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -50,7 +53,7 @@ def main(flag_values: flags.FlagValues) -> None:
         raise UsageError(f"--weight: {error}.") from None
     summary = rerank(
         flag_values.input, flag_values.output, flag_values.weights, flag_values.format,
-        other_weights=other_weights, progress=ReadingProgress,
+        other_weights=other_weights, word_penalty=flag_values.word_penalty, progress=ReadingProgress,
     )  # fmt: skip
     print(summary, file=sys.stderr)
     if summary.missing:

@@ -99,6 +99,15 @@ class IniLine:
         end = len(self._content().rstrip(_SPACE))
         self.text = self.text[:end] + added + self.text[end:]
 
+    def replace_words(self, words: str) -> None:
+        """Puts other words for all that the line has; spaces around them and a comment stay.
+
+        Args:
+            words: str.
+        """
+        content = self._content()
+        self.text = self.text.replace(content.strip(_SPACE), words, 1)
+
     def replace_class(self, name: str) -> None:
         """Puts another word for the first.
 

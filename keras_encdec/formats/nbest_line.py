@@ -1,5 +1,6 @@
 """One line of a Moses n-best list: taken apart, and written again with more features or another total."""
 
+import functools
 import math
 import re
 from collections import namedtuple
@@ -74,6 +75,12 @@ def parse_features(features: bytes) -> dict[str, list[float]]:
     >>> parse_features(b"LM0= -4.5 TM0= -1 -2")
     {'LM0': [-4.5], 'TM0': [-1.0, -2.0]}
     """
+    return {name: list(values) for name, values in _parsed_features(features)}
+
+
+# A line is taken apart to be checked, and right after that by who needs the values.
+@functools.lru_cache(maxsize=1)
+def _parsed_features(features):
     parsed, values = {}, None
     for word in features.split():
         if word.endswith(b"="):
@@ -88,7 +95,7 @@ def parse_features(features: bytes) -> dict[str, list[float]]:
     for name, values in parsed.items():
         if not values:
             raise MalformedLine(f"found the feature {name} without a value", "expected at least one")
-    return parsed
+    return list(parsed.items())
 
 
 def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:

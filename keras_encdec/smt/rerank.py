@@ -19,6 +19,7 @@ from keras_encdec.formats import (
 from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.progress import Progress
 from keras_encdec.smt.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
+from keras_encdec.smt.word_penalty import with_word_penalty
 
 FORMATS = ("nbest", "text")
 # Sentences in a row without hypotheses; more of them are a mistake in an id, and would fill the disk with empty lines.
@@ -48,6 +49,7 @@ def rerank(
     format: str = "nbest",
     *,
     other_weights: Weights | None = None,
+    word_penalty: bool = False,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> RerankSummary:
     """Sorts an n-best list by the weighted sums of its features, or takes the best hypothesis of each sentence.
@@ -61,6 +63,8 @@ def rerank(
             "text": of each sentence the hypothesis with the highest total, a line each; a sentence without
             hypotheses is an empty line. Defaults to "nbest".
         other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
+        word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to a list that has
+            none. Defaults to `False`.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
 
@@ -84,6 +88,9 @@ def rerank(
     write, missing = _write_ranked if format == "nbest" else _write_best, 0
     with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
         for sentence in hypotheses_by_sentence(lines):
+            if word_penalty:
+                hypotheses = [with_word_penalty(hypothesis, lines.path) for hypothesis in sentence.hypotheses]
+                sentence = dataclasses.replace(sentence, hypotheses=hypotheses)
             if written.count:
                 file.write(b"\n")
             totals = [

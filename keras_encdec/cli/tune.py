@@ -1,0 +1,97 @@
+"""encdec-tune: finds weights for the features of n-best lists, by MERT, batch MIRA or PRO."""
+
+import sys
+
+from absl import flags
+
+from keras_encdec.cli.command import Command
+from keras_encdec.cli.usage_error import UsageError
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of `encdec-tune`."""
+    define = {"flag_values": flag_values}
+    flags.DEFINE_multi_string(
+        "nbest", None,
+        "N-best list to tune on, plain or gzipped; may be given often, for lists of several runs of a decoder.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_multi_string(
+        "reference", None, "Reference translations, one a line; may be given for each of several references.", **define
+    )
+    flags.DEFINE_string(
+        "weights", None,
+        'The weights to begin with: moses.ini, or a file of lines "Name= w [w ...]"; 0 for features that it lacks. '
+        "Default: 0 for all.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_multi_string(
+        "weight", [], "Name=w, a weight to begin with, beside those of --weights or instead; may be given often.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_enum("algorithm", "mert", ["mert", "mira", "pro"], "How the weights are searched for.", **define)
+    flags.DEFINE_enum("metric", "bleu", ["bleu", "chrf"], "What the weights are to make high.", **define)
+    flags.DEFINE_integer(
+        "seeds", 1, "Searches, with the seeds 1, 2 and so on; the best weights are written.", lower_bound=1, **define
+    )
+    flags.DEFINE_bool(
+        "word_penalty", False, "Add the feature WordPenalty0, minus the number of words, to lists without it.", **define
+    )
+    flags.DEFINE_enum(
+        "tokenize", "none", ["none", "13a", "intl", "char", "zh"], "Sacrebleu's tokenizer for BLEU.", **define
+    )
+    flags.DEFINE_multi_string(
+        "test_nbest", [], "N-best list that is held out, and scored with the weights of each seed. Optional.", **define
+    )
+    flags.DEFINE_multi_string("test_reference", [], "Reference translations of --test_nbest.", **define)
+    flags.DEFINE_string("weights_out", None, "File for the best weights, for encdec-rerank --weights.", **define)
+    flags.DEFINE_string("moses_ini_out", None, "File for the moses.ini of --weights with the best weights.", **define)
+    flags.DEFINE_string(
+        "all_weights_out", None, "Directory for the weights of each seed, in files weights.1 and so on.", **define
+    )
+    flags.DEFINE_string("json_out", None, "File for weights and scores of all seeds as JSON. Optional.", **define)
+    flags.DEFINE_string("encoding", None, "Encoding of lists and references. Default: UTF-8.", **define)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Tunes as the flags say."""
+    import json
+
+    from keras_encdec.formats import open_output, parse_weights
+    from keras_encdec.tuning.tune import tune
+
+    outputs = ("weights_out", "moses_ini_out", "all_weights_out", "json_out")
+    if all(flag_values[name].value is None for name in outputs):
+        names = ", ".join(f"--{name}" for name in outputs)
+        raise UsageError(f"found no file for the weights, expected one of {names}.")
+    try:
+        other_weights = dict(parse_weights(text) for text in flag_values.weight)
+    except ValueError as error:
+        raise UsageError(f"--weight: {error}.") from None
+    tuning = tune(
+        flag_values.nbest, flag_values.reference, flag_values.weights, flag_values.algorithm, flag_values.metric,
+        seeds=range(1, flag_values.seeds + 1), other_weights=other_weights, test_references=flag_values.test_reference,
+        report=lambda tuned: print(tuned, file=sys.stderr, flush=True),
+        **{
+            name: flag_values[name].value
+            for name in ("word_penalty", "tokenize", "encoding", "test_nbest", *outputs[:3])
+        },
+    )  # fmt: skip
+    if flag_values.json_out:
+        with open_output(flag_values.json_out) as file:
+            file.write(json.dumps(tuning.to_dict(), indent=2, ensure_ascii=False).encode() + b"\n")
+    print(tuning, file=sys.stderr if "-" in [flag_values[name].value for name in outputs] else sys.stdout)
+    if tuning.missing:
+        gap = f"{tuning.missing:,} sentences had no hypotheses, and count as empty translations"
+        print(f"{gap}; check that the ids in the list are those of its sentences, the first 0.", file=sys.stderr)
+    if tuning.hypotheses == tuning.sentences:
+        print("Every sentence has one hypothesis: no weights are better than others.", file=sys.stderr)
+
+
+COMMAND = Command(
+    "encdec-tune", define_flags, main, required=("nbest", "reference"),
+    flag_names={"references": "reference", "test_references": "test_reference"},
+)  # fmt: skip
+
+if __name__ == "__main__":
+    COMMAND.run()

@@ -1,0 +1,181 @@
+"""Tuning as a function: n-best lists and references in, weights out."""
+
+import os
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
+from keras_encdec.formats.files import check_distinct_files
+from keras_encdec.formats.moses_weights import replace_moses_weights, weights_text
+from keras_encdec.tuning.corpus_metric import CorpusMetric
+from keras_encdec.tuning.mert import mert
+from keras_encdec.tuning.mira import mira
+from keras_encdec.tuning.nbest_features import NBestFeatures, read_nbest_features
+from keras_encdec.tuning.pro import pro
+from keras_encdec.tuning.text_files import read_references
+from keras_encdec.tuning.tuned_weights import TunedWeights, Tuning
+
+ALGORITHMS = {"mert": mert, "mira": mira, "pro": pro}
+METRICS = ("bleu", "chrf")
+
+
+def tune(
+    nbest: Sequence[FilePath],
+    references: Sequence[FilePath],
+    weights: FilePath | None = None,
+    algorithm: str = "mert",
+    metric: str = "bleu",
+    *,
+    seeds: Sequence[int] = (1,),
+    other_weights: Mapping[str, Sequence[float]] | None = None,
+    word_penalty: bool = False,
+    tokenize: str = "none",
+    encoding: str | None = None,
+    test_nbest: Sequence[FilePath] = (),
+    test_references: Sequence[FilePath] = (),
+    weights_out: FilePath | None = None,
+    moses_ini_out: FilePath | None = None,
+    all_weights_out: FilePath | None = None,
+    report: Callable[[TunedWeights], object] = lambda tuned: None,
+) -> Tuning:
+    """Finds weights for the features of n-best lists by which the best hypotheses have the best score.
+
+    Moses's escapes and factors are left out of what is compared. Where several hypotheses have the same total, the
+    first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation.
+
+    Args:
+        nbest: n-best lists of the same sentences, such as those of several runs of a decoder.
+        references: files of reference translations, a sentence a line; id 0 is the first line.
+        weights: moses.ini, or a file of lines "Name= w [w ...]": the weights to begin with, 0 for features that it
+            lacks. Optional.
+        algorithm: str. "mert", "mira" or "pro"; see the functions of these names. Defaults to "mert".
+        metric: str. "bleu" or "chrf". Defaults to "bleu".
+        seeds: list of int. The weights are searched for with each of them; the best ones are written. Defaults to one.
+        other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
+        word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to lists that have
+            none. Defaults to `False`.
+        tokenize: str. The tokenizer of BLEU. Defaults to "none": the text is in tokens.
+        encoding: str. Encoding of lists and references. Defaults to `None`: UTF-8.
+        test_nbest, test_references: lists that are held out, and their references: they are scored only. Optional.
+        weights_out: file for the best weights, as `rerank` reads them. Optional.
+        moses_ini_out: file for the moses.ini of `weights` with the best weights instead. Optional.
+        all_weights_out: directory for the weights of each seed, in files `weights.1` for seed 1 and so on. It is made
+            where it is missing. Optional.
+        report: callable of each TunedWeights when it is found. Defaults to nothing.
+
+    Returns:
+        Tuning.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ImportError: when sacrebleu is not installed.
+        InputError: when lists, references and weights cannot be read or do not fit one another.
+
+    Example:
+
+        tuning = tune(["val.nbest.gz"], ["val.fr"], "moses.ini", seeds=range(1, 6), weights_out="tuned.weights")
+        print(tuning)
+    """
+    _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out)
+    outputs = [weights_out, moses_ini_out]
+    for path in (*nbest, *references, *test_nbest, *test_references):
+        check_distinct_files(path, *outputs)
+    check_distinct_files(weights, *outputs)
+    initial, unlisted = read_weights(weights) if weights is not None else ({}, set())
+    ini = _moses_ini(weights) if moses_ini_out is not None else ""
+    reading = {"word_penalty": word_penalty, "encoding": encoding}
+    tuning_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
+    lists = read_nbest_features(nbest, references, tuning_metric, **reading)
+    begin = _initial(lists, initial, unlisted, other_weights or {}, weights)
+    if ini:
+        replace_moses_weights(ini, lists.to_weights(begin), weights)  # that nothing is searched for in vain
+    held_out = None
+    if test_nbest:
+        test_metric = CorpusMetric(metric, read_references(test_references, encoding), tokenize)
+        held_out = read_nbest_features(test_nbest, test_references, test_metric, lengths=lists.lengths, **reading)
+    tuned = []
+    for seed in seeds:
+        start = time.monotonic()
+        found = _rounded(ALGORITHMS[algorithm](lists, begin, np.random.default_rng(seed)))
+        test_score = held_out and held_out.score(found)
+        seconds = time.monotonic() - start
+        tuned.append(TunedWeights(seed, lists.to_weights(found), lists.score(found), test_score, seconds))
+        report(tuned[-1])
+    tuning = Tuning(
+        algorithm, tuning_metric.label, tuning_metric.signature, len(lists.starts), len(lists.features), lists.missing,
+        lists.score(begin), held_out and held_out.score(begin), tuple(tuned),
+    )  # fmt: skip
+    _write(tuning, ini, weights, weights_out, moses_ini_out, all_weights_out)
+    return tuning
+
+
+def _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out):
+    if algorithm not in ALGORITHMS:
+        raise ConfigurationError("found {algorithm}=%s, expected one of %s", algorithm, ", ".join(ALGORITHMS))
+    if metric not in METRICS:
+        raise ConfigurationError("found {metric}=%s, expected one of %s", metric, ", ".join(METRICS))
+    if not seeds:
+        raise ConfigurationError("found no {seeds}, expected one at least")
+    if bool(test_nbest) != bool(test_references):
+        raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
+    if moses_ini_out is not None and weights is None:
+        raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
+
+
+def _moses_ini(path):
+    with InputLines(path) as lines:
+        text = b"\n".join(lines)
+        return (text + b"\n" * lines.ended_with_newline).decode("utf-8", "surrogateescape")
+
+
+def _initial(lists: NBestFeatures, weights, unlisted, other_weights, path):
+    """The weights to begin with as an array, checked against the features of the lists."""
+    for name, values in {**weights, **other_weights}.items():
+        length = lists.lengths.get(name)
+        where = None if name in other_weights else path
+        if length is None and any(values) and "_" not in name and name not in unlisted - other_weights.keys():
+            raise InputError(
+                f"found weights of {name}", "expected features of the lists only",
+                "give lists with the feature, or the weight 0 to leave it out", where,
+            )  # fmt: skip
+        if length is not None and length != len(values):
+            raise InputError(
+                f"found {len(values)} weights of {name}", f"expected {length}, as it has values in the lists",
+                "give the weights that belong to the lists", where,
+            )  # fmt: skip
+    return lists.to_array({**weights, **other_weights})
+
+
+def _rounded(weights):
+    """Weights whose absolute values add up to 1, with the six digits that are written: the file's are scored."""
+    total = np.abs(weights).sum()
+    return np.array([float(f"{value / total:.6g}") for value in weights]) if total > 0 else weights
+
+
+def _write(tuning, ini, weights, weights_out, moses_ini_out, all_weights_out):
+    texts = {weights_out: _text(tuning, tuning.best)} if weights_out is not None else {}
+    if moses_ini_out is not None:
+        texts[moses_ini_out] = replace_moses_weights(ini, tuning.best.weights, weights)
+    if all_weights_out is not None:
+        folder = pathlib.Path(all_weights_out)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"could not be made ({error.strerror})", remedy="name another directory", path=os.fspath(folder)
+            ) from None
+        texts |= {folder / f"weights.{one.seed}": _text(tuning, one) for one in tuning.tuned}
+    for path, text in texts.items():
+        with open_output(path) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def _text(tuning, tuned):
+    return weights_text(
+        tuned.weights, f"{tuning.algorithm}, seed {tuned.seed}: {tuning.metric} {tuned.score:.2f} on the lists"
+    )

@@ -1,0 +1,38 @@
+"""The command that evaluates; what it does is tested with `keras_encdec.tuning.evaluate`."""
+
+import json
+
+import pytest
+from commands import fail, succeed
+from in_process import in_process
+
+from keras_encdec.cli.evaluate import COMMAND
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, text in {"ref": "a b c d e", "base": "a b c d f", "one": "a b c d e", "two": "a b c e d"}.items():
+        (tmp_path / name).write_text(f"{text}\nthe cat is here today\n")
+    return tmp_path
+
+
+def test_flags_are_passed_on(files):
+    flags = [f"--reference={files}/ref", f"--baseline={files}/base", "--bootstrap_samples=10", "--trials=20"]
+    systems = [f"--hypotheses=ours={files}/{name}" for name in ("one", "two")]
+    done = succeed(in_process(COMMAND, *flags, *systems, "--metric=bleu", "--metric=chrf", f"--json_out={files}/out"))
+    assert done.stdout.count("tok:13a") == 1 and done.stdout.count("ours") == 2
+    bleu, chrf = json.loads((files / "out").read_text())
+    assert (bleu["metric"], chrf["metric"], bleu["trials"]) == ("BLEU", "chrF2", 20)
+    assert [len(system["scores"]) for system in bleu["systems"]] == [1, 2]
+    done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one", "--tokenize=none"))
+    assert f"{files}/one     1  100.00" in done.stdout and "tok:none" in done.stdout
+
+
+def test_wrong_use_is_told(files):
+    fail(in_process(COMMAND), 2, "--reference must have a value")
+    flags = [f"--reference={files}/ref"]
+    fail(in_process(COMMAND, *flags), 2, "found neither --hypotheses nor --baseline, expected translations to score.")
+    fail(in_process(COMMAND, *flags, "--hypotheses=x="), 2, "--hypotheses=x=: expected NAME=FILE, or a file.")
+    fail(in_process(COMMAND, *flags, f"--baseline={files}/one", f"--json_out={files}/one"), 2, "found one file for two")
+    (files / "two").write_text("x\n")
+    fail(in_process(COMMAND, *flags, f"--baseline={files}/two"), 1, "two: found 1 lines, expected 2")
