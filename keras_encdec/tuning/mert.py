@@ -20,7 +20,8 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
 
     Args:
         nbest: NBestFeatures.
-        weights: float64 array `(values,)`, to begin with.
+        weights: float64 array `(values,)`, to begin with. If all are 0, which leaves a list in the order it has, the
+            first starting point is drawn, too.
         rng: generator of random numbers.
         restarts: int. Starting points besides the first. Defaults to `10`.
 
@@ -32,6 +33,8 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
         - Moore and Quirk, 2008, "Random Restarts in Minimum Error Rate Training for Statistical Machine Translation"
     """
     spread = feature_spread(nbest)
+    if not weights.any():
+        weights = rng.normal(size=len(weights)) / spread
     best, best_score = _ascend(nbest, weights, spread, rng)
     for restart in range(restarts):
         drawn = rng.normal(size=len(weights)) / spread

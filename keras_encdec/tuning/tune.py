@@ -1,6 +1,5 @@
 """Tuning as a function: n-best lists and references in, weights out."""
 
-import os
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -88,12 +87,16 @@ def tune(
     check_distinct_files(weights, *outputs)
     initial, unlisted = read_weights(weights) if weights is not None else ({}, set())
     ini = _moses_ini(weights) if moses_ini_out is not None else ""
+    folder = None if all_weights_out is None else _made(all_weights_out)
+    for path in filter(None, (weights_out, moses_ini_out, folder and folder / "weights.1")):
+        with open_output(path, keep=False):  # that nothing is searched for in vain
+            pass
     reading = {"word_penalty": word_penalty, "encoding": encoding}
     tuning_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
     lists = read_nbest_features(nbest, references, tuning_metric, **reading)
     begin = _initial(lists, initial, unlisted, other_weights or {}, weights)
     if ini:
-        replace_moses_weights(ini, lists.to_weights(begin), weights)  # that nothing is searched for in vain
+        replace_moses_weights(ini, lists.to_weights(begin), weights)  # an error now, not after the search
     held_out = None
     if test_nbest:
         test_metric = CorpusMetric(metric, read_references(test_references, encoding), tokenize)
@@ -110,7 +113,7 @@ def tune(
         algorithm, tuning_metric.label, tuning_metric.signature, len(lists.starts), len(lists.features), lists.missing,
         lists.score(begin), held_out and held_out.score(begin), tuple(tuned),
     )  # fmt: skip
-    _write(tuning, ini, weights, weights_out, moses_ini_out, all_weights_out)
+    _write(tuning, ini, weights, weights_out, moses_ini_out, folder)
     return tuning
 
 
@@ -157,18 +160,20 @@ def _rounded(weights):
     return np.array([float(f"{value / total:.6g}") for value in weights]) if total > 0 else weights
 
 
-def _write(tuning, ini, weights, weights_out, moses_ini_out, all_weights_out):
+def _made(directory):
+    folder = pathlib.Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"could not be made ({error.strerror})", "", "name another directory", folder) from None
+    return folder
+
+
+def _write(tuning, ini, weights, weights_out, moses_ini_out, folder):
     texts = {weights_out: _text(tuning, tuning.best)} if weights_out is not None else {}
     if moses_ini_out is not None:
         texts[moses_ini_out] = replace_moses_weights(ini, tuning.best.weights, weights)
-    if all_weights_out is not None:
-        folder = pathlib.Path(all_weights_out)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"could not be made ({error.strerror})", remedy="name another directory", path=os.fspath(folder)
-            ) from None
+    if folder is not None:
         texts |= {folder / f"weights.{one.seed}": _text(tuning, one) for one in tuning.tuned}
     for path, text in texts.items():
         with open_output(path) as file:

@@ -74,13 +74,15 @@ class Tuning:
             ("", self.metric, "test"),
             ("before", _shown(self.initial_score), _shown(self.initial_test_score)),
             *[(f"seed {one.seed}", _shown(one.score), _shown(one.test_score)) for one in self.tuned],
-            ("mean", *map(_shown, map(_mean, columns))),
-            ("deviation", *map(_shown, map(_deviation, columns))),
         ]
+        last = []
+        if len(self.tuned) > 1:
+            rows += [("mean", *map(_shown, map(_mean, columns))), ("deviation", *map(_shown, map(_deviation, columns)))]
+            last = [f"best: seed {self.best.seed}"]
         if self.initial_test_score is None:
             rows = [row[:2] for row in rows]
         lines = ["".join([row[0].ljust(10), *(cell.rjust(8) for cell in row[1:])]).rstrip() for row in rows]
-        return "\n".join([f"{self.metric}|{self.signature}", *lines, f"best: seed {self.best.seed}"])
+        return "\n".join([f"{self.metric}|{self.signature}", *lines, *last])
 
     def _columns(self) -> tuple[list[float], list[float]]:
         tests = [] if self.initial_test_score is None else [one.test_score for one in self.tuned]

@@ -1,5 +1,7 @@
 """Minimum error rate training."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from toy_nbest import scores_of, toy_nbest
@@ -36,6 +38,15 @@ def test_random_directions_lead_on_where_the_axes_end(seed, along_axes):
     nbest = toy_nbest(seed, sentences=20, hypotheses=10, features=4)
     found = mert(nbest, np.array([0.1, -1.0, 0.3, 0.2]), np.random.default_rng(1), restarts=0)
     assert nbest.score(found) > along_axes + 1
+
+
+def test_the_order_of_the_list_is_no_weights():
+    nbest = toy_nbest(7, features=2)
+    best = np.argsort(-nbest.metric.sentence_scores(nbest.counts), kind="stable")
+    in_order = best[np.argsort(nbest.sentence_of[best], kind="stable")]  # the best of each sentence first
+    nbest = dataclasses.replace(nbest, features=nbest.features[in_order], counts=nbest.counts[in_order])
+    found = mert(nbest, np.zeros(2), np.random.default_rng(1), restarts=1)
+    assert found.any() and nbest.score(found) < nbest.score(np.zeros(2))
 
 
 def test_one_hypothesis_a_sentence_leaves_the_weights():

@@ -11,10 +11,10 @@ from keras_encdec.tuning import mira
 def test_it_learns_which_feature_tells(metric):
     nbest = toy_nbest(3, sentences=60, hypotheses=10, metric=metric)
     uniform = np.ones(3)
-    found = mira(nbest, uniform, np.random.default_rng(1))
+    found = mira(nbest, uniform, np.random.default_rng(1), rounds=8)
     assert nbest.score(found) > nbest.score(uniform) + 3
     assert found[0] > 2 * np.abs(found[1:]).max()
-    again, other = (mira(nbest, uniform, np.random.default_rng(seed)) for seed in (1, 2))
+    again, other = (mira(nbest, uniform, np.random.default_rng(seed), rounds=8) for seed in (1, 2))
     np.testing.assert_array_equal(found, again)
     assert (found != other).any()
 

@@ -76,6 +76,17 @@ def test_every_seeds_weights_are_written_on_request(files, out):
         tuning.tuned[1].weights["TM0"])  # fmt: skip
 
 
+def test_one_seed_has_no_mean(files):
+    assert [line.split()[0] for line in str(tuned(files)).splitlines()[2:]] == ["before", "seed"]
+
+
+def test_files_that_cannot_be_written_are_told_of_before_the_search(files):
+    (files / "file").write_text("x")
+    for options in ({"weights_out": files / "none" / "w"}, {"all_weights_out": files / "file" / "folder"}):
+        with pytest.raises(InputError, match=f"^{files}/(none|file)/"):
+            tuned(files, report=pytest.fail, **options)
+
+
 def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
     tuning = tuned(files, "plain", moses_ini_out=out / "tuned.ini")
     (lm,), (first, second) = tuning.best.weights["LM0"], tuning.best.weights["TM0"]
