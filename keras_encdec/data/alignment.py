@@ -29,8 +29,6 @@ SYMMETRIZATIONS = {
     "union": "union",
 }
 DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION = "fast_align", "grow_diag_final_and"
-# Longer sentences are not aligned by the models that look at the positions of neighbouring links.
-LONGEST_SENTENCE = 200
 _ALIGNED_AT_ONCE = 1000
 
 Words = Sequence[str]
@@ -168,6 +166,18 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
         raise ImportError(
             'Word alignment needs sil-thot, which is not installed: pip install "keras-encdec[smt]".'
         ) from error
+
+
+def longest_sentence(aligner: str) -> int:
+    """Words of the longest sentence that an aligner takes; it gives longer ones no links.
+
+    Raises:
+        ImportError: when sil-thot is not installed.
+    """
+    check_aligner(aligner)
+    import thot.alignment
+
+    return min(getattr(thot.alignment, name)().max_sentence_length for name, _ in ALIGNERS[aligner])
 
 
 def _batches(items, size):

@@ -64,8 +64,8 @@ class ScoredPhrases:
             smoothing: CountSmoothing.
 
         Yields:
-            bytes without line ends:
-            `source ||| target ||| p(f|e) lex(f|e) p(e|f) lex(e|f) ||| alignment ||| count(e) count(f) count(f, e) ||| |||`.
+            bytes without line ends: `source ||| target ||| p(f|e) lex(f|e) p(e|f) lex(e|f) ||| alignment |||
+            count(e) count(f) count(f, e) ||| |||`.
         """
         columns = self.joint, self.source, target, self.source_distinct, target_distinct
         counts = PhraseCounts(*(column.astype(np.float32) for column in columns))
