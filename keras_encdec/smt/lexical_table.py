@@ -86,72 +86,89 @@ class LexicalTable:
         size = len(vocabulary)
         self._sources = np.bincount(self._pairs >> _BITS, self._counts, minlength=size)
         self._targets = np.bincount(self._pairs & _TARGET, self._counts, minlength=size)
-        self._known: dict[tuple[bytes, bytes], tuple[float, float]] = {}
+        self._known = _BySource(self)
 
     def target_probability(self, source: bytes, target: bytes) -> float:
         """w(target|source); 1 for words never aligned to each other, as in Moses."""
-        return self._probabilities(source, target)[0]
+        return self._known[source][target][0]
 
     def source_probability(self, source: bytes, target: bytes) -> float:
         """w(source|target); 1 for words never aligned to each other, as in Moses."""
-        return self._probabilities(source, target)[1]
+        return self._known[source][target][1]
 
-    def weight_target(
-        self, source: Sequence[bytes], target: Sequence[bytes], alignment: Sequence[Sequence[int]]
-    ) -> float:
-        """lex(e|f): the product over target words of their mean probability given what they align to.
-
-        Args:
-            source, target: lists of bytes, the words of the phrases.
-            alignment: for each target word, its source positions; empty when it has none.
-
-        Returns:
-            float.
-        """
-        weight = 1.0
-        for word, positions in zip(target, alignment, strict=True):
-            if len(positions) == 1:
-                weight *= self._probabilities(source[positions[0]], word)[0]
-            else:
-                given = [source[position] for position in positions] or [NULL]
-                weight *= sum(self._probabilities(other, word)[0] for other in given) / len(given)
-        return weight
-
-    def weight_source(
-        self, source: Sequence[bytes], target: Sequence[bytes], alignment: Sequence[Sequence[int]]
-    ) -> float:
-        """lex(f|e): as `weight_target`, with the sides exchanged.
+    def weights(
+        self,
+        source: Sequence[bytes],
+        target: Sequence[bytes],
+        by_source: Sequence[Sequence[int]],
+        by_target: Sequence[Sequence[int]],
+    ) -> tuple[float, float]:
+        """lex(f|e) and lex(e|f): products over the words of one side of their mean probability given those of the other.
 
         Args:
             source, target: lists of bytes, the words of the phrases.
-            alignment: for each source word, its target positions; empty when it has none.
+            by_source: for each source word the target positions that it aligns to, empty when it has none. For lex(f|e).
+            by_target: for each target word its source positions. For lex(e|f).
 
         Returns:
-            float.
+            two floats.
         """
-        weight = 1.0
-        for word, positions in zip(source, alignment, strict=True):
+        known, weight_source, weight_target = self._known, 1.0, 1.0
+        # Most words align to one other, whose probability takes no sum.
+        for word, positions in zip(source, by_source, strict=True):
             if len(positions) == 1:
-                weight *= self._probabilities(word, target[positions[0]])[1]
+                weight_source *= known[word][target[positions[0]]][1]
+            elif positions:
+                of_word = known[word]
+                weight_source *= sum([of_word[target[position]][1] for position in positions]) / len(positions)
             else:
-                given = [target[position] for position in positions] or [NULL]
-                weight *= sum(self._probabilities(word, other)[1] for other in given) / len(given)
-        return weight
+                weight_source *= known[word][NULL][1]
+        for word, positions in zip(target, by_target, strict=True):
+            if len(positions) == 1:
+                weight_target *= known[source[positions[0]]][word][0]
+            elif positions:
+                weight_target *= sum([known[source[position]][word][0] for position in positions]) / len(positions)
+            else:
+                weight_target *= known[NULL][word][0]
+        return weight_source, weight_target
 
     def forget(self) -> None:
         """Frees what was looked up; it is looked up again where it is needed."""
         self._known.clear()
 
-    def _probabilities(self, source, target):
-        known = self._known.get((source, target))
-        if known is None:
-            known = self._known[source, target] = self._look_up(self._vocabulary[source], self._vocabulary[target])
-        return known
-
-    def _look_up(self, source, target):
-        pair = source << _BITS | target
+    def look_up(self, source: bytes, target: bytes) -> tuple[float, float]:
+        """w(target|source) and w(source|target), as they stand in the counts."""
+        source_number, target_number = self._vocabulary[source], self._vocabulary[target]
+        pair = source_number << _BITS | target_number
         place = int(np.searchsorted(self._pairs, np.int64(pair)))
         if place == len(self._pairs) or self._pairs[place] != pair:
             return 1.0, 1.0
         count = int(self._counts[place])
-        return round(count / float(self._sources[source]), 7), round(count / float(self._targets[target]), 7)
+        return tuple(
+            round(count / float(totals[number]), 7)
+            for totals, number in ((self._sources, source_number), (self._targets, target_number))
+        )
+
+
+class _BySource(dict):
+    """What was looked up: by source words, then by target words."""
+
+    def __init__(self, table: LexicalTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, source: bytes) -> "_ByTarget":
+        found = self[source] = _ByTarget(self._table, source)
+        return found
+
+
+class _ByTarget(dict):
+    """What was looked up of a source word."""
+
+    def __init__(self, table: LexicalTable, source: bytes) -> None:
+        super().__init__()
+        self._table, self._source = table, source
+
+    def __missing__(self, target: bytes) -> tuple[float, float]:
+        found = self[target] = self._table.look_up(self._source, target)
+        return found

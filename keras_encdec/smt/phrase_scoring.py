@@ -7,6 +7,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -97,33 +98,30 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
         ScoredPhrases.
     """
     positions = _Positions()
-    phrases, alignments, lexical_source, lexical_target, joint = [], [], [], [], []
+    phrases, alignments, weights, joint = [], [], [], []
     source_counts, source_distinct = [], []
     pairs = ((*key.split(SEPARATOR), count) for key, count in keys)
-    for source, of_source in groupby(pairs, key=lambda pair: pair[0]):
-        source_words, total, distinct = source.split(b" "), 0, 0
-        for target, of_pair in groupby(of_source, key=lambda pair: pair[1]):
+    for source, of_source in groupby(pairs, key=itemgetter(0)):
+        source_words, before = source.split(b" "), len(joint)
+        for target, of_pair in groupby(of_source, key=itemgetter(1)):
             target_words, found = target.split(b" "), list(of_pair)
             lengths = len(source_words), len(target_words)
-            by_source, by_target = (
-                max((count, positions.of(links, *lengths)[side]) for _, _, links, count in found)[1]
-                if len(found) > 1
-                else positions.of(found[0][2], *lengths)[side]
-                for side in (0, 1)
-            )
-            links = found[0][2] if len(found) == 1 else _links(by_target)
-            count = sum(pair[3] for pair in found)
+            if len(found) == 1:
+                _, _, links, count = found[0]
+                by_source, by_target = positions.of(links, *lengths)
+            else:
+                parsed = [(pair[3], positions.of(pair[2], *lengths)) for pair in found]
+                by_source, by_target = (max((count, by[side]) for count, by in parsed)[1] for side in (0, 1))
+                links, count = _links(by_target), sum(pair[3] for pair in found)
             phrases.append(source + SEPARATOR + target)
             alignments.append(links)
-            lexical_source.append(lexical.weight_source(source_words, target_words, by_source))
-            lexical_target.append(lexical.weight_target(source_words, target_words, by_target))
+            weights.append(lexical.weights(source_words, target_words, by_source, by_target))
             joint.append(count)
-            total += count
-            distinct += 1
-        source_counts += [total] * distinct
+        distinct = len(joint) - before
+        source_counts += [sum(joint[before:])] * distinct
         source_distinct += [distinct] * distinct
     return ScoredPhrases(
-        phrases, alignments, np.array(lexical_source, np.float64), np.array(lexical_target, np.float64),
+        phrases, alignments, *np.array(weights, np.float64).reshape(-1, 2).T,
         *(np.array(column, np.int64) for column in (joint, source_counts, source_distinct)),
     )  # fmt: skip
 
