@@ -2,14 +2,15 @@
 
 import collections
 import contextlib
-import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnContext
 from typing import Any, TypeVar
 
 from keras_encdec.errors import InputError
@@ -54,16 +55,15 @@ def processes(number: int) -> Iterator[Executor]:
     if number == 1:
         yield _SameProcess()
         return
-    context = multiprocessing.get_context("spawn")
-    pids, (ending, alive) = context.SimpleQueue(), context.Pipe(duplex=False)
-    executor = ProcessPoolExecutor(number, context, _start_worker, (ending, pids))
+    _start_quiet_tracker()
+    context = _RecordingContext()
+    ending, alive = context.Pipe(duplex=False)
+    executor = ProcessPoolExecutor(number, context, _start_worker, (ending,))
     try:
         yield executor
     except BaseException as error:
-        alive.close()
-        while not pids.empty():  # a library that runs for long in a call does not notice that
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pids.get(), signal.SIGKILL)
+        for process in context.started:  # not by the pipe, which a library that runs for long does not notice
+            process.kill()
         executor.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise InputError(
@@ -77,6 +77,23 @@ def processes(number: int) -> Iterator[Executor]:
         ending.close()
 
 
+class _RecordingContext(SpawnContext):
+    """Starts processes afresh, and keeps them.
+
+    Attributes:
+        started: list of the processes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[Any] = []
+
+    def Process(self, *arguments: Any, **options: Any) -> Any:  # noqa: N802
+        """As `multiprocessing.Process`."""
+        self.started.append(super().Process(*arguments, **options))
+        return self.started[-1]
+
+
 class _SameProcess(Executor):
     """Does what is submitted to it there and then."""
 
@@ -86,10 +103,22 @@ class _SameProcess(Executor):
         return future
 
 
-def _start_worker(ending: Connection, pids: Any) -> None:
+def _start_quiet_tracker() -> None:
+    """Has Python's process that clears away semaphores after a kill do so without a warning on standard error."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
+
+
+def _start_worker(ending: Connection) -> None:
     for number in STOP_SIGNALS:  # a terminal sends them to all processes; the first decides
         signal.signal(number, signal.SIG_IGN)
-    pids.put(os.getpid())
     threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
 
 

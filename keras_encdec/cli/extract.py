@@ -33,8 +33,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     flags.DEFINE_enum(
         "aligner", "fast_align", list(ALIGNERS),
-        "Models that align: fast_align; hmm, after IBM model 1; ibm4, after these and IBM model 3; eflomal, which takes "
-        "longest.",
+        "Models that align: fast_align; hmm, after IBM model 1; ibm4, after these and IBM model 3; eflomal.",
         **define,
     )  # fmt: skip
     flags.DEFINE_enum(

@@ -103,11 +103,11 @@ class LexicalTable:
         by_source: Sequence[Sequence[int]],
         by_target: Sequence[Sequence[int]],
     ) -> tuple[float, float]:
-        """lex(f|e) and lex(e|f): products over the words of one side of their mean probability given those of the other.
+        """lex(f|e) and lex(e|f): products over one side's words of their mean probability given the other's.
 
         Args:
             source, target: lists of bytes, the words of the phrases.
-            by_source: for each source word the target positions that it aligns to, empty when it has none. For lex(f|e).
+            by_source: for each source word its target positions, empty when it has none. For lex(f|e).
             by_target: for each target word its source positions. For lex(e|f).
 
         Returns:
