@@ -113,7 +113,8 @@ class ReadingProgress(Progress):
             self._bar.close()
 
     def _line(self):
-        done = f"{self.count:,} {self.unit}, {self.rate:,.0f} {self.unit}/s"
+        rate = f"{self.rate:,.0f}" if self.rate >= 1 else f"{self.rate:.2f}"
+        done = f"{self.count:,} {self.unit}, {rate} {self.unit}/s"
         if not self.lines.bytes_total:  # a pipe, of any length
             return done
         share = self.lines.bytes_read / self.lines.bytes_total
