@@ -1,5 +1,6 @@
 """How far a job has come that reads a file."""
 
+import dataclasses
 import sys
 import time
 from typing import Protocol, Self, TextIO
@@ -21,6 +22,19 @@ class CountedInput(Protocol):
     bytes_total: int
 
 
+@dataclasses.dataclass
+class CountedWork:
+    """Work of a known size that is no file, as progress counts it.
+
+    Attributes:
+        bytes_total: int. Size of all of it, in bytes or in what else it is measured in.
+        bytes_read: int. Size of what is done.
+    """
+
+    bytes_total: int
+    bytes_read: int = 0
+
+
 class Progress:
     """Counts lines, and shows nothing: what a job reports to unless it is told otherwise.
 
@@ -28,13 +42,14 @@ class Progress:
 
     Args:
         lines: CountedInput that is being read, such as InputLines.
+        unit: str. What is counted. Defaults to `"lines"`.
 
     Attributes:
         count: int. Lines done.
     """
 
-    def __init__(self, lines: CountedInput) -> None:
-        self.lines, self.count, self._start = lines, 0, time.monotonic()
+    def __init__(self, lines: CountedInput, unit: str = "lines") -> None:
+        self.lines, self.unit, self.count, self._start = lines, unit, 0, time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -75,8 +90,8 @@ class ReadingProgress(Progress):
     def __init__(
         self, lines: CountedInput, unit: str = "lines", stream: TextIO | None = None, pause: float = _MINUTE
     ) -> None:
-        super().__init__(lines)
-        self._unit, self._stream, self._pause = unit, stream or sys.stderr, pause
+        super().__init__(lines, unit)
+        self._stream, self._pause = stream or sys.stderr, pause
         self._next_line = pause
         self._bar = None
         if self._stream.isatty():
@@ -88,7 +103,7 @@ class ReadingProgress(Progress):
         super().add(count)
         if self._bar is not None:
             self._bar.update(self.lines.bytes_read - self._bar.n)
-            self._bar.set_postfix_str(f"{self.rate:,.0f} {self._unit}/s")
+            self._bar.set_postfix_str(f"{self.rate:,.0f} {self.unit}/s")
         elif self.seconds >= self._next_line:
             self._next_line = self.seconds + self._pause
             print(self._line(), file=self._stream, flush=True)
@@ -98,7 +113,8 @@ class ReadingProgress(Progress):
             self._bar.close()
 
     def _line(self):
-        done = f"{self.count:,} {self._unit}, {self.rate:,.0f} {self._unit}/s"
+        rate = f"{self.rate:,.0f}" if self.rate >= 1 else f"{self.rate:.2f}"
+        done = f"{self.count:,} {self.unit}, {rate} {self.unit}/s"
         if not self.lines.bytes_total:  # a pipe, of any length
             return done
         share = self.lines.bytes_read / self.lines.bytes_total

@@ -1,11 +1,13 @@
 """Tests of results in order."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keras_encdec.parallel import in_order, threads
+from keras_encdec.errors import InputError
+from keras_encdec.parallel import in_order, processes, threads
 
 
 def test_results_come_in_the_items_order_whichever_is_done_first():
@@ -68,3 +70,12 @@ def test_an_interrupt_does_not_wait_for_the_threads_as_other_errors_do(error):
         raise error
     assert ended.is_set() == (error is ValueError)
     go_on.set()
+
+
+def test_processes_are_others_or_this_one_and_a_killed_one_is_told():
+    with processes(1) as executor:
+        assert executor.submit(os.getpid).result() == os.getpid()
+    with pytest.raises(InputError, match="found that a process of this job was killed.*use fewer processes"):
+        with processes(2) as executor:
+            assert executor.submit(os.getpid).result() != os.getpid()
+            executor.submit(os._exit, 1).result()

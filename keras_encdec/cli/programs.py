@@ -32,6 +32,11 @@ def export() -> None:
     _run("export")
 
 
+def extract() -> None:
+    """Entry point of `encdec-extract`."""
+    _run("extract")
+
+
 def generate() -> None:
     """Entry point of `encdec-generate`."""
     _run("generate")

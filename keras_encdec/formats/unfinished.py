@@ -59,6 +59,32 @@ def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
                 os.close(descriptor)  # and with it the lock
 
 
+@contextlib.contextmanager
+def temporary_folder_beside(path: str) -> Iterator[str]:
+    """Makes a new hidden folder in the folder of `path`, for what a job holds on the disk meanwhile.
+
+    What a process left for the same path that was killed is removed first; a folder of one that lives is locked.
+
+    Args:
+        path: str, of the file that is being made. Absolute.
+
+    Yields:
+        its path. At the end it is removed with all that it holds.
+    """
+    folder, name = os.path.split(path)
+    prefix = f".{name[:60]}."
+    _remove_abandoned(folder, prefix)
+    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    with unfinished(temporary):
+        try:
+            descriptor = _create_folder(temporary)
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if descriptor is not None:
+                os.close(descriptor)
+
+
 def _create(path):
     while True:
         # os.open, unlike tempfile, leaves the permissions to the umask.
@@ -70,6 +96,18 @@ def _create(path):
         os.close(descriptor)  # before it was locked, another process took it for abandoned
 
 
+def _create_folder(path):
+    while True:
+        os.mkdir(path)
+        with contextlib.suppress(FileNotFoundError):  # taken for abandoned, as in `_create`
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.isdir(path):
+                return descriptor
+            os.close(descriptor)
+
+
 def _remove_abandoned(folder, prefix):
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
@@ -79,9 +117,13 @@ def _remove_abandoned(folder, prefix):
 
 
 def _remove_unless_locked(path):
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    is_folder = os.path.isdir(path)
+    descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_WRONLY) | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
+        if is_folder:
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
     finally:
         os.close(descriptor)

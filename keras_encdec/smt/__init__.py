@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from keras_encdec.smt.dictionary import DictionarySummary as DictionarySummary
     from keras_encdec.smt.dictionary import dictionary_entries as dictionary_entries
     from keras_encdec.smt.dictionary import write_dictionary as write_dictionary
+    from keras_encdec.smt.extract import ExtractSummary as ExtractSummary
+    from keras_encdec.smt.extract import extract_phrase_table as extract_phrase_table
     from keras_encdec.smt.phrase_extraction import extract_phrases as extract_phrases
     from keras_encdec.smt.phrase_scoring import score_phrases as score_phrases
     from keras_encdec.smt.rerank import RerankSummary as RerankSummary

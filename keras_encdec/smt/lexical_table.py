@@ -1,85 +1,174 @@
 """Word translation probabilities and the lexical weights computed with them."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 # The word that explains what is aligned to nothing. Moses keeps it among the words, so a word of the
 # text that is spelled so shares its counts; so it does here.
-NULL = "NULL"
+NULL = b"NULL"
+# A pair of words is one number: that of the source word above these bits, that of the target word in them.
+_BITS = 32
+_TARGET = (1 << _BITS) - 1
+
+Links = Iterable[tuple[int, int]]
+
+
+class WordPairCounts:
+    """How often words are aligned to one another, in two arrays: a 16th of what a dictionary would take.
+
+    An alignment point counts once for its two words; a word without a point counts once as aligned to
+    NULL (Koehn, Och and Marcu 2003, section 4.4).
+
+    Args:
+        pairs: int64 array. Pairs of word numbers, sorted. Defaults to none.
+        counts: int64 array, as long.
+    """
+
+    def __init__(self, pairs: np.ndarray | None = None, counts: np.ndarray | None = None) -> None:
+        self.pairs = np.empty(0, np.int64) if pairs is None else pairs
+        self.counts = np.empty(0, np.int64) if counts is None else counts
+
+    @classmethod
+    def of_sentences(
+        cls,
+        sentences: Iterable[tuple[Sequence[bytes], Sequence[bytes], Links]],
+        vocabulary: Mapping[bytes, int],
+    ) -> "WordPairCounts":
+        """Counts in sentence pairs.
+
+        Args:
+            sentences: iterable of `(source words, target words, distinct links)`.
+            vocabulary: number of each word of either side, and of NULL.
+        """
+        found, null = [], vocabulary[NULL]
+        for source, target, links in sentences:
+            sources, targets = [vocabulary[word] for word in source], [vocabulary[word] for word in target]
+            free_sources, free_targets = set(range(len(source))), set(range(len(target)))
+            for i, j in links:
+                found.append(sources[i] << _BITS | targets[j])
+                free_sources.discard(i)
+                free_targets.discard(j)
+            found.extend(sources[i] << _BITS | null for i in free_sources)
+            found.extend(null << _BITS | targets[j] for j in free_targets)
+        return cls(*np.unique(np.array(found, np.int64), return_counts=True))
+
+    @classmethod
+    def sum(cls, parts: Sequence["WordPairCounts"]) -> "WordPairCounts":
+        """The counts of all parts together."""
+        pairs, places = np.unique(np.concatenate([part.pairs for part in parts]), return_inverse=True)
+        counts = np.zeros(len(pairs), np.int64)
+        np.add.at(counts, places, np.concatenate([part.counts for part in parts]))
+        return cls(pairs, counts)
 
 
 class LexicalTable:
-    """Maximum likelihood word translation probabilities w(e|f) and w(f|e), from word alignments.
+    """Maximum likelihood word translation probabilities w(e|f) and w(f|e).
 
-    An alignment point counts once for its two words; a word without a point counts once as aligned to
-    NULL (Koehn, Och and Marcu 2003, section 4.4). Probabilities are rounded to seven decimals: Moses
-    passes them through a text file with that many, and its scores show it.
+    Probabilities are rounded to seven decimals: Moses passes them through a text file with that many, and its scores
+    show it.
 
     Args:
-        sentence_pairs: iterable of `(source_words, target_words)`.
-        alignments: iterable, as long, of iterables of distinct `(source_index, target_index)`.
+        vocabulary: number of each word of either side, and of NULL.
+        word_pairs: WordPairCounts.
 
     Example:
 
-    >>> table = LexicalTable([(["maison", "bleue"], ["blue", "house"])], [[(0, 1), (1, 0)]])
-    >>> table.target_probability("maison", "house")
+    >>> vocabulary = {word: number for number, word in enumerate([NULL, b"maison", b"bleue", b"blue", b"house"])}
+    >>> sentences = [([b"maison", b"bleue"], [b"blue", b"house"], [(0, 1), (1, 0)])]
+    >>> table = LexicalTable(vocabulary, WordPairCounts.of_sentences(sentences, vocabulary))
+    >>> table.target_probability(b"maison", b"house")
     1.0
     """
 
-    def __init__(self, sentence_pairs: Iterable[Any], alignments: Iterable[Any]) -> None:
-        self._joint, self._source, self._target = Counter(), Counter(), Counter()
-        for (source, target), points in zip(sentence_pairs, alignments, strict=True):
-            points = set(points)
-            aligned_sources = {s for s, _ in points}
-            aligned_targets = {t for _, t in points}
-            pairs = [(source[s], target[t]) for s, t in points]
-            pairs += [(word, NULL) for s, word in enumerate(source) if s not in aligned_sources]
-            pairs += [(NULL, word) for t, word in enumerate(target) if t not in aligned_targets]
-            self._joint.update(pairs)
-            self._source.update(pair[0] for pair in pairs)
-            self._target.update(pair[1] for pair in pairs)
+    def __init__(self, vocabulary: Mapping[bytes, int], word_pairs: WordPairCounts) -> None:
+        self._vocabulary, self._pairs, self._counts = vocabulary, word_pairs.pairs, word_pairs.counts
+        size = len(vocabulary)
+        self._sources = np.bincount(self._pairs >> _BITS, self._counts, minlength=size)
+        self._targets = np.bincount(self._pairs & _TARGET, self._counts, minlength=size)
+        self._known = _BySource(self)
 
-    def target_probability(self, source: str, target: str) -> float:
+    def target_probability(self, source: bytes, target: bytes) -> float:
         """w(target|source); 1 for words never aligned to each other, as in Moses."""
-        return self._ratio((source, target), self._source[source])
+        return self._known[source][target][0]
 
-    def source_probability(self, source: str, target: str) -> float:
+    def source_probability(self, source: bytes, target: bytes) -> float:
         """w(source|target); 1 for words never aligned to each other, as in Moses."""
-        return self._ratio((source, target), self._target[target])
+        return self._known[source][target][1]
 
-    def weight_target(self, source: Sequence[str], target: Sequence[str], alignment: Any) -> float:
-        """lex(e|f): the product over target words of their mean probability given what they align to.
-
-        Args:
-            source, target: lists of str, the words of the phrases.
-            alignment: for each target word, its source positions; empty when it has none.
-
-        Returns:
-            float.
-        """
-        weight = 1.0
-        for word, positions in zip(target, alignment, strict=True):
-            given = [source[position] for position in positions] or [NULL]
-            weight *= sum(self.target_probability(other, word) for other in given) / len(given)
-        return weight
-
-    def weight_source(self, source: Sequence[str], target: Sequence[str], alignment: Any) -> float:
-        """lex(f|e): as `weight_target`, with the sides exchanged.
+    def weights(
+        self,
+        source: Sequence[bytes],
+        target: Sequence[bytes],
+        by_source: Sequence[Sequence[int]],
+        by_target: Sequence[Sequence[int]],
+    ) -> tuple[float, float]:
+        """lex(f|e) and lex(e|f): products over one side's words of their mean probability given the other's.
 
         Args:
-            source, target: lists of str, the words of the phrases.
-            alignment: for each source word, its target positions; empty when it has none.
+            source, target: lists of bytes, the words of the phrases.
+            by_source: for each source word its target positions, empty when it has none. For lex(f|e).
+            by_target: for each target word its source positions. For lex(e|f).
 
         Returns:
-            float.
+            two floats.
         """
-        weight = 1.0
-        for word, positions in zip(source, alignment, strict=True):
-            given = [target[position] for position in positions] or [NULL]
-            weight *= sum(self.source_probability(word, other) for other in given) / len(given)
-        return weight
+        known, weight_source, weight_target = self._known, 1.0, 1.0
+        # Most words align to one other, whose probability takes no sum.
+        for word, positions in zip(source, by_source, strict=True):
+            if len(positions) == 1:
+                weight_source *= known[word][target[positions[0]]][1]
+            elif positions:
+                of_word = known[word]
+                weight_source *= sum([of_word[target[position]][1] for position in positions]) / len(positions)
+            else:
+                weight_source *= known[word][NULL][1]
+        for word, positions in zip(target, by_target, strict=True):
+            if len(positions) == 1:
+                weight_target *= known[source[positions[0]]][word][0]
+            elif positions:
+                weight_target *= sum([known[source[position]][word][0] for position in positions]) / len(positions)
+            else:
+                weight_target *= known[NULL][word][0]
+        return weight_source, weight_target
 
-    def _ratio(self, pair, total):
-        count = self._joint.get(pair)
-        return 1.0 if count is None else round(count / total, 7)
+    def forget(self) -> None:
+        """Frees what was looked up; it is looked up again where it is needed."""
+        self._known.clear()
+
+    def look_up(self, source: bytes, target: bytes) -> tuple[float, float]:
+        """w(target|source) and w(source|target), as they stand in the counts."""
+        source_number, target_number = self._vocabulary[source], self._vocabulary[target]
+        pair = source_number << _BITS | target_number
+        place = int(np.searchsorted(self._pairs, np.int64(pair)))
+        if place == len(self._pairs) or self._pairs[place] != pair:
+            return 1.0, 1.0
+        count = int(self._counts[place])
+        return tuple(
+            round(count / float(totals[number]), 7)
+            for totals, number in ((self._sources, source_number), (self._targets, target_number))
+        )
+
+
+class _BySource(dict):
+    """What was looked up: by source words, then by target words."""
+
+    def __init__(self, table: LexicalTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, source: bytes) -> "_ByTarget":
+        found = self[source] = _ByTarget(self._table, source)
+        return found
+
+
+class _ByTarget(dict):
+    """What was looked up of a source word."""
+
+    def __init__(self, table: LexicalTable, source: bytes) -> None:
+        super().__init__()
+        self._table, self._source = table, source
+
+    def __missing__(self, target: bytes) -> tuple[float, float]:
+        found = self[target] = self._table.look_up(self._source, target)
+        return found

@@ -1,11 +1,18 @@
 """Extraction of consistent phrase pairs from one word-aligned sentence pair."""
 
+from collections.abc import Iterable, Iterator, Sequence
 
-from collections.abc import Iterator
-from typing import Any
+MAX_PHRASE_LENGTH = 7
+
+Spans = list[tuple[int, int, int, int]]
 
 
-def extract_phrases(source_length: int, target_length: int, alignment: Any, max_length: int = 7) -> Iterator[Any]:
+def extract_phrases(
+    source_length: int,
+    target_length: int,
+    alignment: Iterable[tuple[int, int]],
+    max_length: int = MAX_PHRASE_LENGTH,
+) -> Spans:
     """Finds every phrase pair that is consistent with a word alignment.
 
     A source span and a target span are consistent when no word inside either is aligned to a word
@@ -31,53 +38,87 @@ def extract_phrases(source_length: int, target_length: int, alignment: Any, max_
     >>> extract_phrases(2, 2, [(0, 1), (1, 0)])
     [(1, 2, 0, 1), (0, 2, 0, 2), (0, 1, 1, 2)]
     """
-    # Per word, the first and the last word it is aligned to on the other side; None when unaligned.
-    source_reach, target_reach = [None] * source_length, [None] * target_length
+    # Per word, the first and the last word that it is aligned to; of an unaligned one, no bound to any span.
+    source_first, source_last = [target_length] * source_length, [-1] * source_length
+    target_first, target_last = [source_length] * target_length, [-1] * target_length
     for source, target in alignment:
         if not (0 <= source < source_length and 0 <= target < target_length):
             raise ValueError(
                 f"alignment point {source}-{target} is outside a sentence pair of "
                 f"{source_length} and {target_length} words"
             )
-        source_reach[source] = _widen(source_reach[source], target)
-        target_reach[target] = _widen(target_reach[target], source)
+        source_first[source] = min(source_first[source], target)
+        source_last[source] = max(source_last[source], target)
+        target_first[target] = min(target_first[target], source)
+        target_last[target] = max(target_last[target], source)
 
     phrases = []
     for target_start in range(target_length):
         first, last = source_length, -1
         for target_end in range(target_start + 1, min(target_start + max_length, target_length) + 1):
-            reach = target_reach[target_end - 1]
-            if reach:
-                first, last = min(first, reach[0]), max(last, reach[1])
+            word = target_end - 1
+            if target_first[word] < first:
+                first = target_first[word]
+            if target_last[word] > last:
+                last = target_last[word]
             if last < 0:
                 continue
             if last - first >= max_length:
                 break  # a longer target span reaches at least as far
-            if all(
-                word is None or (target_start <= word[0] and word[1] < target_end)
-                for word in source_reach[first : last + 1]
-            ):
-                phrases.extend(
-                    (start, end, target_start, target_end)
-                    for start, end in _source_spans(source_reach, first, last, max_length)
-                )
+            if min(source_first[first : last + 1]) < target_start:
+                break  # a longer target span has this word's alignment before it, too
+            if max(source_last[first : last + 1]) >= target_end:
+                continue
+            phrases.append((first, last + 1, target_start, target_end))
+            if (first and source_last[first - 1] < 0) or (last + 1 < source_length and source_last[last + 1] < 0):
+                spans = _extensions(source_last, first, last, max_length)
+                phrases.extend((start, end, target_start, target_end) for start, end in spans)
     return phrases
 
 
-def _widen(reach, index):
-    return (index, index) if reach is None else (min(reach[0], index), max(reach[1], index))
+def phrase_pair_keys(
+    source: Sequence[bytes],
+    target: Sequence[bytes],
+    links: Iterable[tuple[int, int]],
+    max_length: int = MAX_PHRASE_LENGTH,
+) -> Iterator[bytes]:
+    """Yields `source phrase ||| target phrase ||| alignment` for each phrase pair of a sentence pair.
+
+    Args:
+        source, target: lists of bytes. The words, escaped.
+        links: iterable of `(source_index, target_index)`, from 0.
+        max_length: int. See `extract_phrases`.
+
+    Yields:
+        bytes. Links stand in the order of the target words, as Moses prints them.
+    """
+    points = sorted({(j, i) for i, j in links})
+    starts, place = [], 0  # of each target word's points
+    for j in range(len(target) + 1):
+        while place < len(points) and points[place][0] < j:
+            place += 1
+        starts.append(place)
+    texts: dict[tuple[int, int], bytes] = {}
+    spans = extract_phrases(len(source), len(target), [(i, j) for j, i in points], max_length)
+    for s, s_end, t, t_end in spans:
+        text = texts.get((s, s_end))
+        if text is None:
+            text = texts[s, s_end] = b" ".join(source[s:s_end])
+        inside = [b"%d-%d" % (i - s, j - t) for j, i in points[starts[t] : starts[t_end]]]
+        yield b"%b ||| %b ||| %b" % (text, b" ".join(target[t:t_end]), b" ".join(inside))
 
 
-def _source_spans(source_reach, first, last, max_length):
-    """Yields the span `first` to `last` and its extensions over unaligned words, ends exclusive."""
+def _extensions(source_last, first, last, max_length):
+    """Yields the extensions of the span `first` to `last` over unaligned words, ends exclusive."""
     start = first
-    while start >= 0 and last - start < max_length and (start == first or source_reach[start] is None):
+    while start >= 0 and last - start < max_length and (start == first or source_last[start] < 0):
         end = last + 1
         while (
-            end <= len(source_reach)
+            end <= len(source_last)
             and end - start <= max_length
-            and (end == last + 1 or source_reach[end - 1] is None)
+            and (end == last + 1 or source_last[end - 1] < 0)
         ):
-            yield start, end
+            if start < first or end > last + 1:
+                yield start, end
             end += 1
         start -= 1

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from keras_encdec.data.alignment import _one_thread, align
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data.alignment import ALIGNERS, SYMMETRIZATIONS, _one_thread, align, train_aligner
 from keras_encdec.errors import InputError
 
 LEXICON = {"the": "la", "a": "une", "blue": "bleue", "house": "maison", "flower": "fleur", "red": "rouge"}
@@ -69,3 +70,36 @@ def test_missing_library_is_named():
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert 'pip install "keras-encdec[smt]"' in output
+
+
+@pytest.mark.parametrize("aligner", ALIGNERS)
+def test_each_aligner_aligns_a_toy_corpus(aligner):
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    sources, targets = toy_corpus()
+    for source, target, points in list(zip(sources, targets, align(sources, targets, aligner), strict=True))[:12]:
+        right = sum(LEXICON[source[s]] == target[t] for s, t in points)
+        assert right >= len(source) - 1 and right >= len(points) - 1, (source, target, points)
+
+
+@pytest.mark.parametrize("symmetrization", SYMMETRIZATIONS)
+def test_directions_are_joined_as_thot_joins_them(symmetrization):
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    from thot.alignment import SymmetrizationHeuristic, SymmetrizedAligner
+
+    sources, targets = toy_corpus()
+    pairs = list(zip(sources, targets, strict=True))[:12]
+    pairs = [(source, target) if i % 3 else (source[::-1], target + ["la"]) for i, (source, target) in enumerate(pairs)]
+    sources, targets = map(list, zip(*pairs, strict=True))
+    models = train_aligner("fast_align", pairs), train_aligner("fast_align", [pair[::-1] for pair in pairs])
+    both = SymmetrizedAligner(*models)
+    both.heuristic = SymmetrizationHeuristic.__members__[symmetrization.upper()]
+    expected = [list(zip(*matrix.to_numpy().nonzero(), strict=True)) for _, matrix in
+                both.get_best_alignments(sources, targets)]  # fmt: skip
+    assert align(sources, targets, symmetrization=symmetrization) == expected
+
+
+def test_unknown_aligners_are_named():
+    with pytest.raises(ConfigurationError, match="found aligner=giza, expected one of fast_align, hmm, ibm4, eflomal"):
+        align([["a"]], [["b"]], "giza")
+    with pytest.raises(ConfigurationError, match="found symmetrization=both, expected one of grow_diag_final_and, "):
+        align([["a"]], [["b"]], symmetrization="both")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
-from keras_encdec.formats.unfinished import remove_unfinished, unfinished
+from keras_encdec.formats.unfinished import remove_unfinished, temporary_folder_beside, unfinished
 
 
 def naive_lines(data):
@@ -393,6 +393,18 @@ def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_lives(tmp
         beside.write(b"second")
     assert sorted(os.listdir(tmp_path)) == sorted([*left[1:], "out.gz"])
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"first"
+
+
+def test_a_temporary_folder_is_removed_by_its_process_or_by_the_next(tmp_path):
+    left = tmp_path / ".out.0123abcd.tmp"
+    left.mkdir()
+    (left / "half").touch()
+    with temporary_folder_beside(f"{tmp_path}/out") as folder:
+        assert os.listdir(tmp_path) == [os.path.basename(folder)]
+        open(os.path.join(folder, "more"), "w").close()
+        with temporary_folder_beside(f"{tmp_path}/out") as other, open_output(tmp_path / "out"):
+            assert len({folder, other} & {str(path) for path in tmp_path.iterdir()}) == 2
+    assert os.listdir(tmp_path) == ["out"]
 
 
 def test_what_is_in_the_making_can_be_removed_at_once(tmp_path):

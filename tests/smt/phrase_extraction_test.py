@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_encdec.smt.phrase_extraction import extract_phrases
+from keras_encdec.smt.phrase_extraction import extract_phrases, phrase_pair_keys
 
 EUROPARL = Path(__file__).parents[3] / "shared" / "data" / "europarl10k"
 
@@ -47,6 +47,19 @@ def test_koehn_example():
         (0, 4, 0, 2),
         (0, 4, 0, 3),
     }
+
+
+@given(aligned_pairs(), st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_keys_name_the_words_and_the_links_inside(pair, max_length):
+    source_length, target_length, points = pair
+    source, target = [b"s%d" % i for i in range(source_length)], [b"t%d" % j for j in range(target_length)]
+    expected = []
+    for s, s_end, t, t_end in brute_force(*pair, max_length):
+        inside = sorted({(j - t, i - s) for i, j in points if s <= i < s_end and t <= j < t_end})
+        links = b" ".join(b"%d-%d" % (i, j) for j, i in inside)
+        expected.append(b" ||| ".join([b" ".join(source[s:s_end]), b" ".join(target[t:t_end]), links]))
+    assert sorted(phrase_pair_keys(source, target, points, max_length)) == sorted(expected)
 
 
 def test_unaligned_sentence_gives_nothing():

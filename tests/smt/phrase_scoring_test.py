@@ -1,8 +1,18 @@
 import pytest
 
 from keras_encdec.formats import escape
-from keras_encdec.smt.lexical_table import LexicalTable
+from keras_encdec.smt.lexical_table import NULL, LexicalTable, WordPairCounts
 from keras_encdec.smt.phrase_scoring import score_phrases
+
+
+def lexical_table(pairs, alignments):
+    sentences = [
+        ([word.encode() for word in source], [word.encode() for word in target], links)
+        for (source, target), links in zip(pairs, alignments, strict=True)
+    ]
+    words = {word for source, target, _ in sentences for side in (source, target) for word in side}
+    vocabulary = {word: number for number, word in enumerate([NULL, *sorted(words), b"unseen"])}
+    return LexicalTable(vocabulary, WordPairCounts.of_sentences(sentences, vocabulary))
 
 
 def test_one_pair_by_hand():
@@ -28,10 +38,10 @@ def test_lexical_weights_by_hand():
     # Points a-x twice and b-x once; y is unaligned in one of its two occurrences, c-y in the other.
     pairs = [(["a", "b"], ["x", "y"]), (["a", "c"], ["x", "y"])]
     alignments = [[(0, 0), (1, 0)], [(0, 0), (1, 1)]]
-    table = LexicalTable(pairs, alignments)
-    assert table.target_probability("NULL", "y") == 1  # NULL explains y and nothing else
-    assert table.source_probability("a", "x") == pytest.approx(2 / 3, abs=1e-7)  # a, b, a
-    assert table.source_probability("c", "y") == 0.5  # NULL, c
+    table = lexical_table(pairs, alignments)
+    assert table.target_probability(b"NULL", b"y") == 1  # NULL explains y and nothing else
+    assert table.source_probability(b"a", b"x") == pytest.approx(2 / 3, abs=1e-7)  # a, b, a
+    assert table.source_probability(b"c", b"y") == 0.5  # NULL, c
     # lex(e|f) of "a b - x y": x by the mean of w(x|a) = 1 and w(x|b) = 1, y by w(y|NULL) = 1;
     # lex(f|e): w(a|x) w(b|x) = 2/3 1/3. "a b" also goes with "x", and "x y" with "a c".
     line = next(line for line in score_phrases(pairs, alignments) if line.startswith("a b ||| x y"))
@@ -85,5 +95,5 @@ def test_escape_does_the_ampersand_once():
 
 
 def test_words_never_aligned_to_each_other_have_probability_one():
-    table = LexicalTable([(["a"], ["x"])], [[(0, 0)]])
-    assert table.target_probability("a", "unseen") == 1
+    table = lexical_table([(["a"], ["x"])], [[(0, 0)]])
+    assert table.target_probability(b"a", b"unseen") == 1

@@ -1,0 +1,101 @@
+"""encdec-extract: makes a Moses phrase table from parallel text: aligns words, extracts phrase pairs, scores them."""
+
+import sys
+
+from absl import flags
+
+from keras_encdec.cli.command import Command
+from keras_encdec.cli.usage_error import UsageError
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of `encdec-extract`."""
+    from keras_encdec.data.alignment import ALIGNERS, SYMMETRIZATIONS
+    from keras_encdec.smt.count_smoothing import SMOOTHINGS
+
+    define = {"flag_values": flag_values}
+    flags.DEFINE_string("source", None, "Source sentences, one per line; needs the target.", **define)
+    flags.DEFINE_string("target", None, "Target sentences, aligned line by line with the source.", **define)
+    flags.DEFINE_string(
+        "tsv", None, "Instead of both: pairs of source, tab, target; further columns are ignored.", **define
+    )
+    flags.DEFINE_string(
+        "output", None,
+        "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
+        "output. What is sorted meanwhile takes several times its space, in a hidden folder beside it.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "alignment", None,
+        "Word alignment of the pairs, lines of links such as 0-0 1-2, source-target in the order of the files. "
+        "Default: the pairs are aligned by sil-thot.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "aligner", "fast_align", list(ALIGNERS),
+        "Models that align: fast_align; hmm, after IBM model 1; ibm4, after these and IBM model 3; eflomal.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "symmetrization", "grow_diag_final_and", list(SYMMETRIZATIONS),
+        "How the alignments of both directions are joined.", **define,
+    )  # fmt: skip
+    flags.DEFINE_integer("max_phrase_length", 7, "Most words in a phrase, on either side.", lower_bound=1, **define)
+    flags.DEFINE_integer(
+        "max_sentence_length", 100, "Most words in a sentence; a longer one is like a malformed line.",
+        lower_bound=1, **define,
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "smoothing", "none", list(SMOOTHINGS), "Smoothing of the phrase probabilities (Foster et al., 2006).", **define
+    )
+    flags.DEFINE_bool("tokenize", False, "The text is raw: normalize and tokenize it, as for the model.", **define)
+    flags.DEFINE_bool("lowercase", False, "Fold case when tokenizing.", **define)
+    flags.DEFINE_string(
+        "encoding", None, "Encoding of text and output. Default: UTF-8, and other bytes are an error.", **define
+    )
+    flags.DEFINE_enum(
+        "on_error", "stop", ["stop", "keep"],
+        "A malformed, empty or too long line stops the command, or (keep) its pair is left out and counted.", **define,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "processes", None, "Processes that share the work. Default: as many as there are processors.",
+        lower_bound=1, **define,
+    )  # fmt: skip
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Makes a phrase table as the flags say."""
+    from keras_encdec.progress import ReadingProgress
+    from keras_encdec.smt.extract import extract_phrase_table
+
+    given = [name for name in ("source", "target", "tsv") if flag_values[name].value]
+    if given not in (["source", "target"], ["tsv"]):
+        found = " and ".join(f"--{name}" for name in given) or "no text"
+        raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
+    if flag_values.lowercase and not flag_values.tokenize:
+        raise UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
+    for name in ("aligner", "symmetrization"):
+        if flag_values.alignment and flag_values[name].present:
+            raise UsageError(f"found --{name} with --alignment, which is taken as it is.")
+    names = (
+        "source", "alignment", "aligner", "symmetrization", "max_phrase_length", "max_sentence_length", "smoothing",
+        "encoding", "on_error",
+    )  # fmt: skip
+    summary = extract_phrase_table(
+        flag_values.tsv or flag_values.target,
+        flag_values.output,
+        "tsv" if flag_values.tsv else "parallel",
+        tokenization={"lowercase": flag_values.lowercase} if flag_values.tokenize else None,
+        number_of_processes=flag_values.processes,
+        progress=ReadingProgress,
+        **{name: flag_values[name].value for name in names},
+    )
+    print(summary, file=sys.stderr)
+
+
+COMMAND = Command(
+    "encdec-extract", define_flags, main, required=("output",), flag_names={"number_of_processes": "processes"}
+)
+
+if __name__ == "__main__":
+    COMMAND.run()

@@ -1,0 +1,133 @@
+"""Smoothing of the counts that phrase probabilities are made of, as Moses's `consolidate` does it.
+
+In Moses's letters f is the source and e the target. All is computed in single precision, as there.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+
+SMOOTHINGS = ("none", "good_turing", "kneser_ney")
+# Counts of counts are kept up to this count.
+MAX_COUNTED = 10
+
+Float32 = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseCounts:
+    """Counts of some phrase pairs, each an array with an entry for each pair.
+
+    Attributes:
+        joint: float32 array. How often the pair was extracted.
+        source, target: float32 arrays. How often its source, and its target, was extracted.
+        source_distinct, target_distinct: float32 arrays. Distinct pairs that its source, and its target, is in.
+    """
+
+    joint: Float32
+    source: Float32
+    target: Float32
+    source_distinct: Float32
+    target_distinct: Float32
+
+
+class CountSmoothing:
+    """Takes phrase pairs' counts and gives p(f|e) and p(e|f).
+
+    - "none": relative frequencies (Koehn, Och and Marcu 2003).
+    - "good_turing": counts r below 9 are multiplied by (r + 1) n_{r+1} / (r n_r), n_r being the number of pairs that
+      were extracted r times, 0.1 added to it. No factor is above 1, or below that of a lower count.
+    - "kneser_ney": modified absolute discounts D of counts 1, 2 and above (Chen and Goodman 1998); the mass that they
+      free for a source goes to targets in proportion to the number of distinct pairs that they are in: p(e|f) =
+      (c(f, e) - D + D n(f) n(e) / n) / c(f), where n(f) and n(e) count distinct pairs, and n is their total. p(f|e)
+      likewise.
+
+    Args:
+        name: str. One of `SMOOTHINGS`.
+        counts_of_counts: list of int. Entry r is the number of pairs that were extracted r times, up to
+            `MAX_COUNTED`; entry 0 is the number of all pairs.
+
+    Raises:
+        ConfigurationError: a ValueError, for another name.
+        InputError: for Kneser-Ney, when no pair was extracted once, or twice, or three times.
+
+    Reference:
+        - Foster, Kuhn and Johnson, 2006, "Phrasetable Smoothing for Statistical Machine Translation" (EMNLP)
+
+    Example:
+
+    >>> ones = np.ones(1, np.float32)
+    >>> CountSmoothing("none", [9, 5, 3, 1]).probabilities(PhraseCounts(ones, 4 * ones, 2 * ones, ones, ones))
+    (array([0.5], dtype=float32), array([0.25], dtype=float32))
+    """
+
+    def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
+        check_smoothing(name)
+        self._name, self._total = name, np.float32(counts_of_counts[0])
+        # Above, below and at the ends as Moses has them, whose numbers of pairs are single-precision, too.
+        of_count = np.zeros(MAX_COUNTED + 1, np.float32)
+        known = counts_of_counts[1 : MAX_COUNTED + 1]
+        of_count[1 : len(known) + 1] = known
+        if name == "good_turing":
+            self._factors = _good_turing_factors(of_count)
+        elif name == "kneser_ney":
+            self._discounts = _kneser_ney_discounts(of_count)
+
+    def probabilities(self, counts: PhraseCounts) -> tuple[Float32, Float32]:
+        """p(f|e) and p(e|f) of phrase pairs.
+
+        Args:
+            counts: PhraseCounts.
+
+        Returns:
+            two float32 arrays.
+        """
+        given_target = given_source = counts.joint
+        if self._name == "good_turing":
+            given_target = given_source = counts.joint * self._factor(counts.joint)
+        elif self._name == "kneser_ney":
+            discount = self._discounts[np.minimum(counts.joint, 3).astype(int)]
+            # In the order of Moses's own operations, for the last digit.
+            kept = counts.joint - discount
+            free = discount * counts.source_distinct / counts.source
+            given_source = kept + counts.source * free * (counts.target_distinct / self._total)
+            free = discount * counts.target_distinct / counts.target
+            given_target = kept + counts.target * free * (counts.source_distinct / self._total)
+        return given_target / counts.target, given_source / counts.source
+
+    def _factor(self, joint):
+        kept = len(self._factors) - 1  # counts from which on nothing is taken
+        factors = self._factors[np.minimum(joint, kept).astype(int)]
+        return np.where(joint < kept, factors, np.float32(1))
+
+
+def check_smoothing(name: str) -> None:
+    """Raises ConfigurationError, a ValueError, where a smoothing is none of `SMOOTHINGS`."""
+    if name not in SMOOTHINGS:
+        raise ConfigurationError("found {smoothing}=%s, expected one of %s", name, ", ".join(SMOOTHINGS))
+
+
+def _good_turing_factors(of_count):
+    factors = [np.float32(0.01)]
+    for count in range(1, MAX_COUNTED):
+        factor = (count + 1) / count * ((float(of_count[count + 1]) + 0.1) / (float(of_count[count]) + 0.1))
+        factors.append(max(np.float32(min(factor, 1)), factors[-1]))
+    return np.array(factors, np.float32)
+
+
+def _kneser_ney_discounts(of_count):
+    for count in (1, 2, 3):
+        if not of_count[count]:
+            times = ("once", "twice", "three times")[count - 1]
+            raise InputError(
+                f"found no phrase pair that was extracted {times}, which Kneser-Ney smoothing estimates its discounts "
+                "from", "expected more text", "use another --smoothing",
+            )  # fmt: skip
+    one, two, three, four = of_count[1:5]
+    share = one / (one + 2 * two)
+    discounts = [0, 1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]
+    return np.minimum(np.array(discounts, np.float32), np.array([0, 0.9, 1.9, 2.9], np.float32))
