@@ -52,8 +52,10 @@ def write(settings, weights, options):
         sources, nbest = read_text(options.input, options.nbest)
     else:
         needed = max(options.sentences, count)
-        sources, nbest = [_sequence(numbers, numbers.randint(4, 20)) for _ in range(needed)], []
-    nbest = nbest[:count] or [_hypotheses(numbers, len(source) - 1, options.hypotheses) for source in sources[:count]]
+        sources, nbest = [random_sequence(numbers, numbers.randint(4, 20)) for _ in range(needed)], []
+    if not nbest:
+        nbest = [random_hypotheses(numbers, len(source) - 1, options.hypotheses) for source in sources[:count]]
+    nbest = nbest[:count]
     batches = np.random.default_rng(0).integers(FIRST_WORD, IDS, (2, BATCHES * options.batch, LENGTH), np.int32)
     batches[..., -1] = END
     np.savez(
@@ -85,9 +87,9 @@ class Workload:
             arrays = {name: file[name] for name in file.files}
         self.settings = json.loads(str(arrays["settings"]))
         self.weights = {name.split("/", 1)[1]: value for name, value in arrays.items() if name.startswith("weights/")}
-        self.sources = _split(arrays["sources"])
+        self.sources = split_sequences(arrays["sources"])
         of_pairs = itertools.chain.from_iterable(map(itertools.repeat, self.sources, arrays["hypotheses_of_source"]))
-        self.pairs = list(zip(of_pairs, _split(arrays["hypotheses"]), strict=True))
+        self.pairs = list(zip(of_pairs, split_sequences(arrays["hypotheses"]), strict=True))
         self._batches = arrays["batches"]
 
     def batches(self, size):
@@ -117,18 +119,18 @@ def _vocabulary(words):
     return Vocabulary(itertools.islice(dict.fromkeys(words), IDS - FIRST_WORD))
 
 
-def _sequence(numbers, words, first=()):
+def random_sequence(numbers, words, first=()):
     """Random ids, closed by the end of sequence, that begin with those of `first`."""
     return [*first, *(numbers.randrange(FIRST_WORD, IDS) for _ in range(words - len(first))), END]
 
 
-def _hypotheses(numbers, words, count):
+def random_hypotheses(numbers, words, count):
     """Targets, each with a prefix of another: less is shared than in an n-best list of Moses."""
-    targets = [_sequence(numbers, words)]
+    targets = [random_sequence(numbers, words)]
     for _ in range(count - 1):
         other = numbers.choice(targets)[:-1]
         shared = other[: numbers.randint(0, len(other))]
-        targets.append(_sequence(numbers, max(len(shared), words + numbers.randint(-2, 2)), shared))
+        targets.append(random_sequence(numbers, max(len(shared), words + numbers.randint(-2, 2)), shared))
     return targets
 
 
@@ -136,6 +138,6 @@ def _joined(sequences):
     return np.array(list(itertools.chain.from_iterable(sequences)), np.int32)
 
 
-def _split(ids):
+def split_sequences(ids):
     """The sequences that were joined."""
     return [part.tolist() for part in np.split(ids, np.flatnonzero(ids == END) + 1)[:-1]]

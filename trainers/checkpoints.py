@@ -40,6 +40,7 @@ class Checkpoints(keras.callbacks.Callback):
         monitor: Monitor. What decides which model is the best. Defaults to the perplexity of the pairs to validate on.
         rounds: list of dict, the history before. Defaults to none.
         patience: int. Stop after this number of rounds that were not the best. Defaults to `None`: never.
+        patience_updates: float. Stop when the best round is this number of updates ago. Defaults to `None`: never.
 
     Raises:
         InputError: after a round in which the training diverged, which is not kept; when the disk is full.
@@ -53,11 +54,13 @@ class Checkpoints(keras.callbacks.Callback):
         monitor: Monitor = HELD_OUT_PERPLEXITY,
         rounds: Sequence[dict[str, Any]] = (),
         patience: int | None = None,
+        patience_updates: float | None = None,
     ) -> None:
         super().__init__()
         self.folder = pathlib.Path(folder)
         self.rounds = list(rounds)
-        self._budget, self._batch_size, self._monitor, self._patience = budget, batch_size, monitor, patience
+        self._budget, self._batch_size, self._monitor = budget, batch_size, monitor
+        self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
         self._plain = None
         for partial in self.folder.glob(f"{PARTIAL}*"):
             partial.unlink()  # of a process that was killed
@@ -69,11 +72,13 @@ class Checkpoints(keras.callbacks.Callback):
 
     @property
     def out_of_patience(self) -> bool:
-        """bool. Whether as many rounds in a row as the patience were not the best."""
+        """bool. Whether as many rounds in a row as the patience, or in as many updates, were not the best."""
         rounds = [one for one in self.rounds if "averaged_rounds" not in one]
-        if not self._patience or not rounds:
+        if not rounds:
             return False
-        return len(rounds) - 1 - rounds.index(self._monitor.best(rounds)) >= self._patience
+        best = rounds.index(self._monitor.best(rounds))
+        updates = rounds[-1]["updates"] - rounds[best]["updates"]
+        return len(rounds) - 1 - best >= self._patience or updates >= self._patience_updates
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         now = self._record(logs)

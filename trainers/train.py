@@ -189,7 +189,10 @@ def _fit(
     average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
     bleu = ValidationBleu(model, validation.once()) if config.validation_bleu else None
     monitor = HELD_OUT_BLEU if bleu else HELD_OUT_PERPLEXITY if validation else PERPLEXITY
-    checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience)
+    patience_updates = config.patience_epochs and config.patience_epochs * batches.updates_per_epoch
+    checkpoints = Checkpoints(
+        folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates
+    )
     if budget.done < 1.0 and not checkpoints.out_of_patience:
         callbacks = [
             bleu,  # before the budget, so that the time it takes counts at once

@@ -31,7 +31,8 @@ class TrainingConfig(Configuration):
     architecture: str = hyperparameter(
         "encdec",
         "The model: the paper's RNN Encoder-Decoder (encdec), stacked recurrent layers for sentences (recurrent), or a "
-        "language model, p(target) without a source (language_model).",
+        "language model, p(target) without a source: recurrent (language_model), or the paper's CSLM, a feed-forward "
+        "model of n-grams (cslm).",
         fixed=True,
     )
     model: Configuration | Mapping[str, Any] | None = None
@@ -44,6 +45,12 @@ class TrainingConfig(Configuration):
         None,
         "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of rounds.",
         minimum=1,
+    )
+    patience_epochs: float | None = hyperparameter(
+        None,
+        "The same by passes over the pairs: stop when it has not improved for this number of epochs.",
+        above=0,
+        published={"CSLM of Cho et al., 2014, section 4.1.2": 10.0},
     )
     validation_bleu: bool = hyperparameter(
         False,
@@ -149,9 +156,9 @@ class TrainingConfig(Configuration):
 
     def check(self) -> None:
         limits = self.updates, self.epochs, self.minutes
-        if limits == (None, None, None) and self.patience is None:
+        if limits == (None, None, None) and self.patience is None and self.patience_epochs is None:
             raise ConfigurationError(
-                "found no end to the training, expected {updates}, {epochs}, {minutes} or {patience}"
+                "found no end to the training, expected {updates}, {epochs}, {minutes}, {patience} or {patience_epochs}"
             )
         if self.schedule in ("linear", "cosine") and limits == (None, None, None):
             raise ConfigurationError(
@@ -237,7 +244,7 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
         raise ConfigurationError(f"found {found}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
     if config.has_source and bool(data.source) != bool(data.target):
         raise ConfigurationError("found one of {source} and {target}, expected both")
-    for name in ("patience", "validation_bleu", "average_rounds"):
+    for name in ("patience", "patience_epochs", "validation_bleu", "average_rounds"):
         if getattr(config, name) and not data.validation and not data.held_out_fraction:
             raise ConfigurationError(
                 f"found {{{name}}} without pairs to validate on; give {{validation}} or {{held_out_fraction}}"

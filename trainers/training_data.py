@@ -84,7 +84,7 @@ class TrainingData(Configuration):
     )
     held_out_fraction: float = hyperparameter(
         0.01, "Random fraction of the unique pairs to validate on if no files are given.", minimum=0, maximum=0.5,
-        fixed=True,
+        published={"CSLM of Cho et al., 2014, section 4.1.2": 0.001}, fixed=True,
     )  # fmt: skip
     held_out_pairs: int = hyperparameter(2000, "Maximum number of held-out pairs.", minimum=1, fixed=True)
 

@@ -5,6 +5,7 @@ import importlib
 from typing import Any
 
 from keras_encdec.architectures.configurations import (
+    FeedForwardLanguageModelConfig,
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
     RNNEncoderDecoderConfig,
@@ -106,6 +107,14 @@ register_architecture(
         "language_model",
         RecurrentLanguageModelConfig,
         f"{_MODELS}.recurrent_language_model:RecurrentLanguageModel",
+        has_source=False,
+    )
+)
+register_architecture(
+    Architecture(
+        "cslm",
+        FeedForwardLanguageModelConfig,
+        f"{_MODELS}.feed_forward_language_model:FeedForwardLanguageModel",
         has_source=False,
     )
 )

@@ -5,6 +5,7 @@ import dataclasses
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
 _CHO = "Cho et al., 2014, section 4.1"
+_CSLM = "CSLM of Cho et al., 2014, section 4.1.2"
 _SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
 _LUONG = "Luong et al., 2015, section 4.1"
 _ATTENTION = "Luong et al., 2015, section 4.3"
@@ -136,3 +137,25 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         if self.bidirectional is None:  # as models were saved by the first version
             object.__setattr__(self, "bidirectional", "none")
         super().__post_init__()
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedForwardLanguageModelConfig(Configuration):
+    """Hyper-parameters of `FeedForwardLanguageModel`; the defaults are those of the paper's CSLM."""
+
+    ngram_order: int = hyperparameter(
+        7, "Words of an n-gram: the next word depends on this number less one before it.", minimum=2,
+        published={_CSLM: 7},
+    )  # fmt: skip
+    embedding_dim: int = hyperparameter(
+        512, "Dimension of the word embeddings.", minimum=1, published={_CSLM: 512}
+    )
+    hidden_units: tuple[int, ...] = hyperparameter(
+        (1536, 1024), "Units of each rectified layer.", minimum=1, published={_CSLM: (1536, 1024)}
+    )
+    dropout: float = hyperparameter(
+        0.0, "Dropout rate of the inputs of each layer and of the output matrix.", minimum=0, maximum=0.99
+    )
+    initial_scale: float = hyperparameter(
+        0.01, "The initial weights are drawn uniformly from [-x, x] for this x.", minimum=0, published={_CSLM: 0.01}
+    )

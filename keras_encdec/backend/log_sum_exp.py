@@ -14,6 +14,8 @@ from keras_encdec.backend.devices import name
 # Words whose logits are in memory at a time, so that they stay in a processor's cache.
 WORDS = 2048
 LOG2_E = math.log2(math.e)
+# The result is exact without the maximum between minus and plus this, in nats.
+SAFE = 60.0
 
 
 def log_sum_exp(matrix: Any, bias: Any, careful: bool) -> Callable[[Any], Any]:
@@ -23,7 +25,7 @@ def log_sum_exp(matrix: Any, bias: Any, careful: bool) -> Callable[[Any], Any]:
         matrix: float tensor `(rank, words)`.
         bias: float tensor `(words,)`.
         careful: bool. Whether to subtract the maximum first. Without, it is a pass less over the logits,
-            and exact while the result stays within some 80 nats.
+            and exact while the result stays within `SAFE`.
 
     Returns:
         callable: from features `(batch, rank)` to nats `(batch,)`, float32.

@@ -53,11 +53,13 @@ class StepCompilation:
         self.jit_compile = self.compiled and not self._by_shape
 
     def apply(self, model: keras.Model) -> "Compilation":
-        """Sets up the step of a compiled `keras.Model`; returns what compiling takes, which goes on counting."""
+        """Sets up the step of a compiled `TranslationModel`; returns what compiling takes, which goes on counting."""
         if not self._by_shape:
             return Compilation()
-        # On a CPU XLA multiplies bfloat16 in float32; TensorFlow's own products do not.
-        slower = model.compute_dtype == "bfloat16" and xla_on_cpu()
+        # On a CPU XLA multiplies bfloat16 in float32; TensorFlow's own products do not. They are faster in float32,
+        # too, where there is no recurrence to be fused (`benchmarks/ngrams.py`, train).
+        without_recurrence = model.decoder.context_length is not None
+        slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
         return compile_by_shape(model, jit_compile=self._always or not slower)
 
 

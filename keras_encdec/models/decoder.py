@@ -45,6 +45,9 @@ class Decoder(keras.layers.Layer):
     vocabulary_size: int
     #: Whether the state has "attention" `(rows, source_time)`, the weights of the last step.
     carries_attention: bool = False
+    #: Number of words that the state depends on, the last ones that were read, 0 before the beginning; `None` where it
+    #: depends on all of them. A scorer then computes each distinct n-gram of a language model once.
+    context_length: int | None = None
 
     def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
         """Makes the weights; every size is known, so that no shape is needed."""

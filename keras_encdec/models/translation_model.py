@@ -349,7 +349,8 @@ class TranslationModel(keras.Model):
             **super().get_config(),
             "source_words": self.source_words,
             "target_words": self.target_words,
-            **self.config.to_dict(),
+            # As JSON holds them: Keras would write a tuple as a structure of its own.
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
         }
 
     def _source_ids(self, source):

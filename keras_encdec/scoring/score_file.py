@@ -13,6 +13,7 @@ from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.progress import Progress
+from keras_encdec.scoring.ngram_counts import NgramCounts
 from keras_encdec.scoring.record_scorer import FEATURE_NAME, RecordScorer, score_columns
 from keras_encdec.scoring.scored_file import windows, write_scored_lines
 from keras_encdec.scoring.scored_moses_ini import scored_moses_ini
@@ -43,6 +44,7 @@ class ScoreSummary(FileSummary):
         too_long: int. Lines among them that had more than `max_tokens` tokens, written with a neutral score.
         max_tokens: int, as it was given.
         unknown_words: tuple of UnknownWords, of each side and model.
+        ngrams: tuple of NgramCounts, of each model of limited context, such as `FeedForwardLanguageModel`.
     """
 
     malformed: int = 0
@@ -51,12 +53,14 @@ class ScoreSummary(FileSummary):
     too_long: int = 0
     max_tokens: int | None = None
     unknown_words: tuple[UnknownWords, ...] = ()
+    ngrams: tuple[NgramCounts, ...] = ()
 
     @property
     def remarks(self) -> list[str]:
         """What the user is to know of the lines: sentences."""
         passed = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
         said = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
+        said += [f"{counts}." for counts in self.ngrams]
         if self.malformed:
             said.append(f"{self.malformed:,} malformed lines {passed}")
         if self.too_long:
@@ -180,10 +184,11 @@ def score_file(
         written = write_scored_lines(
             record_scorer, itertools.chain([first], read), reader.lines, written_files, WINDOWS, progress
         )
+    ngrams = tuple(counts for scorer in scorers if (counts := scorer.ngram_counts()))
     unknown_words = tuple(words for scorer in scorers for words in scorer.unknown_words())
     return ScoreSummary(
         written.count, written.seconds, output, reader.malformed, dry_run, tuple(notices), record_scorer.too_long,
-        max_tokens, unknown_words,
+        max_tokens, unknown_words, ngrams,
     )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 import concurrent.futures
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import xla_on_cpu
+from keras_encdec.backend.log_sum_exp import SAFE
 from keras_encdec.data import pad
 from keras_encdec.models.id_sequences import check_sequences
 from keras_encdec.models.model_in_dtype import model_in_dtype
@@ -17,14 +18,14 @@ from keras_encdec.models.tensor_spec import TensorSpec
 from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
 from keras_encdec.parallel import in_order
 from keras_encdec.scoring.batch_encoder import BatchEncoder, padded_width
+from keras_encdec.scoring.ngram_counts import NgramCounts
+from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_groups import PairGroup, cut_into_groups
 from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
 from keras_encdec.scoring.prefix_tree_encoder import PrefixTreeEncoder
 from keras_encdec.text.vocabulary import END
 
 DTYPES = ("float32", "bfloat16")
-# The sum of exp of all logits that is computed without their maximum is exact between these, in nats.
-SAFE = 60.0
 # Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.
 SLOTS, BYTES = 1 << 15, 1 << 28
 # Ids in memory as one padded array.
@@ -39,7 +40,8 @@ class Scorer:
     Among the pairs that it is given together, the targets of a source share the decoder's states of their common
     prefixes, and what depends on the source alone is computed once a source; sources share the states of an
     incremental encoder, such as that of `RNNEncoderDecoder`, in the same way. No padding of a target is
-    computed. A score does not depend on what it is scored with. A model without a source scores the targets alone.
+    computed. A score does not depend on what it is scored with. A model without a source scores the targets alone; one
+    of limited context, such as `FeedForwardLanguageModel`, computes each distinct n-gram among them once.
 
     Args:
         model: TranslationModel, such as RNNEncoderDecoder.
@@ -71,10 +73,18 @@ class Scorer:
         # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.
         self._workers = 2 if xla_on_cpu() else 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
+        self._ngrams = None
+        if decoder.context_length is not None and not model.has_source:
+            self._ngrams = NgramScorer(computed, self._in_order)
 
     def close(self) -> None:
         """Drops what is still to be computed: calls in other threads fail, and further ones."""
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def ngram_counts(self) -> NgramCounts | None:
+        """The n-grams scored so far and how many were distinct; `None` for a model without limited context."""
+        return self._ngrams and self._ngrams.counts
 
     def score(self, pairs: Sequence[Pair]) -> np.ndarray:
         """log p(y | x) of each pair, end of sequence included, no length normalization.
@@ -90,8 +100,8 @@ class Scorer:
                 does not have.
         """
         scores = np.empty(len(pairs))
-        for indices, group, results, _ in self._scored(pairs):
-            scores[indices] = group.log_probs(results).sum(axis=1)
+        for indices, log_probs, _ in self._log_probs(pairs):
+            scores[indices] = log_probs.sum(axis=1)
         return scores
 
     def token_scores(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
@@ -107,8 +117,8 @@ class Scorer:
             ValueError: see `score`.
         """
         tokens = [None] * len(pairs)
-        for indices, group, results, _ in self._scored(pairs):
-            for index, row, length in zip(indices, group.log_probs(results), group.lengths, strict=True):
+        for indices, log_probs, lengths in self._log_probs(pairs):
+            for index, row, length in zip(indices, log_probs, lengths, strict=True):
                 tokens[index] = row[:length]
         return tokens
 
@@ -135,12 +145,26 @@ class Scorer:
                 attention[index] = weights[path[:length], : len(pairs[index][0])]
         return tokens, attention
 
+    def _log_probs(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yields indices of pairs, their token log-probabilities, 0 after the end, and the lengths of their targets."""
+        if not self._ngrams:
+            for indices, group, results, _ in self._scored(pairs):
+                yield indices, group.log_probs(results), group.lengths
+            return
+        targets = [target for _, target in pairs]
+        for indices in _cut([(target,) for target in targets]):
+            rows, lengths = _padded([targets[index] for index in indices])
+            check_sequences("target", rows, lengths, self.model.target_words + SPECIAL_IDS)
+            yield indices, self._ngrams.token_log_probs(rows), lengths
+
+    def _in_order(self, function: Callable, items: Iterable) -> Iterator:
+        return in_order(self._executor, function, items, self._workers)
+
     def _scored(
         self, pairs: Sequence[Pair], with_attention: bool = False
     ) -> Iterator[tuple[np.ndarray, PairGroup, np.ndarray, np.ndarray | None]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it."""
-        decoded = functools.partial(self._decoded, with_attention)
-        yield from in_order(self._executor, decoded, self._groups(pairs), self._workers)
+        yield from self._in_order(functools.partial(self._decoded, with_attention), self._groups(pairs))
 
     def _groups(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, PairGroup]]:
         """Yields indices of pairs, and the group of the pairs there."""
@@ -190,7 +214,7 @@ def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:
     return sum(math.prod(spec.with_time(steps)) for spec in specs.values())
 
 
-def _cut(pairs: Sequence[Pair]) -> Iterator[np.ndarray]:
+def _cut(pairs: Sequence[tuple[Sequence[int], ...]]) -> Iterator[np.ndarray]:
     """Indices of the pairs, in parts whose padded arrays are not too large: all at once unless some are long."""
     longest = np.fromiter((max(map(len, pair)) for pair in pairs), np.int64, len(pairs))
     order = np.argsort(longest, kind="stable")

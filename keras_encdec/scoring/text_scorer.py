@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring.ngram_counts import NgramCounts
 from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
@@ -126,6 +127,11 @@ class TextScorer:
         """
         return self.columns(pairs, ["attention"])[0]
 
+    @property
+    def ngram_counts(self) -> NgramCounts | None:
+        """See `Scorer.ngram_counts`."""
+        return self._scorer.ngram_counts
+
     def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
         """Number of target words outside the shortlist, of each pair: list of int.
 
@@ -156,7 +162,7 @@ class DryTextScorer(TextScorer):
 
 
 class _DryScorer:
-    carries_attention = True
+    carries_attention, ngram_counts = True, None
 
     def close(self):
         pass

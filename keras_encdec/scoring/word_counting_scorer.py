@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from keras_encdec.scoring.ngram_counts import NgramCounts
 from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.scoring.unknown_words import UnknownWords
@@ -20,6 +21,7 @@ class WordCountingScorer:
     def __init__(self, scorer: TextScorer, lent: bool) -> None:
         self._scorer, self._lent = scorer, lent
         self.all_words, self.carries_attention = scorer.all_words, scorer.carries_attention
+        self._ngrams_before = scorer.ngram_counts
         self._counts = {"source": (0, 0), "target": (0, 0)}
         self._lock = threading.Lock()
 
@@ -48,3 +50,8 @@ class WordCountingScorer:
         name = "reverse model" if directory.reverse else "model"
         sides = ["source", "target"] if len(directory.source_vocabulary) else ["target"]  # of a language model
         return [UnknownWords(name, side, *self._counts[side]) for side in sides]
+
+    def ngram_counts(self) -> NgramCounts | None:
+        """The n-grams of the file so far; `None` for a model without limited context."""
+        counts = self._scorer.ngram_counts
+        return counts and counts - self._ngrams_before

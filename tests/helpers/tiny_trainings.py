@@ -42,7 +42,7 @@ def training_files(tmp_path_factory):
 
 def tiny_config(**settings):
     """Settings of a training of seconds; others override them."""
-    sizes = SIZES if settings.get("architecture", "encdec") == "encdec" else {"units": 8, "embedding_dim": 8}
+    sizes = {"encdec": SIZES, "cslm": {}}.get(settings.get("architecture", "encdec"), {"units": 8, "embedding_dim": 8})
     model = {**sizes, **settings.pop("model", {})}
     return TrainingConfig(**{**SETTINGS, **QUICK, **settings}, model=model)
 

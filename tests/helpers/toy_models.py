@@ -25,13 +25,16 @@ def save_model(
         tokenization: dict of arguments of the tokenizer. Defaults to `None`: text in tokens.
         seed: int. Of the weights.
         language_model: bool. Whether it is a RecurrentLanguageModel, of the target words alone.
-        **arguments: further ones of the model; one with a `cell` is a RecurrentEncoderDecoder.
+        **arguments: further ones of the model; one with a `cell` is a RecurrentEncoderDecoder, one with an
+            `ngram_order` a FeedForwardLanguageModel.
 
     Returns:
         the path.
     """
     if language_model:
         name, arguments = "language_model", {"embedding_dim": 4, "units": 8, **arguments}
+    elif "ngram_order" in arguments:
+        name, arguments = "cslm", {"embedding_dim": 4, "hidden_units": [8, 6], **arguments}
     elif "cell" in arguments:
         name, arguments = "recurrent", {"embedding_dim": 4, "units": 8, **arguments}
     else:
@@ -39,8 +42,9 @@ def save_model(
     directory = ModelDirectory(path, Vocabulary(source_words), Vocabulary(target_words), reverse, tokenization)
     directory.save_config(name, arguments)
     keras.utils.set_random_seed(seed)
-    words = (len(target_words),) if language_model else (len(source_words), len(target_words))
-    model = architecture(name).model_class(*words, **arguments)
+    kind = architecture(name)
+    words = (len(source_words), len(target_words)) if kind.has_source else (len(target_words),)
+    model = kind.model_class(*words, **arguments)
     random = np.random.default_rng(seed)
     model.set_weights([random.normal(0, 0.5, weight.shape) for weight in model.weights])
     model.save(path / "best.keras")

@@ -212,3 +212,16 @@ def test_sources_that_cannot_be_read_are_named(score, files):
     with refused(f"{files}/none: found no such file"):
         score(source=files / "none")
     assert os.listdir(files / "out") == []
+
+
+def test_a_model_of_limited_context_scores_each_ngram_once_and_says_so(score, files):
+    scorer = TextScorer(save_model(files / "cslm", [], TARGET_WORDS, ngram_order=3))
+    for _ in range(2):  # the counts are those of the file, not of all that the scorer has scored
+        summary = score(model_dir=scorer)
+        features = added((files / "nbest").read_bytes(), (files / "out" / "nbest").read_bytes())
+        expected = [scorer.score([pair])[0] for pair in PAIRS]
+        np.testing.assert_allclose([row["RNN0"] for row in features[:-1]], expected, atol=1e-4)
+        [counts] = summary.ngrams
+        assert counts.ngrams == sum(len(target) + 1 for _, target in PAIRS) > 4 * counts.distinct
+        assert f"{counts}." in summary.remarks and " n-grams, of which " in str(counts)
+    assert score().ngrams == ()

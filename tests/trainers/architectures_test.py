@@ -67,6 +67,22 @@ def test_a_language_model_is_trained_and_scores(pairs, tmp_path):
     assert np.exp(-sum(found.values()) / sum(tokens.values())) == pytest.approx(result.best.val_perplexity, rel=1e-4)
 
 
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_a_feed_forward_language_model_is_trained_until_it_no_longer_improves(pairs, tmp_path):
+    (tmp_path / "corpus").write_text("".join(f"{line.split(chr(9))[1]}\n" for line in pairs.read_text().splitlines()))
+    data = TrainingData(target=tmp_path / "corpus", held_out_fraction=0.2)
+    sizes = {"ngram_order": 3, "embedding_dim": 6, "hidden_units": [12, 8], "initial_scale": 0.3}
+    settings = {"architecture": "cslm", "model": sizes, "round_updates": 4, "learning_rate": 0.3}
+    path = tmp_path / "model"
+    train_tiny(data, path, updates=12, **settings)
+    result, _ = train_tiny(data, path, resume=True, updates=400, patience_epochs=1, **settings)
+    assert result.best.val_perplexity < result.rounds[0].val_perplexity
+    assert result.best.updates < result.last.updates < 400
+    assert TextScorer(path).score([([], ["t1", "t2"])])[0] < 0
+    with pytest.raises(ValueError, match=r"hidden_units=\(12,\), expected hidden_units=\(12, 8\) as in the model"):
+        train_tiny(data, path, resume=True, updates=9, **{**settings, "model": {**sizes, "hidden_units": (12,)}})
+
+
 def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_averages_its_last_rounds(pairs, tmp_path):
     data = TrainingData(tsv=pairs, held_out_pairs=16, held_out_fraction=0.5, max_length=50, shortlist=50_000)
     settings = {

@@ -36,9 +36,14 @@ def test_patience_is_told_from_the_rounds_whatever_their_average(tmp_path, value
     budget = Budget(0.1, learning_rate_schedule("constant"), updates_per_epoch=1)
     for monitor, best in ((PERPLEXITY, 1.0), (HELD_OUT_BLEU, 99.0)):
         sign = -1 if monitor.higher_is_better else 1
-        rounds = [{monitor.name: sign * value, "val_perplexity": 7.0} for value in values]
-        for more in ([], [{monitor.name: best, "averaged_rounds": 2}] * bool(rounds)):
+        rounds = [
+            {monitor.name: sign * value, "val_perplexity": 7.0, "updates": 10 * number}
+            for number, value in enumerate(values, start=1)
+        ]
+        for more in ([], [{monitor.name: best, "averaged_rounds": 2, "updates": 99}] * bool(rounds)):
             checkpoints = Checkpoints(tmp_path, budget, 4, monitor, rounds + more, patience=2)
+            assert checkpoints.out_of_patience == expected
+            checkpoints = Checkpoints(tmp_path, budget, 4, monitor, rounds + more, patience_updates=20)
             assert checkpoints.out_of_patience == expected
 
 

@@ -203,6 +203,8 @@ def test_training_ends_where_it_is_told_to(tsv, tmp_path):
     # A step size of 0 never betters the first round.
     train_tiny(tsv, tmp_path / "patience", patience=2, learning_rate=0, **settings)
     assert number_of_updates(tmp_path / "patience") == [4, 8, 12]
+    train_tiny(tsv, tmp_path / "patience_epochs", patience_epochs=1.5, learning_rate=0, **settings)
+    assert number_of_updates(tmp_path / "patience_epochs") == [4, 8, 12, 16]
 
 
 @pytest.mark.usefixtures("eager")

@@ -28,6 +28,7 @@ def test_presets_are_what_was_published():
         ("cho2014", "Cho et al., 2014, section"),
         ("luong2015", "Luong et al., 2015, section 4.1"),
         ("luong2015_attention", "Luong et al., 2015, section"),
+        ("cslm", "CSLM of Cho et al., 2014"),
     ):
         config, data = TrainingConfig.from_preset(name, updates=1), TrainingData.from_preset(name)
         for part in (config, config.model, data):
@@ -73,14 +74,14 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         with pytest.raises(InputError, match=f"{tmp_path}/my.toml: .*{expected}"):
             TrainingConfig.from_preset(tmp_path / "my.toml", updates=1)
             TrainingData.from_preset(tmp_path / "my.toml")
-    with pytest.raises(ValueError, match="found preset=large, expected one of cho2014, cho2014_supplement, luong2015"):
+    with pytest.raises(ValueError, match="found preset=large, expected one of cho2014, cho2014_supplement, cslm, "):
         TrainingConfig.from_preset("large")
 
 
 @pytest.mark.parametrize(
     "values, expected",
     [
-        ({}, "found no end to the training, expected updates, epochs, minutes or patience"),
+        ({}, "found no end to the training, expected updates, epochs, minutes, patience or patience_epochs"),
         ({"patience": 1, "schedule": "cosine"}, "found schedule=cosine, expected updates, epochs or minutes with it"),
         ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
         ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, above"),
@@ -121,6 +122,7 @@ def test_data_that_contradict_are_told(values, expected):
         ({}, {"source": "s"}, "found one of source and target, expected both"),
         ({}, {"target": "t"}, "found one of source and target, expected both"),
         ({"patience": 2}, {**TSV, "held_out_fraction": 0}, "found patience without pairs to validate on"),
+        ({"patience_epochs": 2}, {**TSV, "held_out_fraction": 0}, "found patience_epochs without pairs to validate on"),
         ({"validation_bleu": True}, {**TSV, "held_out_fraction": 0}, "found validation_bleu without pairs to validate"),
         ({"average_rounds": 2}, {**TSV, "held_out_fraction": 0}, "found average_rounds without pairs to validate on"),
         ({"architecture": "language_model"}, {"target": "t", "source": "s"}, "found source with architecture=lang"),

@@ -1,0 +1,112 @@
+"""What models of p(target) have in common."""
+
+from typing import TYPE_CHECKING, Any
+
+from keras_encdec.backend.no_gradients import without_gradients
+from keras_encdec.models.decoder import Decoder
+from keras_encdec.models.id_sequences import id_tensor
+from keras_encdec.models.log_probs import sequence_log_probs
+from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.models.zero_states import ZeroStates
+from keras_encdec.text.vocabulary import END
+
+if TYPE_CHECKING:
+    from keras_encdec.decoding import Hypothesis, Sampler
+
+
+class LanguageModel(TranslationModel):
+    """Base of language models: a decoder that starts from zero states, without a source.
+
+    A subclass names its `config_class` and defines `new_decoder`.
+
+    Args:
+        words: int. Words in the shortlist, the three special ids not counted.
+        **arguments: hyper-parameters of the `config_class`, and arguments of `keras.Model`, such as `dtype`.
+
+    Call arguments:
+        inputs: dict with "target" `(batch, time)`, or these integer ids.
+
+    Returns:
+        float32 tensor `(batch, time)`: token log-probabilities in nats, 0 on padding.
+
+    Raises:
+        ValueError: for a hyper-parameter of another type or out of its bounds.
+    """
+
+    has_source = False
+
+    def __init__(self, words: int, **arguments: Any) -> None:
+        super().__init__(source_words=0, target_words=words, **arguments)
+        self.decoder = self.new_decoder(words + SPECIAL_IDS)
+        self.encoder = ZeroStates(self.decoder.state_spec, dtype=self.dtype_policy, name="encoder")
+        self.build()
+
+    def new_decoder(self, vocabulary_size: int) -> Decoder:
+        """The decoder that the configuration describes, of the model's dtype policy, named "decoder".
+
+        Args:
+            vocabulary_size: int. Number of ids, specials included.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def sides(inputs: Any) -> tuple[Any, Any]:
+        """The target twice: of what stands for the source, only the size of the batch is read."""
+        if isinstance(inputs, dict) and "target" not in inputs or isinstance(inputs, tuple | list):
+            found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "several inputs"
+            raise ValueError(f'found {found}, expected {{"target": ids}}, or these ids')
+        target = inputs["target"] if isinstance(inputs, dict) else inputs
+        return target, target
+
+    @without_gradients
+    def token_log_probs(self, target: Any) -> Any:
+        """log p(y_t | y_<t) of each token.
+
+        Args:
+            target: integer ids `(batch, time)`.
+
+        Returns:
+            float tensor `(batch, time)`, nats; 0 on padding.
+
+        Raises:
+            ValueError: for an array that is no such ids.
+        """
+        return self({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
+
+    @without_gradients
+    def score(self, target: Any) -> Any:
+        """log p(y), end of sequence included, no length normalization.
+
+        Args:
+            target: integer ids `(batch, time)`.
+
+        Returns:
+            float tensor `(batch,)`, nats.
+
+        Raises:
+            ValueError: for an array that is no such ids.
+        """
+        return sequence_log_probs(self.token_log_probs(target))
+
+    def generate(
+        self, count: int = 1, sampler: "Sampler | str" = "greedy", max_length: int = 50, **arguments: Any
+    ) -> "list[list[Hypothesis]]":
+        """Generates sequences.
+
+        Args:
+            count: int. How many lists of hypotheses are
+                returned. Defaults to `1`: a sampler draws several itself.
+            sampler: see `TranslationModel.generate`. Defaults to "greedy".
+            max_length: int. Words of a sequence at most. Defaults to `50`.
+            **arguments: of `keras_encdec.decoding.Generator.generate`.
+
+        Returns:
+            list of lists of `keras_encdec.decoding.Hypothesis`, the best first.
+        """
+        return super().generate([[END]] * count, sampler, max_length=max_length, **arguments)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["source_words"]
+        config["words"] = config.pop("target_words")
+        return config

@@ -1,0 +1,66 @@
+"""Scoring with a language model of limited context: what comes out is the model's own score."""
+
+import keras
+import numpy as np
+import pytest
+from layer_checks import numpy
+from recurrent_toys import stirred
+
+from keras_encdec.data import pad
+from keras_encdec.models import FeedForwardLanguageModel
+from keras_encdec.scoring import Scorer, ngram_groups
+from keras_encdec.scoring.ngram_counts import NgramCounts
+
+
+@pytest.fixture(scope="module")
+def model():
+    return stirred(FeedForwardLanguageModel(6, ngram_order=3, embedding_dim=4, hidden_units=(6, 5)))
+
+
+def random_targets(number, longest=7):
+    random = np.random.default_rng(0)
+    return [(*random.integers(3, 9, random.integers(0, longest)).tolist(), 2) for _ in range(number)]
+
+
+def pairs_of(targets):
+    return [((2,), target) for target in targets]
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("size, batches", [(1024, 16), (3, 4)], ids=["one group", "many groups"])
+def test_scores_are_the_models_and_each_ngram_is_computed_once(model, monkeypatch, size, batches):
+    for name, value in (("SIZE", size), ("SMALLEST", size), ("BATCHES", batches)):
+        monkeypatch.setattr(ngram_groups, name, value)
+    targets = random_targets(60)
+    scorer = Scorer(model)
+    tokens, scores = scorer.token_scores(pairs_of(targets)), scorer.score(pairs_of(targets))
+    expected = numpy(model.token_log_probs(pad(targets)))
+    assert expected.sum(axis=1).std() > 1, "a test of scores that hardly differ would show nothing"
+    for target, found, score, row in zip(targets, tokens, scores, expected, strict=True):
+        np.testing.assert_allclose(found, row[: len(target)], atol=1e-5)
+        assert score == pytest.approx(found.sum()) and found.dtype == np.float64
+    ngrams = [(0, 0, *target)[t : t + 3] for target in targets for t in range(len(target))]
+    once = NgramCounts(len(ngrams), len(set(ngrams)), len({ngram[:-1] for ngram in ngrams}))
+    assert scorer.ngram_counts == once + once and once.contexts < once.distinct < once.ngrams
+    assert scorer.score([]).tolist() == []
+
+
+def test_scores_are_the_models_when_compiled(model):
+    targets = random_targets(9)
+    np.testing.assert_allclose(
+        Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5
+    )
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_large_logits_are_summed_with_care(model):
+    large = keras.models.clone_model(model)
+    large.set_weights(model.get_weights())
+    large.decoder.output_matrix.bias.assign([300.0] * 9)
+    targets = random_targets(5)
+    np.testing.assert_allclose(Scorer(large).score(pairs_of(targets)), numpy(large.score(pad(targets))), atol=1e-3)
+
+
+def test_sequences_that_are_none_of_the_models_are_refused(model):
+    with pytest.raises(ValueError, match=r"found the target \[3, 9, 2\], expected ids from 1 to 8 closed by the end"):
+        Scorer(model).score(pairs_of([(3, 2), (3, 9, 2)]))
