@@ -42,7 +42,10 @@ COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", 
 SHORT = "--updates=1 --jit_compile=false"
 SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
-QUICKLY = {"encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-verify": scores_here}
+QUICKLY = {
+    "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
+    "encdec-verify": scores_here,
+}  # fmt: skip
 
 
 def read(page):

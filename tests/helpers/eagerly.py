@@ -7,7 +7,7 @@ import keras
 
 COMPILES = [
     "keras_encdec.decoding.search_functions", "keras_encdec.scoring.batch_encoder",
-    "keras_encdec.scoring.prefix_tree_encoder", "keras_encdec.scoring.scorer",
+    "keras_encdec.scoring.ngram_scorer", "keras_encdec.scoring.prefix_tree_encoder", "keras_encdec.scoring.scorer",
 ]  # fmt: skip
 
 
