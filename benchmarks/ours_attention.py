@@ -1,16 +1,15 @@
 """This package with attention, training, decoding and scoring, on the backend that KERAS_BACKEND names."""
 
-import itertools
 import time
 
 import keras
 import numpy as np
 from attention_workload import EPSILON, IDS, LENGTH, Workload, arguments, write
+from ours_training import trained
 from workload import report
 
-from keras_encdec.backend.data_streams import training_stream
 from keras_encdec.backend.memory import keep_freed_memory
-from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
+from keras_encdec.backend.training_step import prepare_process_for_training
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.layers import GlobalAttention
 from keras_encdec.models import RecurrentEncoderDecoder
@@ -51,20 +50,10 @@ def train(options, workload):
     prepare_process_for_training()
     if options.automatic:
         GlobalAttention.step = property(lambda attention: None)
-    model, compilation = prepared_model(workload), StepCompilation("auto")
+    model = prepared_model(workload)
     optimizer = keras.optimizers.Adam(1e-3, epsilon=EPSILON, global_clipnorm=1.0)
-    model.compile(optimizer, reduction="mean", jit_compile=compilation.jit_compile)
-    compilation.apply(model)
     batches = [dict(zip(("source", "target"), batch, strict=True)) for batch in workload.batches(options.batch)]
-
-    def steps(count):
-        stream = training_stream(lambda: itertools.cycle(batches))
-        start = time.perf_counter()
-        history = model.fit(stream, steps_per_epoch=count, verbose=0).history
-        return history["loss"][0], time.perf_counter() - start
-
-    steps(len(batches))
-    loss, seconds = steps(options.steps)
+    loss, seconds = trained(model, optimizer, batches, options.steps)
     report(rate=options.steps * options.batch * LENGTH / seconds, found=loss)
 
 

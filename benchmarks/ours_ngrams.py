@@ -1,15 +1,13 @@
 """This package's CSLM, training and scoring, on the backend that KERAS_BACKEND names."""
 
-import itertools
 import time
 
 from attention_workload import split_sequences
 from ngrams_workload import SIZES, arguments, weights_of
+from ours_training import trained
 from workload import report
 
-from keras_encdec.backend.data_streams import training_stream
 from keras_encdec.backend.memory import keep_freed_memory
-from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.models import FeedForwardLanguageModel, from_symbols, published_optimizer
 from keras_encdec.scoring import Scorer
 from keras_encdec.text.vocabulary import FIRST_WORD
@@ -17,22 +15,10 @@ from keras_encdec.text.vocabulary import FIRST_WORD
 
 def train(options, model, batches):
     """Trains as `encdec-train` does, after steps that compile."""
-    prepare_process_for_training()
-    compilation = StepCompilation("auto")
     optimizer = published_optimizer()
     optimizer.global_clipnorm = 1.0
-    model.compile(optimizer, reduction="mean", jit_compile=compilation.jit_compile)
-    compilation.apply(model)
     dicts = [{"source": batch[:, :1] * 0, "target": batch} for batch in batches]
-
-    def steps(count):
-        stream = training_stream(lambda: itertools.cycle(dicts))
-        start = time.perf_counter()
-        history = model.fit(stream, steps_per_epoch=count, verbose=0).history
-        return history["loss"][0], time.perf_counter() - start
-
-    steps(len(batches))
-    loss, seconds = steps(options.steps)
+    loss, seconds = trained(model, optimizer, dicts, options.steps)
     report(rate=options.steps * batches[0].size / seconds, found=loss)
 
 

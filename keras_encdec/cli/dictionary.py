@@ -5,17 +5,13 @@ import sys
 from absl import flags
 
 from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.text_flags import define_text_flags, define_tokenization_flags, text_arguments, tokenization
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of `encdec-dictionary`."""
     define = {"flag_values": flag_values}
-    flags.DEFINE_string("source", None, "Source sentences, one per line; needs the target.", **define)
-    flags.DEFINE_string("target", None, "Target sentences, aligned line by line with the source.", **define)
-    flags.DEFINE_string(
-        "tsv", None, "Instead of both: pairs of source, tab, target; further columns are ignored.", **define
-    )
+    define_text_flags(flag_values)
     flags.DEFINE_string(
         "alignment", None,
         "Word alignment of the pairs, lines of links such as 0-0 1-2, source-target in the order of the files. "
@@ -32,8 +28,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "Leave out words that are aligned to their translation less often. The paper has 100, for 12 million pairs.",
         lower_bound=1, **define,
     )  # fmt: skip
-    flags.DEFINE_bool("tokenize", False, "The text is raw: normalize and tokenize it, as for the model.", **define)
-    flags.DEFINE_bool("lowercase", False, "Fold case when tokenizing.", **define)
+    define_tokenization_flags(flag_values)
     flags.DEFINE_bool(
         "reverse", False, "Translate target words into source words, for a model that was trained so.", **define
     )
@@ -51,19 +46,12 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.smt.dictionary import write_dictionary
 
-    given = [name for name in ("source", "target", "tsv") if flag_values[name].value]
-    if given not in (["source", "target"], ["tsv"]):
-        found = " and ".join(f"--{name}" for name in given) or "no text"
-        raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
-    if flag_values.lowercase and not flag_values.tokenize:
-        raise UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
+    text, tokenized = text_arguments(flag_values), tokenization(flag_values)
     summary = write_dictionary(
-        flag_values.tsv or flag_values.target,
-        flag_values.output,
-        "tsv" if flag_values.tsv else "parallel",
-        source=flag_values.source,
-        tokenization={"lowercase": flag_values.lowercase} if flag_values.tokenize else None,
+        output=flag_values.output,
+        tokenization=tokenized,
         progress=ReadingProgress,
+        **text,
         **{name: flag_values[name].value for name in ("alignment", "min_count", "reverse", "encoding", "on_error")},
     )
     print(summary, file=sys.stderr)

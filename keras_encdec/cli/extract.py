@@ -5,6 +5,7 @@ import sys
 from absl import flags
 
 from keras_encdec.cli.command import Command
+from keras_encdec.cli.text_flags import define_text_flags, define_tokenization_flags, text_arguments, tokenization
 from keras_encdec.cli.usage_error import UsageError
 
 
@@ -14,11 +15,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     from keras_encdec.smt.count_smoothing import SMOOTHINGS
 
     define = {"flag_values": flag_values}
-    flags.DEFINE_string("source", None, "Source sentences, one per line; needs the target.", **define)
-    flags.DEFINE_string("target", None, "Target sentences, aligned line by line with the source.", **define)
-    flags.DEFINE_string(
-        "tsv", None, "Instead of both: pairs of source, tab, target; further columns are ignored.", **define
-    )
+    define_text_flags(flag_values)
     flags.DEFINE_string(
         "output", None,
         "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
@@ -48,8 +45,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "smoothing", "none", list(SMOOTHINGS), "Smoothing of the phrase probabilities (Foster et al., 2006).", **define
     )
-    flags.DEFINE_bool("tokenize", False, "The text is raw: normalize and tokenize it, as for the model.", **define)
-    flags.DEFINE_bool("lowercase", False, "Fold case when tokenizing.", **define)
+    define_tokenization_flags(flag_values)
     flags.DEFINE_string(
         "encoding", None, "Encoding of text and output. Default: UTF-8, and other bytes are an error.", **define
     )
@@ -68,26 +64,20 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.smt.extract import extract_phrase_table
 
-    given = [name for name in ("source", "target", "tsv") if flag_values[name].value]
-    if given not in (["source", "target"], ["tsv"]):
-        found = " and ".join(f"--{name}" for name in given) or "no text"
-        raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
-    if flag_values.lowercase and not flag_values.tokenize:
-        raise UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
+    text, tokenized = text_arguments(flag_values), tokenization(flag_values)
     for name in ("aligner", "symmetrization"):
         if flag_values.alignment and flag_values[name].present:
             raise UsageError(f"found --{name} with --alignment, which is taken as it is.")
     names = (
-        "source", "alignment", "aligner", "symmetrization", "max_phrase_length", "max_sentence_length", "smoothing",
+        "alignment", "aligner", "symmetrization", "max_phrase_length", "max_sentence_length", "smoothing",
         "encoding", "on_error",
     )  # fmt: skip
     summary = extract_phrase_table(
-        flag_values.tsv or flag_values.target,
-        flag_values.output,
-        "tsv" if flag_values.tsv else "parallel",
-        tokenization={"lowercase": flag_values.lowercase} if flag_values.tokenize else None,
+        output=flag_values.output,
+        tokenization=tokenized,
         number_of_processes=flag_values.processes,
         progress=ReadingProgress,
+        **text,
         **{name: flag_values[name].value for name in names},
     )
     print(summary, file=sys.stderr)

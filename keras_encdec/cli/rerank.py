@@ -6,6 +6,7 @@ from absl import flags
 
 from keras_encdec.cli.command import Command
 from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.weight_flags import tell_missing, weights_given
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -41,24 +42,17 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Re-ranks as the flags say."""
-    from keras_encdec.formats import parse_weights
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.smt.rerank import rerank
 
     if not flag_values.weights and not flag_values.weight:
         raise UsageError("found neither --weights nor --weight, expected the weights to rank by.")
-    try:
-        other_weights = dict(parse_weights(text) for text in flag_values.weight)
-    except ValueError as error:
-        raise UsageError(f"--weight: {error}.") from None
     summary = rerank(
         flag_values.input, flag_values.output, flag_values.weights, flag_values.format,
-        other_weights=other_weights, word_penalty=flag_values.word_penalty, progress=ReadingProgress,
+        other_weights=weights_given(flag_values), word_penalty=flag_values.word_penalty, progress=ReadingProgress,
     )  # fmt: skip
     print(summary, file=sys.stderr)
-    if summary.missing:
-        gap = f"{summary.missing:,} sentences had no hypotheses, and are empty lines"
-        print(f"{gap}; check that the ids in the list are those of its sentences, the first 0.", file=sys.stderr)
+    tell_missing(summary.missing, "are empty lines")
 
 
 COMMAND = Command("encdec-rerank", define_flags, main, required=("input", "output"))

@@ -5,7 +5,7 @@ import sys
 from absl import flags
 
 from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.text_flags import define_text_flags, text_arguments
 
 _MODELS = (
     "model_dir", "reverse_model_dir", "in_domain_source", "general_source", "in_domain_target", "general_target",
@@ -21,11 +21,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "domain; bilingual: both sides do.",
         **define,
     )  # fmt: skip
-    flags.DEFINE_string("source", None, "Source sentences, one per line, plain or gzipped; needs the target.", **define)
-    flags.DEFINE_string("target", None, "Target sentences, aligned line by line with the source.", **define)
-    flags.DEFINE_string(
-        "tsv", None, "Instead of both: pairs of source, tab, target; further columns are kept.", **define
-    )
+    define_text_flags(flag_values, further_columns="kept")
     flags.DEFINE_string(
         "output", None,
         "File to write the selected lines of --target or --tsv to, unchanged and in their order; gzipped if its name "
@@ -78,22 +74,18 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs
 
-    given = [name for name in ("source", "target", "tsv") if flag_values[name].value]
-    if given not in (["source", "target"], ["tsv"]):
-        found = " and ".join(f"--{name}" for name in given) or "no text"
-        raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
+    text = text_arguments(flag_values)
     keep_freed_memory()
     names = (
-        "source", "source_output", "scores", "top", "share", "threshold", "deduplicate", "max_tokens", "encoding",
+        "source_output", "scores", "top", "share", "threshold", "deduplicate", "max_tokens", "encoding",
         "on_error",
     )  # fmt: skip
     summary = select_pairs(
-        flag_values.tsv or flag_values.target,
-        flag_values.output,
-        flag_values.method,
-        {name: flag_values[name].value for name in _MODELS if flag_values[name].value is not None},
-        "tsv" if flag_values.tsv else "parallel",
+        output=flag_values.output,
+        method=flag_values.method,
+        models={name: flag_values[name].value for name in _MODELS if flag_values[name].value is not None},
         progress=ReadingProgress,
+        **text,
         **{name: flag_values[name].value for name in names},
     )
     print(summary, file=sys.stderr)

@@ -6,6 +6,7 @@ from absl import flags
 
 from keras_encdec.cli.command import Command
 from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.weight_flags import tell_missing, weights_given
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -57,20 +58,17 @@ def main(flag_values: flags.FlagValues) -> None:
     """Tunes as the flags say."""
     import json
 
-    from keras_encdec.formats import open_output, parse_weights
+    from keras_encdec.formats import open_output
     from keras_encdec.tuning.tune import tune
 
     outputs = ("weights_out", "moses_ini_out", "all_weights_out", "json_out")
     if all(flag_values[name].value is None for name in outputs):
         names = ", ".join(f"--{name}" for name in outputs)
         raise UsageError(f"found no file for the weights, expected one of {names}.")
-    try:
-        other_weights = dict(parse_weights(text) for text in flag_values.weight)
-    except ValueError as error:
-        raise UsageError(f"--weight: {error}.") from None
     tuning = tune(
         flag_values.nbest, flag_values.reference, flag_values.weights, flag_values.algorithm, flag_values.metric,
-        seeds=range(1, flag_values.seeds + 1), other_weights=other_weights, test_references=flag_values.test_reference,
+        seeds=range(1, flag_values.seeds + 1), other_weights=weights_given(flag_values),
+        test_references=flag_values.test_reference,
         report=lambda tuned: print(tuned, file=sys.stderr, flush=True),
         **{
             name: flag_values[name].value
@@ -81,9 +79,7 @@ def main(flag_values: flags.FlagValues) -> None:
         with open_output(flag_values.json_out) as file:
             file.write(json.dumps(tuning.to_dict(), indent=2, ensure_ascii=False).encode() + b"\n")
     print(tuning, file=sys.stderr if "-" in [flag_values[name].value for name in outputs] else sys.stdout)
-    if tuning.missing:
-        gap = f"{tuning.missing:,} sentences had no hypotheses, and count as empty translations"
-        print(f"{gap}; check that the ids in the list are those of its sentences, the first 0.", file=sys.stderr)
+    tell_missing(tuning.missing, "count as empty translations")
     if tuning.hypotheses == tuning.sentences:
         print("Every sentence has one hypothesis: no weights are better than others.", file=sys.stderr)
 

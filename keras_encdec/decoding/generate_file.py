@@ -15,10 +15,9 @@ from keras_encdec.decoding.target_limits import LENGTH_FACTOR
 from keras_encdec.decoding.target_writers import TARGET_WRITERS
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.decoding.unknown_replacement import UnknownReplacement
-from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable, unencodable
 from keras_encdec.formats.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
@@ -256,7 +255,5 @@ def _encoded(text: str, encoding: FileEncoding, name: str | None, path: Path | N
     try:
         return encoding.encode(text)
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"found that {error.object[error.start]!r} in what was generated is not in the encoding {name}",
-            "expected one that has all of the model's words", "leave --encoding out, for UTF-8", path, line,
-        ) from None  # fmt: skip
+        expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
+        raise unencodable(error, name, path, line, "what was generated", expected, remedy) from None

@@ -88,6 +88,35 @@ def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: st
     )
 
 
+def unencodable(
+    error: UnicodeEncodeError,
+    name: str | None,
+    path: FilePath | None,
+    line: int | None = None,
+    text: str = "the tokenized text",
+    expected: str = "one that has all of its characters",
+    remedy: str = "convert the file to UTF-8",
+) -> InputError:
+    """The report of a character that the declared encoding of what is written does not have.
+
+    Args:
+        error: UnicodeEncodeError.
+        name: str. The encoding as it was declared.
+        path: the file that the text comes from.
+        line: int. The line's number. Optional.
+        text: str. What the character stands in. Defaults to text that a tokenizer has put it in.
+        expected: str. What encoding is expected. Defaults to one that has all of the text's characters.
+        remedy: str. What to do. Defaults to converting the file.
+
+    Returns:
+        InputError.
+    """
+    character = error.object[error.start]
+    return InputError(
+        f"found that {character!r} in {text} is not in the encoding {name}", f"expected {expected}", remedy, path, line
+    )
+
+
 def _canonical_name(name):
     remedy = "name one that contains ASCII, such as utf-8, latin-1 or cp1252, or convert the file to UTF-8"
     try:

@@ -27,12 +27,10 @@ from keras_encdec.selection.ngram_entropies import NgramEntropies
 from keras_encdec.selection.selection_scores import METHODS
 
 FORMATS = ("parallel", "tsv")
-# The models of each method, in the order of its function's arguments; "moore_lewis" has those of one side.
-MODELS = {
-    "dual": ("model_dir", "reverse_model_dir"),
-    "moore_lewis": (),
-    "bilingual": ("in_domain_source", "general_source", "in_domain_target", "general_target"),
-}
+_TRANSLATION = ("model_dir", "reverse_model_dir")
+_OF_SOURCE, _OF_TARGET = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
+# The models that each method can be given, in the order of its function's arguments.
+MODELS = {"dual": [_TRANSLATION], "moore_lewis": [_OF_SOURCE, _OF_TARGET], "bilingual": [_OF_SOURCE + _OF_TARGET]}
 Model = FilePath | ModelDirectory | TextScorer
 WINDOW, WINDOWS = 4096, 2
 MAX_TOKENS = 1_000
@@ -236,18 +234,14 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
                 file.write(line + b"\n")
 
 
-def _model_names(method: str, models: Mapping[str, Model]) -> list[str]:
-    """The names of the models that a method takes, in order."""
-    names = MODELS[method]
-    if method == "moore_lewis":
-        names = [MODELS["bilingual"][:2], MODELS["bilingual"][2:]]["in_domain_target" in models]
-    if set(models) != set(names):
-        expected = " and ".join(f"{{{name}}}" for name in names)
-        if method == "moore_lewis":
-            expected += ", or those of the target" if "source" in names[0] else ", or those of the source"
-        found = " and ".join(f"{{{name}}}" for name in models) or "no models"
-        raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", method)
-    return list(names)
+def _model_names(method: str, models: Mapping[str, Model]) -> Sequence[str]:
+    """The names of the models that are given, in the order of the method's arguments."""
+    for names in MODELS[method]:
+        if set(models) == set(names):
+            return names
+    found = " and ".join(f"{{{name}}}" for name in models) or "no models"
+    expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[method])
+    raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", method)
 
 
 def _entropies(names: Sequence[str], models: Mapping[str, Model]) -> Iterator[CrossEntropies]:
@@ -255,7 +249,7 @@ def _entropies(names: Sequence[str], models: Mapping[str, Model]) -> Iterator[Cr
     vocabularies = {}
     for name in names:
         flag, given, side = f"--{name}", models[name], name.rpartition("_")[2]
-        if name in MODELS["dual"]:
+        if name in _TRANSLATION:
             yield TranslationEntropies(given, reverse=name.startswith("reverse"), flag=flag)
         elif isinstance(given, str | os.PathLike) and os.path.isfile(given):
             yield NgramEntropies(given, side)

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.aligned_pairs import AlignedPair, open_aligned_pairs
-from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
 from keras_encdec.progress import Progress
@@ -154,11 +153,8 @@ def write_dictionary(
 def _line(entry: DictionaryEntry, encoding: FileEncoding, name: str | None, path: FilePath) -> bytes:
     try:
         return encoding.encode("\t".join(map(str, entry)) + "\n")
-    except UnicodeEncodeError as error:  # of a character that the tokenizer has put in
-        raise InputError(
-            f"found that {error.object[error.start]!r} in the tokenized text is not in the encoding {name}",
-            "expected one that has all of its characters", "convert the file to UTF-8", path,
-        ) from None  # fmt: skip
+    except UnicodeEncodeError as error:
+        raise unencodable(error, name, path) from None
 
 
 def _counted(pairs: Iterable[AlignedPair], read: Progress) -> Iterator[AlignedPair]:

@@ -26,7 +26,7 @@ from keras_encdec.data.alignment import (
 from keras_encdec.data.pairs import WordPair, record_words
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.formats.escaping import escape
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files, open_output
@@ -235,12 +235,8 @@ class _Text:
     def _encoded(self, text: str, path: FilePath, line: int) -> bytes:
         try:
             return self._encoding.encode(text)
-        except UnicodeEncodeError as error:  # of a character that the tokenizer has put in
-            raise InputError(
-                f"found that {error.object[error.start]!r} in the tokenized text is not in the encoding "
-                f"{self._encoding_name}",
-                "expected one that has all of its characters", "convert the file to UTF-8", path, line,
-            ) from None  # fmt: skip
+        except UnicodeEncodeError as error:
+            raise unencodable(error, self._encoding_name, path, line) from None
 
     @functools.cached_property
     def _paths(self) -> tuple[FilePath, FilePath]:
