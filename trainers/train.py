@@ -1,5 +1,6 @@
 """Training of a model: a configuration and data in, a model directory out."""
 
+import contextlib
 import importlib.util
 import math
 import os
@@ -17,6 +18,7 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
+from keras_encdec.formats.directory_lock import directory_lock
 from keras_encdec.model_directory import WEIGHTS, ModelDirectory
 from keras_encdec.sacrebleu_import import import_sacrebleu
 from keras_encdec.trainers.budget import Budget
@@ -33,7 +35,6 @@ from keras_encdec.trainers.round_progress import RoundReports
 from keras_encdec.trainers.settings_file import save_settings
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_lock import training_lock
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 from keras_encdec.trainers.validation_bleu import WITHOUT, ValidationBleu
 
@@ -78,6 +79,11 @@ def train(
     folder = pathlib.Path(model_dir)
     with training_lock(folder):
         return _train(config, data, folder, resume, reporter or TrainingReporter())
+
+
+def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
+    """Keeps other trainings out of a model directory; see `directory_lock`."""
+    return directory_lock(folder, "training", "--model_dir")
 
 
 def _train(config, data, folder, resume, reporter):

@@ -135,7 +135,7 @@ def _remove_earlier_demonstration(
 ) -> None:
     """Removes what an earlier demonstration made; whatever else stands there is not ours to remove."""
     from keras_encdec.errors import InputError
-    from keras_encdec.trainers.training_lock import training_lock
+    from keras_encdec.trainers.train import training_lock
 
     expected, remedy = "expected that of an earlier demonstration", "give another --output_dir"
     with training_lock(model_dir) if model_dir.exists() else contextlib.nullcontext():  # another may be at work

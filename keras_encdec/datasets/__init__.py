@@ -1,4 +1,4 @@
-"""The small real phrase table that the package carries."""
+"""The small real phrase table and parallel text that the package carries."""
 
 from dataclasses import dataclass
 from importlib import resources
@@ -12,6 +12,8 @@ class PhraseTableDataset:
     Attributes:
         phrase_table: path of the gzipped Moses phrase table, tokens escaped as Moses escapes them.
         moses_ini: path of a baseline configuration that names the table by its file name.
+        train_source, train_target: paths of gzipped training sentences and their translations, some of those that the
+            table was made of; in the form of the development sentences.
         dev_source, dev_target: paths of the development sentences and their translations, one tokenized
             sentence a line, not escaped.
         test_source, test_target: paths of the test sentences, in the same form.
@@ -19,6 +21,8 @@ class PhraseTableDataset:
 
     phrase_table: Path
     moses_ini: Path
+    train_source: Path
+    train_target: Path
     dev_source: Path
     dev_target: Path
     test_source: Path
@@ -42,6 +46,8 @@ def libreoffice_en_fr() -> PhraseTableDataset:
     return PhraseTableDataset(
         phrase_table=folder / "phrase-table.gz",
         moses_ini=folder / "moses.ini",
+        train_source=folder / "train.en.gz",
+        train_target=folder / "train.fr.gz",
         dev_source=folder / "dev.en",
         dev_target=folder / "dev.fr",
         test_source=folder / "test.en",

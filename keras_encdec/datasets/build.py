@@ -9,6 +9,7 @@ On Debian 12, this fetches what goes into DIR:
 
 import gzip
 import os
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,18 @@ def make_corpus(texts: dict[str, Any]) -> Any:
     return clean
 
 
-def build(debs: str | os.PathLike, output: str | os.PathLike, held_out: int = 1000, seed: int = 1) -> None:
-    """Writes `phrase-table.gz`, `dev.en`, `dev.fr`, `test.en` and `test.fr`.
+def build(
+    debs: str | os.PathLike, output: str | os.PathLike, held_out: int = 1000, seed: int = 1, sentences: int = 20_000
+) -> None:
+    """Writes `phrase-table.gz`, `train.en.gz`, `train.fr.gz`, `dev.en`, `dev.fr`, `test.en` and `test.fr`.
 
     Args:
         debs: path of the directory with the .deb files.
         output: path of the directory to write to; made if it is not there.
         held_out: int. Sentence pairs in each of dev and test. Defaults to 1000.
-        seed: int. Seed of the draw. Defaults to 1.
+        seed: int. Seed of the draws. Defaults to 1.
+        sentences: int. Sentence pairs in train, drawn from those that the table is made of; all of them if there are
+            no more. Defaults to 20,000.
     """
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
@@ -117,9 +122,12 @@ def build(debs: str | os.PathLike, output: str | os.PathLike, held_out: int = 10
     chosen = select(table)
     logging.info("phrase pairs chosen: %d", len(chosen))
 
-    for name, pairs in zip(("dev", "test"), held_out_sets, strict=True):
+    drawn = sorted(random.Random(seed).sample(range(len(training)), min(sentences, len(training))))
+    sets = {"train": [training[index] for index in drawn], **dict(zip(("dev", "test"), held_out_sets, strict=True))}
+    for name, pairs in sets.items():
         for side, language in enumerate(("en", "fr")):
-            _write(output / f"{name}.{language}", [" ".join(pair[side]) for pair in pairs])
+            path = output / f"{name}.{language}{'.gz' if name == 'train' else ''}"
+            _write(path, [" ".join(pair[side]) for pair in pairs])
     _write(output / "phrase-table.gz", chosen)
 
 

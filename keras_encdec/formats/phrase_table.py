@@ -4,6 +4,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from itertools import islice
 
+from keras_encdec.errors import InputError
 from keras_encdec.formats.columns import Column, ColumnKind, ColumnText
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.file_path import FilePath
@@ -97,6 +98,21 @@ class PhraseTableReader(RecordReader):
             expected = f"expected {self.num_scores} as on line {self._first}"
             raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
         self.num_scores, self._first = number, self.lines.line_number
+
+
+def number_of_scores(path: FilePath) -> int:
+    """Number of scores on each line of a phrase table.
+
+    Args:
+        path: the table, plain or gzipped.
+
+    Raises:
+        InputError: when it cannot be read, its first line is malformed, or it is empty.
+    """
+    with PhraseTableReader(path, encoding="latin-1", limit=1) as reader:
+        for _ in reader:
+            return reader.num_scores
+    raise InputError("found an empty file", "expected a phrase table", path=path)
 
 
 class PhraseTableFormat(PairFormat):

@@ -16,7 +16,6 @@ from keras_encdec.cli.train import COMMAND
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.training_lock import LOCK
 
 QUICK_FLAGS = [flag for flag in training_flags() if any(name in flag for name in QUICK)]
 
@@ -118,7 +117,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     assert done == [10 * (i + 1) for i in range(len(done))]
     # What the kill may have left half written is no obstacle.
     (killed / ".partial-last.keras").write_bytes(b"half")
-    assert (killed / LOCK).exists()
+    assert (killed / ".training.lock").exists()
     data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 25
     _, lines = train_tiny(data, killed, resume=True, updates=total)
     assert lines[-1].startswith(f"{total:,} updates, ") and not any("unique" in line for line in lines)
