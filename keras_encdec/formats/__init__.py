@@ -22,6 +22,7 @@ from keras_encdec.formats.phrase_table_line import PhraseTableLine, parse_line
 from keras_encdec.formats.probabilities import format_exponential, format_probability
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.registry import format_names, pair_format, register_format
+from keras_encdec.formats.segmentation import PhraseSpan, parse_segmentation
 from keras_encdec.formats.sentences import SentenceFormat, SentenceReader, read_sentences
 from keras_encdec.formats.tsv import TsvFormat, TsvReader, append_columns
 
@@ -42,6 +43,7 @@ __all__ = [
     "PairRecord",
     "ParallelFormat",
     "ParallelReader",
+    "PhraseSpan",
     "PhraseTableFormat",
     "PhraseTableLine",
     "PhraseTableReader",
@@ -64,6 +66,7 @@ __all__ = [
     "parse_features",
     "parse_line",
     "parse_nbest_line",
+    "parse_segmentation",
     "parse_weights",
     "read_sentences",
     "read_weights",

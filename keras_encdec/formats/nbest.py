@@ -8,7 +8,7 @@ from keras_encdec.formats.columns import Column, ColumnKind, ColumnText, log_pro
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.malformed_line import MalformedLine
-from keras_encdec.formats.nbest_line import append_features, parse_features, parse_nbest_line
+from keras_encdec.formats.nbest_line import append_features, has_features, parse_nbest_line
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.sentences import read_sentences
@@ -99,6 +99,9 @@ class NBestPairReader(NBestReader):
         encoding: str. The encoding of both files, as for `NBestReader`. Optional.
         on_error: str. What a malformed line of the list does, as for `NBestReader`. Defaults to "stop".
 
+    Attributes:
+        sentences: list of str. The sentences that were translated.
+
     Raises:
         InputError: as for `NBestReader`, and at an id that has no source sentence.
     """
@@ -108,11 +111,11 @@ class NBestPairReader(NBestReader):
     ) -> None:
         super().__init__(path, encoding, on_error)
         try:
-            sentences = read_sentences(source_path, encoding)
+            self.sentences = read_sentences(source_path, encoding)
         except InputError:
             self.close()
             raise
-        self._records = self._pairs(self._records, sentences, source_path)
+        self._records = self._pairs(self._records, self.sentences, source_path)
 
     def _pairs(self, records, sentences, source_path):
         for record in records:
@@ -154,7 +157,7 @@ class NBestFormat(PairFormat):
             for label in labels.keys() & record.features.split():
                 raise InputError(
                     f"found the feature {labels[label]}", "expected it to be new",
-                    "give another --feature_name, or a list without the feature",
+                    "give the new one another name, or a list without the feature",
                     reader.lines.path, reader.lines.line_number,
                 )  # fmt: skip
             yield record
@@ -164,8 +167,4 @@ class NBestFormat(PairFormat):
         return append_features(record.raw, list(zip(names, texts, strict=True)))
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        try:
-            parse_features(record.raw.split(b"|||")[2])
-        except (MalformedLine, IndexError):
-            return record.raw  # it has no field of features to add to
-        return super().add_neutral_columns(record, columns)
+        return super().add_neutral_columns(record, columns) if has_features(record.raw) else record.raw

@@ -119,15 +119,35 @@ def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
     return line[:end] + added + line[end:]
 
 
-def check_feature_name(name: str) -> None:
+def has_features(line: bytes) -> bool:
+    """Whether a line, malformed perhaps, has a field of features that more can be added to.
+
+    Args:
+        line: bytes.
+
+    Returns:
+        bool.
+    """
+    try:
+        parse_features(line.split(_SEPARATOR)[2])
+    except (MalformedLine, IndexError):
+        return False
+    return True
+
+
+def check_feature_name(name: str, argument: str = "feature_name") -> None:
     """Checks the name of a new dense feature.
+
+    Args:
+        name: str.
+        argument: str. The argument that names it. Defaults to "feature_name".
 
     Raises:
         ConfigurationError: a ValueError, where Moses's tools would not read it as the name of a dense feature.
     """
     # The tuner takes a name with an underscore for that of a sparse feature.
     if not re.fullmatch(r"[^\s_=|]+", name):
-        raise ConfigurationError("found {feature_name}=%r, expected a name without white space, _, = and |", name)
+        raise ConfigurationError(f"found {{{argument}}}=%r, expected a name without white space, _, = and |", name)
 
 
 def replace_total(line: bytes, total: str) -> bytes:

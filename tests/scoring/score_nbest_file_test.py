@@ -146,7 +146,7 @@ def test_an_id_outside_the_source_file_stops(score, files):
 
 
 def test_a_name_that_the_list_has_stops(score, files):
-    with refused(f"{files}/nbest, line 1: found the feature TM0, expected it to be new; give another --feature_name"):
+    with refused(f"{files}/nbest, line 1: found the feature TM0, expected it to be new; give the new one another name"):
         score(feature_name="TM0")
     lines = [*LINES, "0 ||| the ||| LM0= 0 Length0= 2 ||| 0"]
     (files / "nbest").write_text("\n".join(lines))

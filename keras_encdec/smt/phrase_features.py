@@ -1,0 +1,207 @@
+"""Scores of a phrase table as features of an n-best list: the sums over the phrases of each hypothesis."""
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.file_summary import FileSummary
+from keras_encdec.formats import (
+    Column,
+    ColumnKind,
+    FilePath,
+    InputLines,
+    NBestFormat,
+    NBestPairReader,
+    append_features,
+    model_words,
+    open_output,
+)
+from keras_encdec.formats.columns import log_prob_text
+from keras_encdec.formats.files import check_distinct_files
+from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.nbest import NBestPairRecord
+from keras_encdec.formats.nbest_line import check_feature_name, has_features
+from keras_encdec.progress import Progress
+from keras_encdec.smt.derivations import Derivations
+from keras_encdec.smt.phrase_scores import read_phrase_scores
+
+# The score that `encdec-score` adds to a table of Moses's four.
+FEATURES = {"RNN0": (5,)}
+MOSES_FEATURE = "TranslationModel0"
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseFeaturesSummary(FileSummary):
+    """What `add_phrase_features` did.
+
+    Attributes:
+        lines: int. Lines written.
+        seconds: float.
+        output: the file.
+        segmented: int. Hypotheses whose phrases stood in the list.
+        recovered: int. Hypotheses whose phrases were recovered from their features.
+        unsegmented: int. Hypotheses whose phrases were not found, written with the mean of their sentence.
+        malformed: int. Malformed lines of the list, written with the value 0.
+        malformed_pairs: int. Malformed lines of the table, left out.
+    """
+
+    segmented: int = 0
+    recovered: int = 0
+    unsegmented: int = 0
+    malformed: int = 0
+    malformed_pairs: int = 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the lines: sentences."""
+        said = [f"Phrases of {self.segmented:,} hypotheses stood in the list, of {self.recovered:,} were recovered."]
+        if self.unsegmented:
+            said.append(f"{self.unsegmented:,} hypotheses of other phrases were written with their sentence's mean.")
+        if self.malformed:
+            said.append(f"{self.malformed:,} malformed lines were written with a neutral score.")
+        if self.malformed_pairs:
+            said.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
+        return said
+
+
+def add_phrase_features(
+    input: FilePath,
+    source: FilePath,
+    phrase_table: FilePath,
+    output: FilePath,
+    features: Mapping[str, Sequence[int]] | None = None,
+    *,
+    moses_feature: str = MOSES_FEATURE,
+    encoding: str | None = None,
+    on_error: str = "stop",
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> PhraseFeaturesSummary:
+    """Adds to each hypothesis of an n-best list the sums of log-scores of the phrase pairs that it consists of.
+
+    This is the feature that Moses would have computed had it decoded with the score in its table, as Cho et al. (2014)
+    did.
+
+    The phrases are those of the list's segmentation field (Moses's `-include-segmentation-in-n-best`). Where there is
+    none they are recovered: phrases of the table that make up the hypothesis, whose scores add up to
+    `TranslationModel0`, whose number is `PhrasePenalty0` and whose jumps give `Distortion0`, the last two where the
+    list has them. A word that the table has no phrase for may be copied, with all log-scores 0. ln of a score is -100
+    at least, as in Moses. Words are compared without factors and without Moses's escapes. See `find_segmentation` for
+    which of several segmentations is taken.
+
+    Args:
+        input: n-best list, plain or gzipped. "-" is the standard input.
+        source: the sentences that were translated, plain or gzipped; id 0 is the first line.
+        phrase_table: the table, plain or gzipped, the scores that the list was made with first on each line.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        features: dict from name of a new feature to the numbers of its scores in the table, from 1: a value for each.
+            Defaults to `None`: `{"RNN0": [5]}`, what `encdec-score` adds to Moses's four.
+        moses_feature: str. Name of the table's feature in the list. Defaults to "TranslationModel0".
+        encoding: str. Encoding of the three inputs. Defaults to `None`: UTF-8, and other bytes are an error.
+        on_error: str. A malformed line, and a hypothesis whose phrases are not found, raise ("stop"); or ("keep") the
+            hypothesis gets the mean of the others of its sentence, or 0 where there is none, malformed lines of the
+            list get 0, those of the table are left out, and all are counted. Defaults to "stop".
+        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`: of the
+            table, then of the list. Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        PhraseFeaturesSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        InputError: when an input or the output cannot be used.
+
+    Example:
+
+        add_phrase_features("nbest.gz", "input.en", "scored.gz", "nbest.rnn.gz")
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), section 3.1
+    """
+    features = FEATURES if features is None else features
+    _check_arguments(features, on_error)
+    check_distinct_files(input, source, phrase_table, output)
+    recovered = known = 0
+    with NBestPairReader(input, source, encoding, on_error) as reader, open_output(output) as file:
+        sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
+        scores = read_phrase_scores(phrase_table, sentences, encoding=encoding, on_error=on_error, progress=progress)
+        _check_columns(features, scores.num_scores, phrase_table)
+        records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
+        with progress(reader.lines) as written:
+            for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
+                numbers, hypotheses = zip(*group, strict=True)
+                words = [model_words(hypothesis.target) for hypothesis in hypotheses]
+                derivations = Derivations(scores, model_words(sentence), words, moses_feature)
+                values = []
+                for number, hypothesis, target in zip(numbers, hypotheses, words, strict=True):
+                    try:
+                        found = None if hypothesis.problem else derivations.phrases(hypothesis.raw, target)
+                    except MalformedLine as error:
+                        if on_error == "stop":
+                            raise _problem(error, reader.lines.path, number) from None
+                        found = None
+                    values.append(None if found is None else _sums(found, features))
+                lines = _lines(hypotheses, values, features)
+                file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
+                written.add(len(lines))
+                recovered += derivations.recovered
+                known += len(lines) - values.count(None)
+        if reader.lines.ended_with_newline:
+            file.write(b"\n")
+    return PhraseFeaturesSummary(
+        written.count, written.seconds, output, known - recovered, recovered, written.count - known - reader.malformed,
+        reader.malformed, scores.malformed,
+    )  # fmt: skip
+
+
+def _check_arguments(features: Mapping[str, Sequence[int]], on_error: str) -> None:
+    if on_error not in ("stop", "keep"):
+        raise ConfigurationError("found {on_error}=%r, expected 'stop' or 'keep'", on_error)
+    if not features:
+        raise ConfigurationError("found no {features}, expected one at least")
+    for name, columns in features.items():
+        check_feature_name(name, "features")
+        if not columns or min(columns) < 1:
+            raise ConfigurationError("found {features} with the scores %s, expected numbers from 1", list(columns))
+
+
+def _check_columns(features, num_scores, path):
+    for name, columns in features.items():
+        if max(columns) > num_scores:
+            raise InputError(
+                f"found {num_scores} scores on each line", f"expected at least {max(columns)} for {name}",
+                "give the table that encdec-score has written, or the number of another score (--feature)", path,
+            )  # fmt: skip
+
+
+def _problem(error, path, line):
+    remedy = "check --source and --phrase_table, or give --on_error=keep to write their sentence's mean"
+    return InputError(error.found, error.expected, remedy, path, line)
+
+
+def _sums(phrases, features):
+    """The values of all new features, one after the other."""
+    return [sum(phrase.log_scores[column - 1] for phrase in phrases) for column in itertools.chain(*features.values())]
+
+
+def _lines(
+    hypotheses: Sequence[NBestPairRecord],
+    values: Sequence[Sequence[float] | None],
+    features: Mapping[str, Sequence[int]],
+) -> list[bytes]:
+    """The lines of a sentence's hypotheses with the new features; those without values get the mean of the others."""
+    zeros = [0.0] * sum(map(len, features.values()))
+    known = [sums for sums in values if sums is not None]
+    mean = [statistics.fmean(sums) for sums in zip(*known, strict=True)] if known else zeros
+    lines = []
+    for hypothesis, sums in zip(hypotheses, values, strict=True):
+        if hypothesis.problem and not has_features(hypothesis.raw):
+            lines.append(hypothesis.raw)
+            continue
+        numbers = zeros if hypothesis.problem else mean if sums is None else sums
+        texts = map(log_prob_text, numbers)
+        added = [(name, " ".join(itertools.islice(texts, len(columns)))) for name, columns in features.items()]
+        lines.append(append_features(hypothesis.raw, added))
+    return lines
