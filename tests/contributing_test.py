@@ -24,6 +24,7 @@ from keras_encdec.decoding.sampler_registry import unregister_sampler
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, verify_export
 from keras_encdec.formats.registry import unregister_format
+from keras_encdec.layers.attentions import unregister_attention
 from keras_encdec.layers.cells import unregister_cell
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import Scorer, TextScorer
@@ -33,7 +34,7 @@ from keras_encdec.trainers import TrainingConfig, TrainingData, train
 PAGE = pathlib.Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Taken out of the registries in the end: other tests say what is registered.
 REGISTERED = {
-    "minimal_gated": unregister_cell, "min_p": unregister_sampler, "json_lines": unregister_format,
+    "minimal_gated": unregister_cell, "wait_k": unregister_attention, "min_p": unregister_sampler, "json_lines": unregister_format,
     "window": unregister_architecture,
 }  # fmt: skip
 QUICK = {"updates": 3, "batch_size": 16, "jit_compile": "false", "tensorboard": False, "optimizer": "adam"}
@@ -89,7 +90,8 @@ def window_export(parts, window_model, files):
 
 def test_every_addition_is_in_the_page(parts):
     assert list(parts) == [
-        "window_config", "minimal_gated_cell", "min_p_sampler", "json_lines", "window_encoder_decoder"
+        "window_config", "minimal_gated_cell", "wait_k_attention", "min_p_sampler", "json_lines",
+        "window_encoder_decoder",
     ]  # fmt: skip
 
 
@@ -108,13 +110,23 @@ def test_a_hyperparameter_is_a_flag_with_checks_and_help(parts):
     assert "window" in errors.getvalue()
 
 
-def test_a_cell_is_stacked_trained_scored_searched_and_exported(parts, scores_here, files):
-    hyperparameters = {"cell": "minimal_gated", "layers": 1, "units": 8, "embedding_dim": 8}
+def test_a_cell_and_an_attention_are_trained_scored_searched_and_exported(parts, scores_here, files):
+    """Together, as each use takes a while: the cell within the attention's recurrence, with input feeding."""
+    hyperparameters = {"cell": "minimal_gated", "attention": "wait_k", "layers": 1, "units": 8, "embedding_dim": 8}
     config = TrainingConfig(architecture="recurrent", model=hyperparameters, **QUICK)
     with contextlib.redirect_stdout(io.StringIO()), eagerly():
-        train(config, TrainingData(tsv=str(files / "pairs.tsv"), held_out_pairs=10), files / "gated")
-    export_model(files / "gated", files / "served_gated")
-    through_everything(files / "gated", files / "served_gated", files)
+        train(config, TrainingData(tsv=str(files / "pairs.tsv"), held_out_pairs=10), files / "waiting")
+    export_model(files / "waiting", files / "served_waiting")
+    through_everything(files / "waiting", files / "served_waiting", files)
+    with uncompiled():
+        score_file(
+            files / "waiting", files / "pairs.tsv", files / "heard.tsv", "tsv", alignments=files / "heard.align",
+            alignment_format="weights",
+        )  # fmt: skip
+    for line in (files / "heard.align").read_text(encoding="utf-8").splitlines():
+        weights = np.array(json.loads(line)["weights"])
+        assert np.allclose(weights.sum(axis=1), 1, atol=1e-3)
+        assert all(not row[step + 3 :].any() for step, row in enumerate(weights))
 
 
 def test_a_model_is_trained_scored_searched_and_exported(window_model, window_export, scores_here, files):

@@ -20,6 +20,15 @@ def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]
     return _ATTENTIONS.register(name)
 
 
+def unregister_attention(name: str) -> None:
+    """Takes a kind of attention out of the registry.
+
+    Raises:
+        KeyError: when none is registered under this name.
+    """
+    _ATTENTIONS.unregister(name)
+
+
 def attention_class(name: str) -> type[Attention]:
     """The class registered under a name.
 
