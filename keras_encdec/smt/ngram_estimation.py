@@ -69,8 +69,9 @@ def estimate_ngrams(
         D_k     = k - (k + 1) t_1 / (t_1 + 2 t_2) t_{k+1} / t_k,    t_k the number of n-grams of the order with a = k,
 
     unigrams interpolated with the uniform distribution of the words, `</s>` and `<unk>`, so that `<unk>` has what is
-    left over. No n-gram is left out. These are the definitions of KenLM's `lmplz`. A sentence is preceded by one `<s>`.
-    An order whose counts do not give 0 < D_k <= k takes D = 0.5, 1, 1.5, as with `lmplz --discount_fallback`.
+    left over. A sentence is preceded by one `<s>`. No n-gram is left out; where no sentence is long enough, the order
+    is lower. These are the definitions of KenLM's `lmplz`. An order whose counts do not give 0 < D_k <= k takes D =
+    0.5, 1, 1.5, as with `lmplz --discount_fallback`.
 
     The text is in memory as numbers, and each n-gram once for each order.
 
@@ -125,8 +126,8 @@ def _read(lines: InputLines, shown: Progress) -> tuple[list[bytes], Array, Array
         for word in words:
             if word in _SPECIAL:
                 raise InputError(
-                    f"found the word {word.decode()}", "expected none of <s>, </s> and <unk>, which the model has",
-                    "remove or escape it", lines.path, lines.line_number,
+                    f"found the word {word.decode()}", "expected words other than <s>, </s> and <unk>",
+                    "remove it, or escape it as &lt;s&gt;", lines.path, lines.line_number,
                 )  # fmt: skip
         ids.append(_BEGIN_ID)
         ids += [vocabulary.setdefault(word, len(vocabulary)) for word in words]
@@ -174,7 +175,7 @@ class _Ngrams:
 def _counted(ids: Array, lengths: Array, order: int, vocabulary_size: int) -> list[_Ngrams]:
     """The n-grams of every order that occur, with their counts."""
     starts = np.cumsum(lengths) - lengths
-    left = np.repeat(starts + lengths, lengths) - np.arange(len(ids))  # words up to the sentence's end, its own included
+    left = np.repeat(starts + lengths, lengths) - np.arange(len(ids))  # words up to the end of the sentence
     words = np.arange(vocabulary_size)
     zeros = np.zeros(vocabulary_size, np.int64)
     orders = [_Ngrams(words, zeros, zeros, words == _BEGIN_ID, None)]

@@ -103,9 +103,8 @@ class NgramModel:
 
     def _add(self, fields: list[bytes], order: int, lines: "_ArpaLines") -> None:
         if not order < len(fields) < order + 3:
-            raise lines.error(
-                f"found {len(fields)} fields", f"expected log10 p, {order} word{'s' * (order > 1)} and a back-off weight"
-            )
+            words = f"{order} word{'s' * (order > 1)}"
+            raise lines.error(f"found {len(fields)} fields", f"expected log10 p, {words} and a back-off weight")
         try:
             log10, back_off = float(fields[0]), float(fields[order + 1]) if len(fields) > order + 1 else 0.0
         except ValueError:

@@ -23,7 +23,7 @@ from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.parallel import available_processors, in_order, processes
 from keras_encdec.progress import CountedInput, CountedWork, Progress
-from keras_encdec.smt.decoder_weights import DecoderWeights
+from keras_encdec.smt.decoder_weights import DecoderWeights, initial_weights
 from keras_encdec.smt.derivations import distinct_derivations
 from keras_encdec.smt.ngram_model import NgramModel
 from keras_encdec.smt.phrase_options import PhraseOptions, PhraseTable, read_phrases, source_phrases
@@ -58,8 +58,8 @@ class DecodingSummary(FileSummary):
     def __str__(self) -> str:
         rate = self.sentences / max(self.seconds, 1e-9)
         return (
-            f"{self.lines:,} hypotheses of {self.sentences:,} sentences, {self.unknown_words:,} words copied as the table "
-            f"lacks them, in {self.seconds:,.1f} s, {rate:,.1f} sentences/s: {self._result}"
+            f"{self.lines:,} hypotheses of {self.sentences:,} sentences, {self.unknown_words:,} words copied as the "
+            f"table lacks them, in {self.seconds:,.1f} s, {rate:,.1f} sentences/s: {self._result}"
         )
 
 
@@ -88,7 +88,7 @@ def decode_nbest(
     phrase_table: FilePath,
     language_model: FilePath,
     output: FilePath,
-    weights: Mapping[str, Sequence[float]],
+    weights: Mapping[str, Sequence[float]] | None = None,
     *,
     nbest_size: int = NBEST_SIZE,
     pop_limit: int = POP_LIMIT,
@@ -101,12 +101,12 @@ def decode_nbest(
 ) -> DecodingSummary:
     """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
 
-    A line is `id ||| hypothesis  ||| features ||| total ||| segmentation`. The features are those of Moses: `Distortion0`,
-    minus the sum of the distances between the end of a phrase's source and the start of the next one's; `LM0`, ln p of
-    the sentence with its end; `WordPenalty0`, minus the number of words; `PhrasePenalty0`, the number of phrases;
-    `TranslationModel0`, the sums of ln of each score of the table, -100 at least for a phrase. The total is their
-    weighted sum. The segmentation has for each phrase, in the order of the target, the first and last word of its source
-    and of its target, counted from 0: `0=0 1-2=1-3`.
+    A line is `id ||| hypothesis  ||| features ||| total ||| segmentation`. The features are those of Moses:
+    `Distortion0`, minus the sum of the distances between the end of a phrase's source and the start of the next one's;
+    `LM0`, ln p of the sentence with its end; `WordPenalty0`, minus the number of words; `PhrasePenalty0`, the number of
+    phrases; `TranslationModel0`, the sums of ln of each score of the table, -100 at least for a phrase. The total is
+    their weighted sum. The segmentation has for each phrase, in the order of the target, the first and last word of its
+    source and of its target, counted from 0: `0=0 1-2=1-3`.
 
     Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. Of
     factored words the first factor is taken. A word that the table has no phrase for is copied; it adds -100 times the
@@ -115,8 +115,8 @@ def decode_nbest(
 
     The search is that of Moses's cube pruning, but without lexicalized reordering; see `PhraseSearch`.
 
-    Memory holds the phrases of the table that occur in the sentences, and in every process the language model, about 150
-    bytes for each n-gram. Processes are started afresh, so a program keeps its own work under
+    Every process holds in memory the phrases of the table that occur in the sentences and the language model, about
+    150 bytes for each n-gram. Processes are started afresh, so a program keeps its own work under
     `if __name__ == "__main__":` unless it asks for one process only.
 
     Args:
@@ -124,8 +124,8 @@ def decode_nbest(
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
         language_model: ARPA file of the target language, plain or gzipped.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        weights: dict of feature to list of float, as `read_weights` returns it, see `initial_weights`.
-            `UnknownWordPenalty0` is 1 where it is missing.
+        weights: dict of feature to list of float, as `read_weights` returns it. `UnknownWordPenalty0` is 1 where it is
+            missing. Defaults to `initial_weights`.
         nbest_size: int. Most hypotheses of a sentence, which all differ. Defaults to `100`.
         pop_limit: int. Hypotheses that are tried for each number of translated words. More take longer and find
             translations with higher totals. Defaults to `300`.
@@ -150,7 +150,7 @@ def decode_nbest(
 
     Example:
 
-        decode_nbest("val.en", "phrase-table.gz", "lm.arpa.gz", "val.nbest.gz", initial_weights(4))
+        decode_nbest("val.en", "phrase-table.gz", "lm.arpa.gz", "val.nbest.gz")
     """
     check_distinct_files(source, phrase_table, language_model, output)
     minima = {
@@ -200,7 +200,8 @@ def _phrases(path, sentences, weights, encoding, progress, source):
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
         records = iter(reader)
         first = next(records)
-        checked = DecoderWeights.of_features(weights, reader.num_scores)
+        given = initial_weights(reader.num_scores) if weights is None else weights
+        checked = DecoderWeights.of_features(given, reader.num_scores)
         phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
     if sources and not phrases:
         raise InputError(
