@@ -12,6 +12,11 @@ def client() -> None:
     _run("client")
 
 
+def decode() -> None:
+    """Entry point of `encdec-decode`."""
+    _run("decode")
+
+
 def demo() -> None:
     """Entry point of `encdec-demo`."""
     _run("demo")
@@ -40,6 +45,11 @@ def extract() -> None:
 def generate() -> None:
     """Entry point of `encdec-generate`."""
     _run("generate")
+
+
+def ngram() -> None:
+    """Entry point of `encdec-ngram`."""
+    _run("ngram")
 
 
 def rerank() -> None:

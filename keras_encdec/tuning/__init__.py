@@ -6,6 +6,9 @@ from keras_encdec.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.tuning.corpus_metric import CorpusMetric as CorpusMetric
+    from keras_encdec.tuning.decoder_tuning import DecoderTuning as DecoderTuning
+    from keras_encdec.tuning.decoder_tuning import TuningRound as TuningRound
+    from keras_encdec.tuning.decoder_tuning import tune_decoder as tune_decoder
     from keras_encdec.tuning.evaluate import Comparison as Comparison
     from keras_encdec.tuning.evaluate import Evaluation as Evaluation
     from keras_encdec.tuning.evaluate import SystemScore as SystemScore

@@ -87,7 +87,7 @@ def tune(
     check_distinct_files(weights, *outputs)
     initial, unlisted = read_weights(weights) if weights is not None else ({}, set())
     ini = _moses_ini(weights) if moses_ini_out is not None else ""
-    folder = None if all_weights_out is None else _made(all_weights_out)
+    folder = None if all_weights_out is None else made_directory(all_weights_out)
     for path in filter(None, (weights_out, moses_ini_out, folder and folder / "weights.1")):
         with open_output(path, keep=False):  # that nothing is searched for in vain
             pass
@@ -160,7 +160,8 @@ def _rounded(weights):
     return np.array([float(f"{value / total:.6g}") for value in weights]) if total > 0 else weights
 
 
-def _made(directory):
+def made_directory(directory: FilePath) -> pathlib.Path:
+    """Makes a directory where it is missing, or raises InputError."""
     folder = pathlib.Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)

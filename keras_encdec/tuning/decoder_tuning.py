@@ -1,0 +1,179 @@
+"""Tuning of the phrase-based decoder: sentences are translated, weights tuned on their lists, and so on in turns."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.formats import FilePath, PhraseTableReader, open_output
+from keras_encdec.formats.moses_weights import weights_text
+from keras_encdec.smt.decoder_weights import initial_weights
+from keras_encdec.smt.phrase_decoder import decode_nbest
+from keras_encdec.tuning.corpus_metric import CorpusMetric
+from keras_encdec.tuning.nbest_features import read_nbest_features
+from keras_encdec.tuning.text_files import read_references
+from keras_encdec.tuning.tune import made_directory, tune
+
+ROUNDS = 8
+_UNKNOWN = "UnknownWordPenalty0"
+
+
+@dataclasses.dataclass(frozen=True)
+class TuningRound:
+    """What a round of `tune_decoder` has translated.
+
+    Attributes:
+        number: int, from 1.
+        weights: dict of str to list of float. The weights that it translated with.
+        score: float. The metric's score of its best translations, 0 to 100.
+        nbest: path of its list.
+        seconds: float. What translating and the search for the next weights took.
+    """
+
+    number: int
+    weights: dict[str, list[float]]
+    score: float
+    nbest: pathlib.Path
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"round {self.number}: {self.score:.2f}, {self.seconds:.0f} s"
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderTuning:
+    """What `tune_decoder` did.
+
+    Attributes:
+        metric: str. What sacrebleu calls it, such as "BLEU".
+        rounds: tuple of TuningRound.
+        is_converged: bool. Whether it ended as the last round had found no new hypotheses.
+    """
+
+    metric: str
+    rounds: tuple[TuningRound, ...]
+    is_converged: bool
+
+    @property
+    def best(self) -> TuningRound:
+        """The first round with the best score."""
+        return max(self.rounds, key=lambda one: one.score)
+
+    @property
+    def weights(self) -> dict[str, list[float]]:
+        """The weights of the best round."""
+        return self.best.weights
+
+    @property
+    def nbest(self) -> pathlib.Path:
+        """The list of the best round."""
+        return self.best.nbest
+
+    @property
+    def lists(self) -> tuple[pathlib.Path, ...]:
+        """The lists of all rounds."""
+        return tuple(one.nbest for one in self.rounds)
+
+    def __str__(self) -> str:
+        end = ", no new hypotheses" if self.is_converged else ""
+        return f"{self.metric} {self.best.score:.2f} in round {self.best.number} of {len(self.rounds)}{end}"
+
+
+def tune_decoder(
+    source: FilePath,
+    references: Sequence[FilePath],
+    phrase_table: FilePath,
+    language_model: FilePath,
+    output_dir: FilePath,
+    weights: Mapping[str, Sequence[float]] | None = None,
+    *,
+    rounds: int = ROUNDS,
+    algorithm: str = "mert",
+    metric: str = "bleu",
+    seeds: Sequence[int] = (1,),
+    tokenize: str = "none",
+    report: Callable[[TuningRound], object] = lambda tuned: None,
+    **decoding: Any,
+) -> DecoderTuning:
+    """Tunes the weights of the phrase-based decoder, as Moses's `mert-moses.pl` does.
+
+    Each round translates the sentences with the weights of the round before and then tunes them on the lists of all
+    rounds so far. It ends early when a list has nothing new. The weights are those of the round whose own best
+    translations have the best score.
+
+    The directory has of each round the list, `run1.nbest.gz`, and its weights, `run1.weights`, and in the end the best
+    ones, `weights`. Files of the same names are replaced.
+
+    Args:
+        source: sentences, one a line.
+        references: files of their translations, a sentence a line.
+        phrase_table, language_model: see `decode_nbest`.
+        output_dir: directory; it is made where it is missing.
+        weights: dict of feature to list of float, to begin with. Defaults to `initial_weights`.
+        rounds: int. Most translations of the sentences. Defaults to `8`.
+        algorithm, metric, seeds, tokenize: see `tune`.
+        report: callable of each TuningRound when it is done. Defaults to nothing.
+        **decoding: further arguments of `decode_nbest`, such as `pop_limit` and `number_of_processes`.
+
+    Returns:
+        DecoderTuning.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ImportError: when sacrebleu is not installed.
+        InputError: when a file cannot be read, or the files do not fit one another.
+
+    Example:
+
+        tuning = tune_decoder("val.en", ["val.fr"], "phrase-table.gz", "lm.arpa.gz", "tuned")
+        decode_nbest("test.en", "phrase-table.gz", "lm.arpa.gz", "test.nbest.gz", tuning.weights)
+
+    Reference:
+        - Och, 2003, "Minimum Error Rate Training in Statistical Machine Translation" (P03-1021)
+    """
+    if rounds < 1:
+        raise ConfigurationError("found {rounds}=%s, expected 1 or more", rounds)
+    encoding = decoding.get("encoding")
+    corpus_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
+    if weights is None:
+        weights = initial_weights(_number_of_scores(phrase_table, encoding))
+    current = {name: list(values) for name, values in weights.items()}
+    unlisted = {name: current.pop(name) for name in (_UNKNOWN,) if name in current}
+    folder = made_directory(output_dir)
+    done: list[TuningRound] = []
+    hypotheses, is_converged = 0, False
+    for number in range(1, rounds + 1):
+        start, nbest = time.monotonic(), folder / f"run{number}.nbest.gz"
+        decode_nbest(source, phrase_table, language_model, nbest, {**current, **unlisted}, **decoding)
+        features = read_nbest_features([nbest], references, corpus_metric, encoding=encoding)
+        score = features.score(features.to_array(current))
+        _write(folder / f"run{number}.weights", {**current, **unlisted}, score)
+        decoded_with, lists = {**current, **unlisted}, [*(one.nbest for one in done), nbest]
+        if number < rounds:
+            tuning = tune(
+                lists, references, algorithm=algorithm, metric=metric, seeds=seeds, other_weights=current,
+                tokenize=tokenize, encoding=encoding,
+            )  # fmt: skip
+            current = tuning.best.weights
+            is_converged, hypotheses = tuning.hypotheses == hypotheses, tuning.hypotheses
+        done.append(TuningRound(number, decoded_with, score, nbest, time.monotonic() - start))
+        report(done[-1])
+        if is_converged:
+            break
+    result = DecoderTuning(corpus_metric.label, tuple(done), is_converged)
+    _write(folder / "weights", result.weights, result.best.score)
+    return result
+
+
+def _number_of_scores(phrase_table: FilePath, encoding: str | None) -> int:
+    with PhraseTableReader(phrase_table, encoding, limit=1) as reader:
+        for _ in reader:
+            pass
+        return reader.num_scores
+
+
+def _write(path: pathlib.Path, weights: Mapping[str, Sequence[float]], score: float) -> None:
+    with open_output(path) as file:
+        file.write(weights_text(weights, f"{score:.2f} on the sentences").encode("utf-8", "surrogateescape"))

@@ -1,0 +1,99 @@
+"""Estimation of n-gram models: modified Kneser-Ney."""
+
+import itertools
+import math
+import random
+
+import pytest
+from kneser_ney_oracle import KneserNeyOracle
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.smt import NgramModel, estimate_ngrams
+
+
+def zipfian_text(sentences, vocabulary=60):
+    """Sentences of few frequent words and many rare ones, so that the discounts of all orders can be estimated."""
+    generator = random.Random(1)
+    words = [f"w{number}" for number in range(vocabulary)]
+    shares = [1 / (rank + 1) for rank in range(vocabulary)]
+    return [generator.choices(words, shares, k=generator.randrange(7)) for _ in range(sentences)]
+
+
+def estimated(folder, sentences, order):
+    (folder / "text").write_text("".join(" ".join(words) + "\n" for words in sentences))
+    summary = estimate_ngrams(folder / "text", folder / "arpa", order)
+    return NgramModel(folder / "arpa"), summary
+
+
+def state_after(model, context):
+    """The state after a context of words, which begins a sentence if its first word is <s>."""
+    state = model.begin if context[:1] == ("<s>",) else model.empty
+    for word in context[context[:1] == ("<s>",) :]:
+        state = model.advance(state, model.vocabulary[word.encode()])[1]
+    return state
+
+
+def probability(model, context, word):
+    return 10 ** model.advance(state_after(model, context), model.vocabulary[word.encode()])[0]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "order", "fallback"),
+    [(200, 3, ()), (200, 1, ()), (5, 4, (1, 2, 3, 4))],
+    ids=["3", "1", "little text"],
+)
+def test_probabilities_are_those_of_the_definition(tmp_path, sentences, order, fallback):
+    text = zipfian_text(sentences)
+    oracle = KneserNeyOracle(text, order)
+    model, summary = estimated(tmp_path, text, order)
+    assert (model.order, summary.fallback) == (order, fallback)
+    contexts = {("<s>", *words)[:-1][-length:] if length else () for words in text for length in range(order)}
+    for context in sorted(contexts)[:40]:
+        for word in sorted(oracle.words)[::3]:
+            expected = oracle.probability(context, word)
+            assert probability(model, context, word) == pytest.approx(expected, rel=1e-5), (context, word)
+
+
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_probabilities_of_all_words_add_up_to_1_after_any_context(tmp_path, order):
+    model, _ = estimated(tmp_path, zipfian_text(60), order)
+    words = [number for word, number in model.vocabulary.items() if word != b"<s>"]
+    for first, second in itertools.product(["<s>", "w0", "w7", "<unk>"], ["w0", "w3", "<unk>"]):
+        state = state_after(model, (first, second))
+        assert sum(10 ** model.advance(state, word)[0] for word in words) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_file_is_a_standard_one(tmp_path):
+    (tmp_path / "text").write_bytes("\ufeffa b a\r\n\nb\xe9 a\n".encode())
+    summary = estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    lines = (tmp_path / "arpa").read_text().split("\n")
+    assert lines[:3] == ["\\data\\", "ngram 1=6", "ngram 2=7"] and lines[-3:] == ["", "\\end\\", ""]
+    fields = [line.split("\t") for line in lines if "\t" in line]
+    assert [line[1] for line in fields] == [
+        "<unk>", "<s>", "</s>", "a", "b", "b\xe9",
+        "<s> </s>", "<s> a", "<s> b\xe9", "a </s>", "a b", "b a", "b\xe9 a",
+    ]  # fmt: skip
+    assert [len(line) for line in fields] == [3] * 6 + [2] * 7
+    assert fields[1][0] == "-99" and fields[2][2] == "0"  # nothing predicts <s>, nothing follows </s>
+    assert summary.fallback == (2,) and summary.ngrams == (6, 7) and summary.lines == 3
+    expected = "n-grams of order 1 to 2: 6, 7, from 3 sentences (default discounts for order 2: little text) in "
+    assert str(summary).startswith(expected)
+
+
+def test_what_cannot_be_used_leaves_the_output_as_it_was(tmp_path):
+    (tmp_path / "arpa").write_text("before")
+    (tmp_path / "text").write_text("a\nb <s> c\n")
+    with pytest.raises(InputError, match="text, line 2: found the word <s>, expected words other than"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa")
+    with pytest.raises(ConfigurationError, match="found order=0, expected 1 or more"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 0)
+    with pytest.raises(ConfigurationError, match="found one file for two purposes"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "text")
+    assert (tmp_path / "arpa").read_text() == "before"
+
+
+def test_text_without_words_or_long_sentences_gives_a_model(tmp_path):
+    model, summary = estimated(tmp_path, [[], []], 5)
+    assert model.order == len(summary.ngrams) == 2
+    assert -0.3 < model.score([]) < 0 and math.isfinite(model.score([b"w"]))

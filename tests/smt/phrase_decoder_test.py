@@ -1,0 +1,233 @@
+"""The phrase-based decoder."""
+
+import gzip
+import math
+
+import pytest
+from brute_force_decoder import derivations, floored
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import parse_features, parse_nbest_line
+from keras_encdec.smt import NgramModel, decode_nbest, estimate_ngrams, initial_weights
+
+NAMES = ("Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0", "TranslationModel0")
+TARGETS = ["x y z", "z y", "x x y", "y z x x", "z z", "w x"]
+TABLE = {
+    "a": [("x", (0.5, 0.25)), ("y", (0.25, 0.125))],
+    "b": [("y", (0.5, 0.5)), ("z z", (0.0, 1.0))],
+    "a b": [("x y", (0.25, 0.75)), ("z", (0.125, 0.5))],
+    "d": [("&apos;", (1.0, 1.0))],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a language model, arpa, and the table."""
+    folder = tmp_path_factory.mktemp("decoder")
+    (folder / "text").write_text("".join(f"{line}\n" for line in TARGETS))
+    estimate_ngrams(folder / "text", folder / "arpa", 3)
+    write_table(folder / "table", TABLE)
+    return folder
+
+
+def write_table(path, table):
+    path.write_text("".join(
+        f"{source} ||| {target} ||| {' '.join(map(str, scores))} ||| ||| |||\n"
+        for source, targets in table.items() for target, scores in targets
+    ))  # fmt: skip
+
+
+def weights_of(values):
+    """Weights of the decoder from a list: those of the four features, then those of the table."""
+    return dict(zip(NAMES, [[value] for value in values[:4]] + [values[4:]], strict=True))
+
+
+WEIGHTS = weights_of([0.3, 0.5, -0.25, 0.125, 0.2, 0.1])
+
+
+def decode(folder, sentences, weights=WEIGHTS, **options):
+    """The lines of the n-best list, as `(NBestLine, segmentation)`."""
+    (folder / "source").write_text("".join(f"{sentence}\n" for sentence in sentences))
+    given = {"number_of_processes": 1, "nbest_size": 1000, "pop_limit": 10_000, "table_limit": 0, **options}
+    decode_nbest(folder / "source", folder / "table", folder / "arpa", folder / "nbest", weights, **given)
+    lines = (folder / "nbest").read_bytes().splitlines()
+    return [(parse_nbest_line(line), (line + b" ").split(b"|||")[4].decode().split()) for line in lines]
+
+
+def values(line):
+    """The features of a line as a list of float."""
+    features = parse_features(line.features)
+    assert tuple(features) == NAMES
+    return [value for feature in features.values() for value in feature]
+
+
+def total(features, weights, unknown):
+    flat = [weight for name in NAMES for weight in weights[name]]
+    return math.fsum(map(lambda pair: pair[0] * pair[1], zip(features, flat, strict=True))) - 100 * unknown
+
+
+scores = st.sampled_from([0.0, 1e-50, 0.125, 0.5, 0.75, 1.0])
+phrases = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2).map(" ".join)
+tables = st.dictionaries(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map(" ".join),
+    st.lists(st.tuples(phrases, st.tuples(scores, scores)), min_size=1, max_size=2, unique_by=lambda one: one[0]),
+    min_size=1, max_size=5,
+)  # fmt: skip
+weight = st.floats(-1, 1).map(lambda value: round(value, 3))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    table=tables,
+    words=st.lists(st.sampled_from("abcd"), min_size=1, max_size=4),
+    values_of_weights=st.lists(weight, min_size=6, max_size=6),
+    distortion_limit=st.sampled_from([-1, 0, 1, 2, 6]),
+)
+def test_the_list_has_the_best_of_all_derivations(folder, tmp_path, table, words, values_of_weights, distortion_limit):
+    write_table(tmp_path / "table", {**table, "e": [("x", (1.0, 1.0))]})
+    (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
+    weights, model = weights_of(values_of_weights), NgramModel(tmp_path / "arpa")
+    best = {}
+    for one in derivations(words, table, 2, distortion_limit):
+        value = total(one.features(model), weights, one.unknown)
+        best[one.text] = max(value, best.get(one.text, -math.inf))
+    lines = decode(tmp_path, [" ".join(words), "e"], weights, distortion_limit=distortion_limit)
+    found = {line.hypothesis.decode(): line.total for line, _ in lines if line.id == 0}
+    assert found == pytest.approx(best, rel=1e-4, abs=1e-4)
+
+
+def test_features_and_segmentation_are_those_of_the_phrases(folder):
+    sentences = ["a b c a b", "b a d", "c", "a b a b"]
+    lines = decode(folder, sentences, distortion_limit=3, nbest_size=100)
+    model = NgramModel(folder / "arpa")
+    assert len(lines) > 100
+    for line, segmentation in lines:
+        source, target = sentences[line.id].split(), line.hypothesis.decode().split()
+        covered, source_end, target_end, jumps, sums, unknown = set(), 0, 0, 0, [0.0, 0.0], 0
+        for pair in segmentation:
+            sides = [side.split("-") for side in pair.split("=")]
+            (s, s_end), (t, t_end) = ((int(side[0]), int(side[-1]) + 1) for side in sides)
+            assert not covered & set(range(s, s_end)) and t == target_end
+            jumps, source_end, target_end = jumps + abs(s - source_end), s_end, t_end
+            covered |= set(range(s, s_end))
+            phrase, translation = " ".join(source[s:s_end]), " ".join(target[t:t_end])
+            if phrase in TABLE:
+                of_phrase = [floored(score) for score in dict(TABLE[phrase])[translation]]
+                sums = [one + other for one, other in zip(sums, of_phrase, strict=True)]
+            else:
+                assert phrase == translation == "c"
+                unknown += 1
+        assert covered == set(range(len(source))) and target_end == len(target)
+        log_prob = model.score([word.encode() for word in target]) * math.log(10)
+        expected = [-jumps, log_prob, -len(target), len(segmentation), *sums]
+        assert values(line) == pytest.approx(expected, rel=1e-5)
+        assert line.total == pytest.approx(total(values(line), WEIGHTS, unknown), rel=1e-4, abs=1e-4)
+
+
+def test_a_list_is_sorted_and_has_each_hypothesis_once(folder):
+    lines = decode(folder, ["a b a b", "b b", "a a a"], nbest_size=7)
+    for number in range(3):
+        sentence = [line for line, _ in lines if line.id == number]
+        assert len({line.hypothesis for line in sentence}) == len(sentence) <= 7
+        assert [line.total for line in sentence] == sorted((line.total for line in sentence), reverse=True)
+    assert sum(line.id == 0 for line, _ in lines) == 7
+    assert [line.id for line, _ in lines] == sorted(line.id for line, _ in lines)
+
+
+def test_a_line_is_as_moses_writes_it(folder):
+    decode(folder, ["b a", ""], nbest_size=1)
+    first, second = (folder / "nbest").read_text().splitlines()
+    assert first == (
+        "0 ||| x y  ||| Distortion0= -3 LM0= -3.0558 WordPenalty0= -2 PhrasePenalty0= 2 "
+        "TranslationModel0= -1.38629 -2.07944 ||| -2.1631 ||| 1=0 0=1"
+    )
+    assert second.startswith("1 |||   ||| Distortion0= 0 LM0= -")
+    assert " WordPenalty0= 0 PhrasePenalty0= 0 TranslationModel0= 0 0 ||| -" in second and second.endswith(" |||")
+
+
+def test_a_small_pop_limit_and_a_table_limit_try_less(folder):
+    everything = decode(folder, ["a b a b"], nbest_size=100)
+    few = decode(folder, ["a b a b"], nbest_size=100, pop_limit=5)
+    assert 0 < len(few) < len(everything)
+    assert few[0][0].total <= everything[0][0].total
+    one = decode(folder, ["a", "b"], table_limit=1)
+    assert [line.hypothesis for line, _ in one] == [b"x", b"y"]  # z z has the score 0, and the lower sum
+
+
+def test_escapes_make_no_difference(folder, tmp_path):
+    """Those of the text, of the table and of the language model."""
+    (tmp_path / "text").write_text("l' x\nl' y\n")
+    escaped = {"'s": [("l'", (0.5,))], "[": [("x", (0.5,))]}
+    for source, table in (("'s [ |", escaped), ("&apos;s &#91; &#124;", escaped)):
+        for text in ("l' x |\nl' y\n", "l&apos; x &#124;\nl&apos; y\n"):
+            for mark in ("'", "&apos;"):
+                write_table(tmp_path / "table", table)
+                written = (tmp_path / "table").read_text()
+                (tmp_path / "table").write_text(written.replace("'", mark))
+                (tmp_path / "text").write_text(text)
+                estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+                ((line, _),) = decode(tmp_path, [source], weights_of([0.3, 0.5, -1, 0.2, 0.2]), nbest_size=1)
+                assert line.hypothesis == b"l&apos; x &#124;"
+                assert parse_features(line.features)["LM0"] == pytest.approx([-2.29], abs=0.5)
+
+
+def test_processes_share_the_work_and_leave_the_same_list(folder, tmp_path):
+    sentences = ["a b", "b a c", "d", "a"] * 5
+    decode(folder, sentences, nbest_size=3)
+    expected = (folder / "nbest").read_bytes()
+    summary = decode_nbest(
+        folder / "source", folder / "table", folder / "arpa", tmp_path / "nbest.gz", WEIGHTS, nbest_size=3,
+        pop_limit=10_000, table_limit=0, number_of_processes=2,
+    )  # fmt: skip
+    assert gzip.decompress((tmp_path / "nbest.gz").read_bytes()) == expected
+    assert (summary.sentences, summary.unknown_words, summary.lines) == (20, 5, expected.count(b"\n"))
+    assert " hypotheses of 20 sentences, 5 words copied as the table lacks them, in " in str(summary)
+    assert [path.name for path in tmp_path.iterdir()] == ["nbest.gz"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ({**WEIGHTS, "LM0": [0.5, 0.5]}, "found 2 weights of LM0, expected 1"),
+        (initial_weights(4), "found 4 weights of TranslationModel0, expected 2, as the phrase table has scores"),
+        ({name: WEIGHTS[name] for name in NAMES[1:]}, "found no weight of Distortion0, expected weights"),
+        ({**WEIGHTS, "RNN0": [0, 0.5]}, 'found weights of RNN0, expected features of the decoder only, .* "RNN0= 0 0"'),
+    ],
+)
+def test_weights_that_do_not_fit_are_told(folder, weights, sentence):
+    with pytest.raises(InputError, match=sentence):
+        decode(folder, ["a"], weights)
+
+
+def test_weights_of_0_and_of_unknown_words_are_taken(folder):
+    extra = {"LexicalReordering0": [0.0] * 6, "UnknownWordPenalty0": [0.5]}
+    *_, (line, _) = decode(folder, ["a", "c"])
+    *_, (other, _) = decode(folder, ["a", "c"], {**WEIGHTS, **extra})
+    assert other.total == pytest.approx(line.total + 50, abs=1e-3)
+
+
+def test_what_cannot_be_translated_leaves_the_output_as_it_was(folder):
+    (folder / "nbest").write_text("before")
+    with pytest.raises(InputError, match="source, line 2: found 3 words, expected at most 2; raise --max"):
+        decode(folder, ["a", "a b c"], max_sentence_length=2)
+    with pytest.raises(InputError, match="found no phrase of .*source in the table, expected phrases of its language"):
+        decode(folder, ["x y", "z"])
+    with pytest.raises(ConfigurationError, match="found pop_limit=0, expected 1 or more"):
+        decode(folder, ["a"], pop_limit=0)
+    with pytest.raises(ConfigurationError, match="found max_sentence_length=501, expected at most 500"):
+        decode(folder, ["a"], max_sentence_length=501)
+    assert (folder / "nbest").read_text() == "before"
+
+
+def test_a_malformed_table_is_told_with_its_line(folder, tmp_path):
+    (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
+    for line, sentence in {
+        "b ||| y ||| 0.5": "line 2: found 1 score, expected 2 as on line 1",
+        "b ||| y ||| 0.5 -0.5": "line 2: found the score -0.5, expected probabilities",
+    }.items():
+        (tmp_path / "table").write_text(f"a ||| x ||| 0.5 0.5\n{line}\n")
+        with pytest.raises(InputError, match=f"table, {sentence}"):
+            decode(tmp_path, ["b a"])
