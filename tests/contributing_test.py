@@ -34,8 +34,8 @@ from keras_encdec.trainers import TrainingConfig, TrainingData, train
 PAGE = pathlib.Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Taken out of the registries in the end: other tests say what is registered.
 REGISTERED = {
-    "minimal_gated": unregister_cell, "wait_k": unregister_attention, "min_p": unregister_sampler, "json_lines": unregister_format,
-    "window": unregister_architecture,
+    "minimal_gated": unregister_cell, "wait_k": unregister_attention, "min_p": unregister_sampler,
+    "json_lines": unregister_format, "window": unregister_architecture,
 }  # fmt: skip
 QUICK = {"updates": 3, "batch_size": 16, "jit_compile": "false", "tensorboard": False, "optimizer": "adam"}
 SOURCES = [[5, 7, 2], [4, 2], [5, 7, 8, 2]]

@@ -32,6 +32,11 @@ def evaluate() -> None:
     _run("evaluate")
 
 
+def experiment() -> None:
+    """Entry point of `encdec-experiment`."""
+    _run("experiment")
+
+
 def export() -> None:
     """Entry point of `encdec-export`."""
     _run("export")

@@ -1,0 +1,57 @@
+"""encdec-experiment: measures what features add to a translation system, the paper's Table 1 on your own data."""
+
+import pathlib
+import sys
+
+from absl import flags
+
+from keras_encdec.cli.command import Command
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of `encdec-experiment`."""
+    flags.DEFINE_string(
+        "config", None,
+        "TOML file of the experiment, or the name of one that comes with the package: libreoffice.",
+        flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "output", None,
+        "Directory for the results and everything that they are made of. Stages that are done there already, with the "
+        "same input and settings, are not run again.",
+        flag_values=flag_values,
+    )  # fmt: skip
+
+
+def main(flag_values: flags.FlagValues) -> int:
+    """Runs the experiment; returns the exit status."""
+    import keras_encdec.backend.startup  # noqa: F401
+    from keras_encdec.experiment.experiment import experiment
+    from keras_encdec.experiment.stage_functions import TrainingStopped
+
+    done = []
+
+    def begun(stage, number):
+        print(f"[{len(done) + 1}/{number}] {stage.name}", file=sys.stderr, flush=True)
+
+    def ended(result):
+        done.append(result)
+        if result.was_run:
+            found = [f"{name} {value}" for name, value in result.result.items() if name != "seconds"]
+            print(f"    {result.seconds:,.1f} s; {', '.join(found)}".rstrip("; "), file=sys.stderr, flush=True)
+        else:
+            print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
+
+    try:
+        result = experiment(flag_values.config, flag_values.output, begun=begun, ended=ended)
+    except TrainingStopped as stopped:
+        print("Stopped by a signal; the same command goes on from here.", file=sys.stderr)
+        return 128 + stopped.signal
+    print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(flag_values.output) / 'results.md'}")
+    return 0
+
+
+COMMAND = Command("encdec-experiment", define_flags, main, required=("config", "output"))
+
+if __name__ == "__main__":
+    COMMAND.run()

@@ -1,0 +1,204 @@
+"""The configuration of an experiment: data, a baseline system, features, and the rows of the table."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from keras_encdec.architectures.presets import TABLES, load_preset
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
+from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.tuning.tune import ALGORITHMS, METRICS
+
+SYSTEMS = ("lists", "decoder", "moses")
+KINDS = ("phrases", "unknown_words", "language_model", "sentences")
+SIDES = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("source", "target")]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig(Configuration):
+    """The section `[data]`: parallel text in tokens, one sentence per line."""
+
+    dataset: str | None = hyperparameter(
+        None, "The text that comes with the package, instead of files.", choices=("libreoffice_en_fr",)
+    )
+    train_source: str | None = hyperparameter(
+        None, "Source side of the training text; only needed for what is trained on it."
+    )
+    train_target: str | None = hyperparameter(None, "Target side of the training text.")
+    dev_source: str | None = hyperparameter(None, "Source sentences to tune on.")
+    dev_target: str | None = hyperparameter(None, "Their reference translations.")
+    test_source: str | None = hyperparameter(None, "Source sentences to test on.")
+    test_target: str | None = hyperparameter(None, "Their reference translations.")
+
+    def check(self) -> None:
+        files = {name: getattr(self, name) for name in SIDES}
+        if self.dataset and any(files.values()):
+            raise ConfigurationError("found {dataset} and files of text, expected one of them")
+        for name, path in files.items():
+            if not path and not self.dataset and not name.startswith("train"):
+                raise ConfigurationError(f"found no {{{name}}}, expected a file")
+        if bool(self.train_source) != bool(self.train_target):
+            raise ConfigurationError("found one of {train_source} and {train_target}, expected both or neither")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files by name, such as "dev_source"; without those that are not given."""
+        if self.dataset:
+            dataset = libreoffice_en_fr()
+            return {name: str(getattr(dataset, name)) for name in SIDES}
+        return {name: getattr(self, name) for name in SIDES if getattr(self, name)}
+
+
+@dataclasses.dataclass(frozen=True)
+class BaselineConfig(Configuration):
+    """The section `[baseline]`: the translation system that features are added to."""
+
+    system: str = hyperparameter(
+        "decoder",
+        "Where the n-best lists come from: files (lists), the package's decoder, or Moses.",
+        choices=SYSTEMS,
+    )
+    phrase_table: str | None = hyperparameter(
+        None, "Moses phrase table. Default: extracted from the training text."
+    )
+    aligner: str = hyperparameter(
+        DEFAULT_ALIGNER, "Models that align the words for extraction.", choices=tuple(ALIGNERS)
+    )
+    symmetrization: str = hyperparameter(
+        DEFAULT_SYMMETRIZATION, "How the alignments of both directions are combined.", choices=tuple(SYMMETRIZATIONS)
+    )
+    language_model: str | None = hyperparameter(
+        None, "N-gram language model as an ARPA file. Default: estimated from the target side of the training text."
+    )
+    ngram_order: int = hyperparameter(5, "Order of the language model that is estimated.", minimum=1, maximum=9)
+    dev_nbest: str | None = hyperparameter(None, "With lists: the n-best list of the sentences to tune on.")
+    test_nbest: str | None = hyperparameter(None, "With lists: the n-best list of the sentences to test on.")
+    weights: str | None = hyperparameter(
+        None,
+        "Weights that tuning begins with: moses.ini, or a file of lines such as LM0= 0.5. Required with lists.",
+    )
+    nbest_size: int = hyperparameter(100, "With decoder or moses: hypotheses per sentence.", minimum=1)
+    rounds: int = hyperparameter(4, "With decoder: rounds of decoding and tuning, at most.", minimum=1)
+    moses_dir: str | None = hyperparameter(
+        None, "With moses: directory of Moses, with its programs in bin/ and its scripts in scripts/."
+    )
+
+    def check(self) -> None:
+        for name, system in (
+            ("dev_nbest", "lists"), ("test_nbest", "lists"), ("weights", "lists"), ("moses_dir", "moses")
+        ):  # fmt: skip
+            if self.system == system and not getattr(self, name):
+                raise ConfigurationError(f"found {{system}}=%s without {{{name}}}, expected both", self.system)
+            if self.system != system and getattr(self, name) and name != "weights":
+                raise ConfigurationError(
+                    f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, system
+                )
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files and directories that are given, by name."""
+        names = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+
+@dataclasses.dataclass(frozen=True)
+class TuningConfig(Configuration):
+    """The section `[tuning]`: how the weights of each row are found."""
+
+    algorithm: str = hyperparameter("mert", "MERT, batch MIRA or PRO.", choices=tuple(ALGORITHMS))
+    metric: str = hyperparameter("bleu", "What is tuned for and reported.", choices=METRICS)
+    seeds: int = hyperparameter(5, "Tunings of each row, with the seeds 1, 2 and so on.", minimum=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureConfig(Configuration):
+    """A section `[features.NAME]`: a model whose score is added to the n-best lists as the feature `NAME0`.
+
+    The tables `model`, `training` and `data` below it hold hyper-parameters of `encdec-train`, as in a preset.
+    """
+
+    kind: str = hyperparameter(
+        "phrases",
+        "What the model scores: the phrase pairs of a hypothesis, as in the paper (phrases); the number of target "
+        "words outside another feature's shortlist, the paper's word penalty (unknown_words); the target "
+        "(language_model); or the sentence pair (sentences).",
+        choices=KINDS,
+    )
+    model_dir: str | None = hyperparameter(None, "A trained model. Default: a model is trained.")
+    preset: str | None = hyperparameter(None, "Preset of the training, by name or as a file.")
+    of: str | None = hyperparameter(None, "With unknown_words: the feature of kind phrases whose shortlist counts.")
+    counts: bool = hyperparameter(
+        False, "With sentences: also add Unknown0 and Length0, the numbers of unknown target words and of tokens."
+    )
+    model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    training: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def check(self) -> None:
+        tables = [name for name in TABLES if getattr(self, name)]
+        trained = [name for name in ("preset", *tables) if getattr(self, name)]
+        if self.kind == "unknown_words":
+            if self.model_dir or trained:
+                raise ConfigurationError("found a model with {kind}=unknown_words, expected {of} only")
+            if not self.of:
+                raise ConfigurationError("found {kind}=unknown_words without {of}, expected the name of a feature")
+            return
+        if self.of:
+            raise ConfigurationError("found {of} with {kind}=%s, expected it with unknown_words", self.kind)
+        if self.counts and self.kind != "sentences":
+            raise ConfigurationError("found {counts} with {kind}=%s, expected it with sentences", self.kind)
+        if self.model_dir and trained:
+            raise ConfigurationError(f"found {{model_dir}} and {{{trained[0]}}}, expected one of them")
+        if not self.model_dir and not self.preset:
+            raise ConfigurationError("found neither {model_dir} nor {preset}, expected one of them")
+
+    def training_settings(self) -> tuple[TrainingConfig, TrainingData]:
+        """The settings of `trainers.train`, without the files to train on.
+
+        Raises:
+            ConfigurationError, InputError: for settings that cannot be used.
+        """
+        preset = load_preset(self.preset)
+        TrainingConfig.check_names(self.training)
+        TrainingData.check_names(self.data)
+        data = TrainingData.from_preset(preset.path, **self.data)
+        return TrainingConfig.from_preset(preset.path, model=dict(self.model), **self.training), data
+
+
+@dataclasses.dataclass(frozen=True)
+class RowConfig(Configuration):
+    """A table `[[rows]]`: a row of the result, a system with some of the features."""
+
+    name: str = hyperparameter("", "What the row is called.")
+    features: tuple[str, ...] = hyperparameter((), "Names of the features that are added to the baseline.")
+    published_gain: float | None = hyperparameter(
+        None, "A gain over the baseline that was published for such a system, shown beside the measured one."
+    )
+
+    def check(self) -> None:
+        if not self.name:
+            raise ConfigurationError("found a row without {name}, expected one")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """All settings of an experiment.
+
+    Attributes:
+        title: str. Heading of the results.
+        data: DataConfig.
+        baseline: BaselineConfig.
+        tuning: TuningConfig.
+        features: dict of name to FeatureConfig.
+        rows: tuple of RowConfig; the first one is what the others are compared with.
+    """
+
+    title: str
+    data: DataConfig
+    baseline: BaselineConfig
+    tuning: TuningConfig
+    features: Mapping[str, FeatureConfig]
+    rows: tuple[RowConfig, ...]

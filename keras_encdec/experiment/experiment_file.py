@@ -1,0 +1,145 @@
+"""Configurations of experiments in TOML files, those of the package and the user's own."""
+
+import dataclasses
+import importlib.resources
+import os
+import pathlib
+import re
+import tomllib
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.experiment.experiment_config import (
+    SIDES,
+    BaselineConfig,
+    DataConfig,
+    ExperimentConfig,
+    FeatureConfig,
+    RowConfig,
+    TuningConfig,
+)
+from keras_encdec.parsed_files import read_parsed
+
+
+def experiment_names() -> list[str]:
+    """Names of the experiments that come with the package, sorted."""
+    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
+
+
+def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
+    """Reads an experiment of the package, or a TOML file; relative paths in it start from the file's directory.
+
+    Args:
+        name: str. One of `experiment_names()`, or the path of a file.
+
+    Raises:
+        InputError: for a file that does not read, and for settings that cannot be used, with their section.
+    """
+    name = os.fspath(name)
+    path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in experiment_names() else pathlib.Path(name)
+    try:
+        values = read_parsed(path, tomllib.loads)
+    except (OSError, ValueError) as error:
+        names = ", ".join(experiment_names())
+        reason = "no file there" if isinstance(error, FileNotFoundError) else f"a file that does not read ({error})"
+        raise InputError(f"found {reason}", f"expected an experiment in TOML, or one of {names}", path=path) from None
+    return _Reader(path).read(values)
+
+
+class _Reader:
+    """Makes configurations of what a file holds, and names the section of what is wrong."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def read(self, values):
+        sections = [field.name for field in dataclasses.fields(ExperimentConfig)]
+        for name in values:
+            if name not in sections:
+                raise self._error(f"found the unknown section {name}", f"expected {', '.join(sections)}")
+        title = values.get("title", self._path.stem)
+        data = self._section(DataConfig, "data", values.get("data", {}), SIDES)
+        baseline = self._section(
+            BaselineConfig, "baseline", values.get("baseline", {}),
+            ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir"),
+        )  # fmt: skip
+        features = {
+            name: self._section(FeatureConfig, f"features.{name}", table, ("model_dir",))
+            for name, table in self._table("features", values.get("features", {})).items()
+        }
+        rows = values.get("rows", [])
+        if not isinstance(rows, list) or not rows:
+            raise self._error("found no table [[rows]]", "expected one for each row of the result")
+        config = ExperimentConfig(
+            str(title), data, baseline, self._section(TuningConfig, "tuning", values.get("tuning", {})), features,
+            tuple(self._section(RowConfig, "rows", row) for row in rows),
+        )  # fmt: skip
+        self._check(config)
+        return config
+
+    def _check(self, config):
+        for name, feature in config.features.items():
+            where = f"in [features.{name}]"
+            if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
+                raise self._error(f"found the name {name} {where}", "expected letters and digits")
+            if feature.of and getattr(config.features.get(feature.of), "kind", None) != "phrases":
+                raise self._error(f"found of={feature.of} {where}", "expected a feature of kind phrases")
+            self._check_training(config, feature, where)
+        names = [row.name for row in config.rows]
+        if len(set(names)) < len(names):
+            raise self._error("found two [[rows]] of one name", "expected different names")
+        for row in config.rows:
+            for name in row.features:
+                if name not in config.features:
+                    known = ", ".join(config.features) or "none"
+                    raise self._error(f"found the feature {name} in the row {row.name}", f"expected one of {known}")
+        for where, files in (("data", config.data.files), ("baseline", config.baseline.files)):
+            for name, path in files.items():
+                self._check_exists(path, f"{name} in [{where}]")
+        has_text = "train_source" in config.data.files
+        needs = [
+            (config.baseline.system != "lists" and not config.baseline.phrase_table, "a phrase table is extracted"),
+            (config.baseline.system != "lists" and not config.baseline.language_model, "a language model is estimated"),
+        ]
+        for needed, why in needs:
+            if needed and not has_text:
+                raise self._error("found no train_source and train_target in [data]", f"expected them, as {why}")
+
+    def _check_training(self, config, feature, where):
+        if feature.model_dir:
+            self._check_exists(feature.model_dir, f"model_dir {where}")
+        if feature.kind == "phrases" and config.baseline.system == "lists" and not config.baseline.phrase_table:
+            raise self._error(f"found kind=phrases {where}", "expected phrase_table in [baseline] with it")
+        if feature.preset:
+            if feature.kind != "phrases" and "train_source" not in config.data.files:
+                raise self._error(f"found a model to train {where}", "expected train_source and train_target in [data]")
+            try:
+                feature.training_settings()
+            except ConfigurationError as error:
+                raise self._error(f"{error} {where}") from None
+
+    def _check_exists(self, path, what):
+        if not pathlib.Path(path).exists():
+            raise self._error(f"found no file {path}, {what}", "expected one", "check the path")
+
+    def _section(self, kind, name, values, paths=()):
+        values = dict(self._table(name, values))
+        for path in paths:
+            if isinstance(values.get(path), str):
+                values[path] = str(self._path.parent / pathlib.Path(values[path]).expanduser())
+        try:
+            return kind.from_dict(values)
+        except ConfigurationError as error:
+            raise self._error(f"{error} in [{name}]") from None
+
+    def _table(self, name, values):
+        if not isinstance(values, dict):
+            raise self._error(f"found {name} = {values!r}", f"expected a table [{name}]")
+        return values
+
+    def _error(self, found, expected="", remedy=""):
+        return InputError(found, expected, remedy, self._path)
+
+
+def _folder():
+    return importlib.resources.files("keras_encdec.experiment") / "experiments"

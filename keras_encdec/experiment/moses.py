@@ -1,0 +1,140 @@
+"""Stages that run Moses: text with its escapes, a moses.ini, tuning and decoding.
+
+The programs are those of a directory of Moses, as its build leaves it: `bin/moses`, `bin/mert`, `bin/extractor` and
+`scripts/training/mert-moses.pl`.
+"""
+
+import os
+import pathlib
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats import InputLines, model_words, open_output
+from keras_encdec.formats.escaping import escape
+from keras_encdec.formats.phrase_table import number_of_scores
+from keras_encdec.parallel import available_processors
+
+DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
+
+# Distance-based reordering, and the weights with which Moses's own train-model.perl begins.
+_INI = """[input-factors]
+0
+
+[mapping]
+0 T 0
+
+[distortion-limit]
+6
+
+[feature]
+UnknownWordPenalty
+WordPenalty
+PhrasePenalty
+PhraseDictionaryMemory name=TranslationModel0 num-features={scores} path={phrase_table} input-factor=0 output-factor=0 \
+table-limit=20
+Distortion
+KENLM name=LM0 factor=0 path={language_model} order={order}
+
+[weight]
+UnknownWordPenalty0= 1
+WordPenalty0= -1
+PhrasePenalty0= 0.2
+TranslationModel0= {weights}
+Distortion0= 0.3
+LM0= 0.5
+"""
+
+
+def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
+    """Writes text in tokens with Moses's escapes, whether or not it has them already."""
+    with InputLines(text) as lines, open_output(output) as file:
+        for line in lines:
+            words = model_words(line.decode("utf-8"))
+            file.write(" ".join(map(escape, words)).encode() + b"\n")
+
+
+def write_moses_ini(
+    phrase_table: pathlib.Path, language_model: pathlib.Path, output: pathlib.Path, order: int
+) -> None:
+    """Writes the moses.ini of a phrase-based system with distance-based reordering.
+
+    Args:
+        phrase_table: with any number of scores.
+        language_model: an ARPA file, for KenLM.
+        output: the moses.ini to write.
+        order: int. Order of the language model.
+    """
+    paths = {"phrase_table": phrase_table.absolute(), "language_model": language_model.absolute()}
+    scores = number_of_scores(phrase_table)
+    with open_output(output) as file:
+        file.write(_INI.format(order=order, scores=scores, weights=" ".join(["0.2"] * scores), **paths).encode())
+
+
+def tune_moses(
+    source: pathlib.Path, target: pathlib.Path, ini: pathlib.Path, output: pathlib.Path, moses_dir: str, nbest_size: int
+) -> None:
+    """Tunes with mert-moses.pl; `output` becomes its working directory, with the tuned moses.ini in it.
+
+    Args:
+        source: sentences, with Moses's escapes.
+        target: their reference translations, too.
+        ini: the moses.ini to begin with.
+        output: directory.
+        moses_dir: str. Directory of Moses.
+        nbest_size: int. Hypotheses per sentence.
+    """
+    moses = pathlib.Path(moses_dir).absolute()
+    _run(
+        [
+            "perl", moses / TUNER, source.absolute(), target.absolute(), moses / DECODER, ini.absolute(),
+            "--mertdir", moses / "bin", "--working-dir", output.absolute(), "--nbest", nbest_size,
+            "--predictable-seeds", "--decoder-flags", f"-threads {available_processors()}",
+        ],
+        output.parent / "tuning.log",
+    )  # fmt: skip
+    if not (output / "moses.ini").exists():
+        log = output.parent / "tuning.log"
+        raise InputError("found no moses.ini after tuning", "expected one", f"read {log}", output)
+
+
+def decode_with_moses(
+    source: pathlib.Path, tuned: pathlib.Path, nbest: pathlib.Path, moses_dir: str, nbest_size: int
+) -> None:
+    """Writes an n-best list of distinct hypotheses with their segmentation.
+
+    Args:
+        source: sentences, with Moses's escapes.
+        tuned: output of `tune_moses`.
+        nbest: file to write, not gzipped.
+        moses_dir: str. Directory of Moses.
+        nbest_size: int. Hypotheses per sentence.
+    """
+    moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
+    _run(
+        [
+            moses / DECODER, "-f", (tuned / "moses.ini").absolute(), "-input-file", source.absolute(),
+            "-threads", available_processors(), "-n-best-list", unfinished.absolute(), nbest_size, "distinct",
+            "-include-segmentation-in-n-best", "true",
+        ],
+        nbest.with_suffix(".log"),
+    )  # fmt: skip
+    os.replace(unfinished, nbest)
+
+
+def _run(command: Sequence[Any], log: pathlib.Path) -> None:
+    words = list(map(str, command))
+    try:
+        with open(log, "wb") as file:
+            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=True)
+    except OSError as error:
+        raise InputError(
+            f"could not be run ({error.strerror})", "expected a program of Moses", "check moses_dir in [baseline]",
+            words[0],
+        ) from None  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        raise InputError(
+            f"found the exit status {error.returncode} of {pathlib.Path(words[1 if words[0] == 'perl' else 0]).name}",
+            "expected 0", "read its messages there", log,
+        ) from None  # fmt: skip

@@ -1,0 +1,144 @@
+"""The results of an experiment: the table as Markdown, JSON and a plot."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_encdec.experiment.experiment_config import ExperimentConfig
+from keras_encdec.experiment.stage_runner import StageResult
+from keras_encdec.formats import open_output
+
+
+@dataclasses.dataclass(frozen=True)
+class RowResult:
+    """A row of the table.
+
+    Attributes:
+        name: str.
+        dev, test: tuple of float. The metric with the weights of each tuning, 0 to 100.
+        interval: float. Half the width of the 95 % confidence interval of the test score; of the difference from the
+            first row, for the other rows.
+        gain: float. Difference of the mean test scores from the first row; `None` for the first row.
+        p_bootstrap, p_randomization: float. Of the gain, by paired bootstrap resampling and by approximate
+            randomization; `None` for the first row.
+        published_gain: float. From the configuration. Optional.
+    """
+
+    name: str
+    dev: tuple[float, ...]
+    test: tuple[float, ...]
+    interval: float
+    gain: float | None = None
+    p_bootstrap: float | None = None
+    p_randomization: float | None = None
+    published_gain: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentResult:
+    """What an experiment found.
+
+    Attributes:
+        title: str.
+        metric: str. What sacrebleu calls it, such as "BLEU".
+        signature: str. Sacrebleu's, of the test scores.
+        algorithm: str. The tuning algorithm.
+        rows: tuple of RowResult.
+        stages: tuple of StageResult.
+    """
+
+    title: str
+    metric: str
+    signature: str
+    algorithm: str
+    rows: tuple[RowResult, ...]
+    stages: tuple[StageResult, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result for JSON."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        """The table in Markdown."""
+        has_published = any(row.published_gain is not None for row in self.rows)
+        head = ["", f"{self.metric}, development", f"{self.metric}, test", "gain", "p (bootstrap)", "p (randomization)"]
+        lines = [head + ["published gain"] * has_published]
+        lines.append(["---"] * len(lines[0]))
+        for row in self.rows:
+            cells = [row.name, _mean_and_deviation(row.dev), _mean_and_deviation(row.test)]
+            cells += ["" if row.gain is None else f"{row.gain:+.2f}"]
+            cells += ["" if p is None else f"{p:.4f}" for p in (row.p_bootstrap, row.p_randomization)]
+            if has_published:
+                cells.append("" if row.published_gain is None else f"{row.published_gain:+.2f}")
+            lines.append(cells)
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def read_result(
+    config: ExperimentConfig, evaluation: Mapping[str, Any], stages: Sequence[StageResult]
+) -> ExperimentResult:
+    """The result of an experiment.
+
+    Args:
+        config: ExperimentConfig.
+        evaluation: dict, "dev" and "test", of `Evaluation.to_dict()` each, the systems in the order of the rows.
+        stages: list of StageResult.
+    """
+    rows = []
+    systems = zip(config.rows, evaluation["dev"]["systems"], evaluation["test"]["systems"], strict=True)
+    for row, dev, test in systems:
+        compared = test["comparison"] or {}
+        rows.append(
+            RowResult(
+                row.name, tuple(dev["scores"]), tuple(test["scores"]), test["interval"], compared.get("difference"),
+                compared.get("p_bootstrap"), compared.get("p_randomization"), row.published_gain,
+            )
+        )  # fmt: skip
+    test = evaluation["test"]
+    return ExperimentResult(
+        config.title, test["metric"], test["signature"], config.tuning.algorithm, tuple(rows), tuple(stages)
+    )
+
+
+def write_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> None:
+    """Writes `results.md` and `results.json` into a directory.
+
+    Args:
+        result: ExperimentResult.
+        folder: the directory.
+    """
+    folder = pathlib.Path(folder)
+    with open_output(folder / "results.json") as file:
+        file.write(json.dumps(result.to_dict(), indent=2, ensure_ascii=False).encode() + b"\n")
+    with open_output(folder / "results.md") as file:
+        file.write(_markdown(result).encode())
+
+
+def _markdown(result):
+    tunings = len(result.rows[0].test)
+    stages = "\n".join(f"| {stage.name} | {stage.seconds:,.1f} |" for stage in result.stages)
+    total = sum(stage.seconds for stage in result.stages)
+    return f"""# {result.title}
+
+{result}
+
+Mean and standard deviation over {tunings} {"tuning" if tunings == 1 else "tunings"} of each row with
+{result.algorithm.upper()}; gains and p-values are those of the test set, from the first row. Approximate randomization
+pools all tunings (Clark et al., 2011). Signature: `{result.metric}|{result.signature}`.
+
+| stage | seconds |
+| --- | --- |
+{stages}
+| total | {total:,.1f} |
+"""
+
+
+def _mean_and_deviation(scores):
+    mean = sum(scores) / len(scores)
+    if len(scores) == 1:
+        return f"{mean:.2f}"
+    deviation = (sum((score - mean) ** 2 for score in scores) / (len(scores) - 1)) ** 0.5
+    return f"{mean:.2f} ± {deviation:.2f}"

@@ -1,0 +1,194 @@
+"""The functions that stages of an experiment call: jobs of the package, with files in and files out."""
+
+import json
+import pathlib
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from keras_encdec.formats import open_output, read_weights
+from keras_encdec.formats.phrase_table import number_of_scores
+from keras_encdec.scoring.score_file import score_file
+from keras_encdec.smt.extract import extract_phrase_table
+from keras_encdec.smt.ngram_estimation import estimate_ngrams
+from keras_encdec.smt.phrase_decoder import decode_nbest
+from keras_encdec.smt.phrase_features import add_phrase_features
+from keras_encdec.smt.rerank import rerank
+from keras_encdec.trainers.train import train
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.tuning.decoder_tuning import tune_decoder
+from keras_encdec.tuning.evaluate import evaluate
+from keras_encdec.tuning.tune import tune
+
+
+class TrainingStopped(Exception):
+    """A signal stopped a training; run again, the experiment goes on with it.
+
+    Attributes:
+        signal: int.
+    """
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(f"signal {signal}")
+        self.signal = signal
+
+
+def extract(source: pathlib.Path, target: pathlib.Path, phrase_table: pathlib.Path, **settings: Any) -> dict[str, Any]:
+    """Makes a phrase table; see `extract_phrase_table`."""
+    summary = extract_phrase_table(target, phrase_table, source=source, **settings)
+    return {"phrase_pairs": summary.lines, "sentence_pairs": summary.sentence_pairs}
+
+
+def train_model(
+    model_dir: pathlib.Path, config: Mapping[str, Any], data: Mapping[str, Any], **files: pathlib.Path
+) -> dict[str, Any]:
+    """Trains a model, or goes on with a training that was killed.
+
+    Args:
+        model_dir: directory of the model.
+        config: dict, `TrainingConfig.to_dict()`.
+        data: dict, `TrainingData.to_dict()` without the files.
+        **files: files of the text by the names of TrainingData, and `validation_source` and `validation_target`.
+
+    Raises:
+        TrainingStopped: after a signal.
+    """
+    paths = {name: str(path) for name, path in files.items()}
+    validation = tuple(paths.pop(name) for name in ("validation_source", "validation_target") if name in paths)
+    text = TrainingData.from_dict({**data, **paths, "validation": validation})
+    result = train(TrainingConfig.from_dict(config), text, model_dir, resume=True)
+    if result.signal is not None:
+        raise TrainingStopped(result.signal)
+    best = {"updates": result.best.updates, "perplexity": result.best.val_perplexity or result.best.perplexity}
+    return {"seconds": result.seconds, **best}
+
+
+def estimate(text: pathlib.Path, arpa: pathlib.Path, order: int) -> None:
+    """Estimates an n-gram language model; see `estimate_ngrams`."""
+    estimate_ngrams(text, arpa, order)
+
+
+def tune_baseline(
+    source: pathlib.Path,
+    target: pathlib.Path,
+    phrase_table: pathlib.Path,
+    language_model: pathlib.Path,
+    output: pathlib.Path,
+    rounds: int,
+    nbest_size: int,
+    metric: str,
+    weights: pathlib.Path | None = None,
+) -> dict[str, Any]:
+    """Tunes the decoder; `output` becomes a directory with `weights` and `nbest.gz`. See `tune_decoder`."""
+    start = read_weights(weights)[0] if weights else None
+    tuning = tune_decoder(
+        source, [target], phrase_table, language_model, output, start, rounds=rounds, metric=metric,
+        nbest_size=nbest_size,
+    )  # fmt: skip
+    shutil.copyfile(tuning.nbest, output / "nbest.gz")
+    return {"rounds": len(tuning.rounds), "score": tuning.best.score}
+
+
+def decode(
+    source: pathlib.Path,
+    phrase_table: pathlib.Path,
+    language_model: pathlib.Path,
+    weights: pathlib.Path,
+    nbest: pathlib.Path,
+    nbest_size: int,
+) -> dict[str, Any]:
+    """Translates sentences; see `decode_nbest`."""
+    found, _ = read_weights(weights)
+    summary = decode_nbest(source, phrase_table, language_model, nbest, found, nbest_size=nbest_size)
+    return {"sentences": summary.sentences, "hypotheses": summary.lines, "unknown_words": summary.unknown_words}
+
+
+def score_table(phrase_table: pathlib.Path, model_dir: pathlib.Path, scored: pathlib.Path) -> dict[str, Any]:
+    """Appends two scores to each line of a table: the model's, and e to the number of unknown target words."""
+    return {"lines": score_file(model_dir, phrase_table, scored, unknown_count=True).lines}
+
+
+def add_table_feature(
+    nbest: pathlib.Path,
+    source: pathlib.Path,
+    phrase_table: pathlib.Path,
+    output: pathlib.Path,
+    feature: str,
+    column: int,
+) -> dict[str, Any]:
+    """Adds the sums of a table's scores over the phrases of each hypothesis; see `add_phrase_features`.
+
+    Args:
+        nbest: the list.
+        source: the sentences that it translates.
+        phrase_table: a table with added scores.
+        output: the list to write.
+        feature: str. Name of the feature.
+        column: int. Which score of the table, from the end: -1 is the last one.
+    """
+    number = number_of_scores(phrase_table) + 1 + column
+    summary = add_phrase_features(nbest, source, phrase_table, output, {feature: [number]}, on_error="keep")
+    return {"lines": summary.lines, "recovered": summary.recovered, "without_phrases": summary.unsegmented}
+
+
+def score_nbest(
+    nbest: pathlib.Path, source: pathlib.Path, model_dir: pathlib.Path, output: pathlib.Path, feature: str, counts: bool
+) -> dict[str, Any]:
+    """Adds ln p of hypotheses, and if `counts`, Unknown0 and Length0, to an n-best list."""
+    summary = score_file(
+        model_dir, nbest, output, "nbest", source=source, feature_name=feature, unknown_count=counts, length=counts
+    )
+    return {"lines": summary.lines, "ngrams": [str(counts) for counts in summary.ngrams]}
+
+
+def tune_row(
+    dev_nbest: pathlib.Path,
+    dev_target: pathlib.Path,
+    test_nbest: pathlib.Path,
+    weights: pathlib.Path,
+    output: pathlib.Path,
+    algorithm: str,
+    metric: str,
+    seeds: int,
+) -> dict[str, Any]:
+    """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
+
+    `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on.
+
+    Returns:
+        dict: "dev", the metric on the development set with each seed's weights; "metric", "signature".
+    """
+    numbers = range(1, seeds + 1)
+    tuning = tune([dev_nbest], [dev_target], weights, algorithm, metric, seeds=numbers, all_weights_out=output)
+    for number in numbers:
+        for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
+            rerank(nbest, output / f"{name}.{number}", output / f"weights.{number}", "text")
+    return {"dev": [one.score for one in tuning.tuned], "metric": tuning.metric}
+
+
+def evaluate_rows(
+    dev_target: pathlib.Path,
+    test_target: pathlib.Path,
+    output: pathlib.Path,
+    metric: str,
+    seeds: int,
+    **rows: pathlib.Path,
+) -> None:
+    """Writes the scores of all rows, and their differences from the first one, as JSON.
+
+    Args:
+        dev_target, test_target: reference translations.
+        output: file to write: a dict of "dev" and "test", each `Evaluation.to_dict()`.
+        metric: str. Metric of `evaluate`.
+        seeds: int. Translations of each row.
+        **rows: outputs of `tune_row`, the baseline's first.
+    """
+    evaluations = {}
+    for part, reference in (("dev", dev_target), ("test", test_target)):
+        texts = {row: [folder / f"{part}.{seed}" for seed in range(1, seeds + 1)] for row, folder in rows.items()}
+        baseline = texts.pop(next(iter(texts)))
+        (evaluation,) = evaluate([reference], texts, baseline, [metric], tokenize="none", unescape=True)
+        evaluations[part] = evaluation.to_dict()
+    with open_output(output) as file:
+        file.write(json.dumps(evaluations, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -1,0 +1,141 @@
+"""What a configuration of an experiment may say, and how mistakes in it are reported."""
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
+from keras_encdec.experiment.plan import plan_stages
+
+FILES = ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table.gz", "dev.nbest", "test.nbest", "ini")
+DATA = """
+[data]
+dev_source = "dev.en"
+dev_target = "dev.fr"
+test_source = "test.en"
+test_target = "test.fr"
+"""
+TEXT = """
+train_source = "train.en"
+train_target = "train.fr"
+"""
+LISTS = """
+[baseline]
+system = "lists"
+phrase_table = "table.gz"
+dev_nbest = "dev.nbest"
+test_nbest = "test.nbest"
+weights = "ini"
+"""
+RNN = """
+[features.RNN]
+preset = "small"
+training = { updates = 2 }
+"""
+ROWS = """
+[[rows]]
+name = "Baseline"
+[[rows]]
+name = "+ RNN"
+features = ["RNN"]
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    for name in FILES:
+        (tmp_path / name).touch()
+
+    def load(text):
+        (tmp_path / "experiment.toml").write_text(text)
+        return load_experiment(tmp_path / "experiment.toml")
+
+    return load
+
+
+def names(config, folder):
+    return [stage.name for stage in plan_stages(config, folder)]
+
+
+def test_lists_and_a_model_of_phrases(load, tmp_path):
+    config = load(DATA + LISTS + RNN + ROWS)
+    assert config.title == "experiment" and config.data.dev_source == str(tmp_path / "dev.en")
+    assert names(config, tmp_path) == [
+        "tune-0", "train-RNN", "score-RNN", "add-RNN-dev", "add-RNN-test", "tune-1", "evaluate",
+    ]  # fmt: skip
+
+
+def test_a_model_that_is_given_is_not_trained(load, tmp_path):
+    (tmp_path / "model").mkdir()
+    config = load(DATA + LISTS + RNN.split("preset")[0] + 'model_dir = "model"\n' + ROWS)
+    assert "train-RNN" not in names(config, tmp_path) and "score-RNN" in names(config, tmp_path)
+
+
+def test_rows_share_their_first_features(load, tmp_path):
+    more = '[features.CSLM]\nkind = "language_model"\npreset = "cslm"\n'
+    more += '[features.WP]\nkind = "unknown_words"\nof = "RNN"\n'
+    rows = '[[rows]]\nname = "a"\nfeatures = ["RNN", "CSLM"]\n[[rows]]\nname = "b"\nfeatures = ["RNN", "CSLM", "WP"]\n'
+    found = names(load(DATA + TEXT + LISTS + RNN + more + ROWS + rows), tmp_path)
+    added = [name for name in found if name.endswith("-dev")]
+    assert added == ["add-RNN-dev", "add-RNN-CSLM-dev", "add-RNN-CSLM-WP-dev"]
+    assert found.count("train-RNN") == 1
+
+
+def test_the_packages_decoder(load, tmp_path):
+    found = names(load(DATA + TEXT + ROWS.replace('["RNN"]', "[]")), tmp_path)
+    assert found == ["extract", "ngrams", "tune-decoder", "decode-test", "tune-0", "tune-1", "evaluate"]
+
+
+def test_moses(load, tmp_path):
+    baseline = f'[baseline]\nsystem = "moses"\nmoses_dir = "{tmp_path}"\n'
+    found = names(load(DATA + TEXT + baseline + RNN + ROWS), tmp_path)
+    assert found == [
+        "escape-dev_source", "escape-dev_target", "escape-test_source", "escape-train_target", "extract", "ngrams",
+        "moses-ini", "tune-moses", "decode-dev", "decode-test", "tune-0", "train-RNN", "score-RNN", "add-RNN-dev",
+        "add-RNN-test", "tune-1", "evaluate",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_the_packages_experiments_can_be_planned(name, tmp_path):
+    assert names(load_experiment(name), tmp_path)
+
+
+WHOLE = DATA + LISTS + RNN + ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[data", r"experiment.toml: found a file that does not read \(.*\), expected an experiment in TOML"),
+        ("[date]\n" + WHOLE, "found the unknown section date, expected title, data, baseline"),
+        ("data = 3\n" + LISTS + ROWS, "found data = 3, expected a table"),
+        (WHOLE.replace("dev_source", "dev_sauce"), "found the unknown hyper-parameter 'dev_sauce', .* in .data"),
+        (WHOLE.replace('dev_source = "dev.en"', ""), r"found no dev_source, expected a file in \[data\]"),
+        (WHOLE.replace("dev.en", "dev.de"), r"found no file .*dev.de, dev_source in \[data\], expected one; check"),
+        (WHOLE.replace("table.gz", "tables"), r"found no file .*tables, phrase_table in \[baseline\]"),
+        (WHOLE.replace('weights = "ini"', ""), r"found system=lists without weights, expected both in \[baseline\]"),
+        (WHOLE.replace('"lists"', '"list"'), r"found system='list', expected one of lists, decoder, moses"),
+        (WHOLE.replace('"lists"', '"decoder"'), "found dev_nbest with system=decoder, expected it with lists"),
+        (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
+        (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected letters and digits"),
+        (WHOLE.replace('["RNN"]', '["CSLM"]'), "found the feature CSLM in the row . RNN, expected one of RNN"),
+        (WHOLE.replace("+ RNN", "Baseline"), r"found two \[\[rows\]\] of one name"),
+        (DATA + LISTS + RNN, r"found no table \[\[rows\]\]"),
+        (WHOLE.replace('preset = "small"', ""), r"found neither model_dir nor preset.* in \[features.RNN\]"),
+        (WHOLE.replace('"small"', '"smal"'), r"found preset=smal, expected one of .* in \[features.RNN\]"),
+        (WHOLE.replace("updates = 2", "update = 2"), r"hyper-parameter 'update', .* in \[features.RNN\]"),
+        (WHOLE.replace("training =", 'kind = "sentences"\ntraining ='), "found a model to train .*, expected train_s"),
+        (WHOLE.replace("preset", 'kind = "unknown_words"\nof = "RNN" #'), r"found a model with kind=unknown_words"),
+        (DATA + ROWS.replace('["RNN"]', "[]"), r"found no train_source .*, expected them, as a phrase table is"),
+        (DATA + TEXT.replace("train_target", "#") + ROWS, "found one of train_source and train_target, expected both"),
+        ('[data]\ndataset = "libreoffice_en_fr"\ndev_source = "dev.en"\n' + ROWS, "found dataset and files of text"),
+    ],
+)  # fmt: skip
+def test_mistakes(load, text, message):
+    with pytest.raises(InputError, match=message):
+        load(text)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="none.toml: found no file there, expected an experiment in TOML, or one of"):
+        load_experiment(tmp_path / "none.toml")

@@ -1,0 +1,159 @@
+"""A whole experiment, from lists and from parallel text, with models that are trained for one update."""
+
+import contextlib
+import io
+import json
+import re
+import signal
+
+import pytest
+
+from keras_encdec.cli import experiment as command
+from keras_encdec.experiment import experiment, load_experiment, stage_functions
+from keras_encdec.formats import InputLines
+
+TABLE = """a ||| A ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 2 2 1
+a b ||| A B ||| 1 0.25 1 0.25 ||| 0-0 1-1 ||| 1 1 1
+b ||| B ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 2 2 1
+b ||| C ||| 0.25 0.5 0.25 0.5 ||| 0-0 ||| 2 2 1
+c ||| C ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 2 2 1
+"""
+# The decoder prefers C as a translation of b; the references do not.
+NBEST = """0 ||| A C  ||| LM0= -1 PhrasePenalty0= 2 TM0= -2.07944 -1.38629 -2.07944 -1.38629 ||| -1 ||| 0=0 1=1
+0 ||| A B  ||| LM0= -3 PhrasePenalty0= 1 TM0= 0 -1.38629 0 -1.38629 ||| -2 ||| 0-1=0-1
+1 ||| C C A C  ||| LM0= -1 PhrasePenalty0= 4 TM0= -4.15888 -2.77259 -4.15888 -2.77259 ||| -1
+1 ||| C B A B  ||| LM0= -5 PhrasePenalty0= 3 TM0= -1.38629 -2.77259 -1.38629 -2.77259 ||| -2
+""".replace("TM0", "TranslationModel0")
+SENTENCE = """
+[features.Sentence]
+kind = "sentences"
+preset = "small_sentences"
+counts = true
+model = { units = 4, embedding_dim = 4 }
+training = { updates = 1, jit_compile = "false", tensorboard = false }
+"""
+CONFIG = """
+title = "A test"
+[data]
+train_source = "text.en"
+train_target = "text.fr"
+dev_source = "text.en"
+dev_target = "text.fr"
+test_source = "text.en"
+test_target = "text.fr"
+[baseline]
+system = "lists"
+phrase_table = "table"
+dev_nbest = "nbest"
+test_nbest = "nbest"
+weights = "weights"
+[tuning]
+algorithm = "pro"
+seeds = 2
+[features.RNN]
+preset = "small"
+model = { units = 4, embedding_dim = 4, maxout_units = 2, output_rank = 2 }
+training = { updates = 1, jit_compile = "false", tensorboard = false }
+data = { shortlist = 2 }
+[features.WP]
+kind = "unknown_words"
+of = "RNN"
+[features.CSLM]
+kind = "language_model"
+preset = "cslm"
+model = { embedding_dim = 4, hidden_units = [4] }
+training = { updates = 1, jit_compile = "false", tensorboard = false }
+%s
+[[rows]]
+name = "Baseline"
+[[rows]]
+name = "+ CSLM + RNN"
+features = ["RNN", "CSLM"]
+published_gain = 1.34
+[[rows]]
+name = "all"
+features = ["RNN", "CSLM", "WP"%s]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "table").write_text(TABLE)
+    (tmp_path / "nbest").write_text(NBEST)
+    (tmp_path / "text.en").write_text("a b\nc b a b\n")
+    (tmp_path / "text.fr").write_text("A B\nC B A B\n")
+    (tmp_path / "weights").write_text("LM0= 1\nPhrasePenalty0= 0\nTranslationModel0= 0 0 0 0\n")
+    (tmp_path / "experiment.toml").write_text(CONFIG % (SENTENCE, ', "Sentence"'))
+    return tmp_path
+
+
+def run(folder):
+    """The result, and the names of the stages that were run."""
+    begun = []
+    config, output = folder / "experiment.toml", folder / "out"
+    result = experiment(config, output, begun=lambda stage, number: begun.append(stage.name))
+    return result, begun
+
+
+def features(path):
+    with InputLines(path) as lines:
+        return [re.findall(r"(\w+)= (\S+)", line.decode().split("|||")[2]) for line in lines]
+
+
+def test_from_lists(folder, eager, uncompiled):
+    result, begun = run(folder)
+    assert begun == [stage.name for stage in result.stages] and len(set(begun)) == len(begun)
+    baseline, _, everything = result.rows
+    assert [row.name for row in result.rows] == ["Baseline", "+ CSLM + RNN", "all"]
+    # PRO learns from the table's scores alone that B is better.
+    assert baseline.test == baseline.dev == pytest.approx([100, 100]) and everything.gain == pytest.approx(0)
+    assert result.rows[1].published_gain == 1.34 and baseline.gain is None
+
+    added = features(folder / "out" / "nbest" / "RNN-CSLM-WP-Sentence.dev.gz")
+    names = [name for name, _ in added[0]]
+    assert names[-6:] == ["RNN0", "CSLM0", "WP0", "Sentence0", "Unknown0", "Length0"]
+    # The shortlist has two of three words.
+    known = set((folder / "out" / "models" / "RNN" / "target.vocab").read_text().split())
+    hypotheses = ["A C", "A B", "C C A C", "C B A B"]
+    unknown = [sum(word not in known for word in words.split()) for words in hypotheses]
+    assert [float(dict(line)["WP0"]) for line in added] == pytest.approx(unknown, abs=1e-3) and 0 < sum(unknown) < 12
+    assert all(float(dict(line)[name]) < 0 for line in added for name in ("RNN0", "CSLM0", "Sentence0"))
+
+    found = {stage.name: stage.result for stage in result.stages}
+    assert found["add-RNN-dev"] == {"lines": 4, "recovered": 2, "without_phrases": 0}
+    written = json.loads((folder / "out" / "results.json").read_text())
+    assert written["rows"][2]["test"] == list(everything.test) and written["stages"][0]["seconds"] >= 0
+    text = (folder / "out" / "results.md").read_text()
+    assert text.startswith("# A test\n") and "| + CSLM + RNN | 100.00 ± 0.00 | 100.00 ± 0.00 | +0.00 | " in text
+    assert "| train-RNN | " in text and "+1.34 |" in text
+    assert (folder / "out" / "results.png").read_bytes().startswith(b"\x89PNG")
+    assert "published" not in (folder / "out" / "results.svg").read_text()
+
+    assert run(folder)[1] == []
+    (folder / "experiment.toml").write_text((CONFIG % (SENTENCE, ', "Sentence"')).replace("seeds = 2", "seeds = 3"))
+    assert run(folder)[1] == ["tune-0", "tune-1", "tune-2", "evaluate"]
+
+
+def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, monkeypatch):
+    rows = '[[rows]]\nname = "Baseline"\n[[rows]]\nname = "+ RNN"\nfeatures = ["RNN"]\n'
+    (folder / "experiment.toml").write_text((CONFIG % ("", "")).partition("[[rows]]")[0] + rows)
+    train = stage_functions.train
+
+    def stopped(*arguments, **options):
+        result = train(*arguments, **options)
+        return type(result)(**{**vars(result), "signal": signal.SIGTERM})
+
+    monkeypatch.setattr(stage_functions, "train", stopped)
+    arguments = [f"--config={folder / 'experiment.toml'}", f"--output={folder / 'out'}"]
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        assert command.COMMAND.main(arguments) == 128 + signal.SIGTERM
+    assert "[2/" in said.getvalue() and "the same command goes on from here" in said.getvalue()
+    monkeypatch.undo()
+    with contextlib.redirect_stdout(io.StringIO()) as table, contextlib.redirect_stderr(io.StringIO()) as said:
+        assert command.COMMAND.main(arguments) == 0
+    assert "[1] tune-0: nothing has changed" in said.getvalue()
+    assert "| + RNN | " in table.getvalue() and f"Written to {folder / 'out' / 'results.md'}" in table.getvalue()
+
+
+def test_the_packages_experiment_is_read_by_its_name():
+    assert [row.published_gain for row in load_experiment("libreoffice").rows] == [None, 0.57, 1.34, 1.24]

@@ -1,0 +1,79 @@
+"""Stages that run Moses, with programs in its place that write down how they were called."""
+
+import os
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.experiment import moses
+from keras_encdec.formats import read_weights
+
+# Argument after a flag, in shell.
+AFTER = 'after() { flag=$1; shift; while [ "$1" != "$flag" ]; do shift; done; echo "$2"; }\n'
+TUNER = """use strict; my %flag; my @given = @ARGV; my @files = splice(@ARGV, 0, 4);
+while (@ARGV) { my $name = shift @ARGV; $flag{$name} = $name eq "--predictable-seeds" ? 1 : shift @ARGV; }
+mkdir $flag{"--working-dir"}; chdir $flag{"--working-dir"};
+open(my $out, ">", "arguments"); print $out join("\\n", @given), "\\n"; close $out;
+open(my $in, "<", $files[3]) or die "no ini\\n"; my $text = join("", <$in>);
+$text =~ s/LM0= 0.5/LM0= 0.7/; open($out, ">", "moses.ini"); print $out $text; close $out;
+"""
+DECODER = (
+    "#!/bin/sh\n" + AFTER + 'list=$(after -n-best-list "$@"); input=$(after -input-file "$@")\n'
+    'echo "$@" > "$list.arguments"\n'
+    "awk '{ print NR - 1 \" ||| \" $0 \"  ||| LM0= -1 ||| -1 ||| 0=0\" }' \"$input\" > \"$list\"\n"
+)
+
+
+@pytest.fixture
+def files(tmp_path):
+    for folder in ("moses/bin", "moses/scripts/training"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "moses" / moses.TUNER).write_text(TUNER)
+    decoder = tmp_path / "moses" / moses.DECODER
+    decoder.write_text(DECODER)
+    decoder.chmod(0o755)
+    (tmp_path / "dev.en").write_text("a | b\nl&apos;eau [x]\n")
+    (tmp_path / "dev.fr").write_text("a &amp; b\n")
+    (tmp_path / "table.gz").write_text("a ||| b ||| 1 1 1 1 0.5 ||| 0-0 ||| 1 1 1\n")
+    return tmp_path
+
+
+def test_text_gets_the_escapes_that_it_lacks(files):
+    moses.escape_text(files / "dev.en", files / "out")
+    assert (files / "out").read_text() == "a &#124; b\nl&apos;eau &#91;x&#93;\n"
+    moses.escape_text(files / "out", files / "again")
+    assert (files / "again").read_text() == (files / "out").read_text()
+
+
+def test_the_configuration_has_a_weight_for_each_score(files):
+    moses.write_moses_ini(files / "table.gz", files / "lm.arpa", files / "moses.ini", order=4)
+    text = (files / "moses.ini").read_text()
+    assert f"num-features=5 path={files / 'table.gz'} " in text and f"path={files / 'lm.arpa'} order=4" in text
+    weights, _ = read_weights(files / "moses.ini")
+    assert weights["TranslationModel0"] == [0.2] * 5 and weights["LM0"] == [0.5]
+
+
+def test_tunes_and_decodes(files, monkeypatch):
+    moses.write_moses_ini(files / "table.gz", files / "lm.arpa", files / "moses.ini", order=5)
+    monkeypatch.chdir(files)  # the stages' paths may be relative
+    here = type(files)()
+    moses.tune_moses(here / "dev.en", here / "dev.fr", here / "moses.ini", here / "tuned", "moses", 50)
+    assert read_weights(files / "tuned" / "moses.ini")[0]["LM0"] == [0.7]
+    given = (files / "tuned" / "arguments").read_text().splitlines()
+    assert given[:4] == [str(files / name) for name in ("dev.en", "dev.fr", "moses/bin/moses", "moses.ini")]
+    assert given[given.index("--nbest") + 1] == "50" and given[given.index("--mertdir") + 1] == str(files / "moses/bin")
+
+    moses.decode_with_moses(here / "dev.en", here / "tuned", here / "dev.nbest", "moses", 50)
+    assert (files / "dev.nbest").read_text().splitlines()[0] == "0 ||| a | b  ||| LM0= -1 ||| -1 ||| 0=0"
+    arguments = (files / "dev.nbest.unfinished.arguments").read_text()
+    assert f"-f {files / 'tuned' / 'moses.ini'} " in arguments and " 50 distinct -include-segmentation" in arguments
+
+
+def test_a_failure_of_moses_names_its_messages(files):
+    with pytest.raises(InputError, match=r"tuning.log: found the exit status \d+ of mert-moses.pl, expected 0; read"):
+        moses.tune_moses(files / "dev.en", files / "dev.fr", files / "none", files / "tuned", files / "moses", 50)
+    assert "no ini" in (files / "tuning.log").read_text()
+    os.remove(files / "moses" / moses.DECODER)
+    with pytest.raises(InputError, match="bin/moses: could not be run .*, expected a program of Moses"):
+        moses.decode_with_moses(files / "dev.en", files / "tuned", files / "dev.nbest", files / "moses", 50)
+    assert not (files / "dev.nbest").exists()

@@ -1,0 +1,151 @@
+"""What is run again, and what is not."""
+
+import json
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.experiment.stage import Stage, checksum
+from keras_encdec.experiment.stage_runner import run_stages
+
+CALLS = []
+
+
+def join(first, second, output, between=" "):
+    CALLS.append(output.name)
+    output.write_text(first.read_text() + between + second.read_text())
+    return {"length": len(output.read_text())}
+
+
+def double(text, output):
+    """Writes a directory in two steps; fails between them while its input says so."""
+    CALLS.append(output.name)
+    output.mkdir(exist_ok=True)
+    steps = output / "steps"
+    steps.write_text((steps.read_text() if steps.exists() else "") + "x")
+    if len(steps.read_text()) == 1 and "fail" in text.read_text():
+        raise KeyboardInterrupt
+    (output / "twice").write_text(text.read_text() * 2)
+
+
+@pytest.fixture
+def files(tmp_path):
+    CALLS.clear()
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def stages(folder, **settings):
+    joined, doubled = folder / "out" / "joined", folder / "out" / "doubled"
+    return [
+        Stage("join", join, {"first": folder / "a", "second": folder / "b"}, {"output": joined}, settings),
+        Stage("double", double, {"text": joined}, {"output": doubled}),
+    ]
+
+
+def run(folder, **settings):
+    CALLS.clear()
+    results = run_stages(stages(folder, **settings), folder / "records")
+    assert [result.name for result in results if result.was_run] == [
+        {"joined": "join", "doubled": "double"}[name] for name in CALLS
+    ]
+    return CALLS
+
+
+def test_runs_each_stage_once(files):
+    assert run(files) == ["joined", "doubled"]
+    assert (files / "out" / "doubled" / "twice").read_text() == "a ba b"
+    assert run(files) == []
+
+
+def test_the_result_and_time_of_an_earlier_run_are_kept(files):
+    first = run_stages(stages(files), files / "records")
+    second = run_stages(stages(files), files / "records")
+    assert first[0].result == second[0].result == {"length": 3}
+    assert first[0].seconds == second[0].seconds
+
+
+def test_runs_again_what_depends_on_a_changed_input(files):
+    run(files)
+    (files / "b").write_text("c")
+    assert run(files) == ["joined", "doubled"]
+    assert (files / "out" / "doubled" / "twice").read_text() == "a ca c"
+    assert (files / "out" / "doubled" / "steps").read_text() == "x", "the old output was not removed"
+
+
+def test_runs_nothing_after_a_stage_that_writes_the_same_again(files):
+    run(files)
+    (files / "a").write_text("a b")
+    (files / "b").write_text("")
+    (files / "out" / "joined").unlink()
+    assert run(files, between="") == ["joined"]
+
+
+def test_a_file_that_is_merely_rewritten_changes_nothing(files):
+    run(files)
+    (files / "a").write_text("a")
+    assert run(files) == []
+
+
+def test_runs_again_where_a_setting_has_changed(files):
+    run(files)
+    assert run(files, between="-") == ["joined", "doubled"]
+    assert run(files, between="-") == []
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_text("other")])
+def test_runs_again_where_an_output_has_changed(files, damage):
+    run(files)
+    damage(files / "out" / "doubled" / "twice")
+    assert run(files) == ["doubled"]
+    assert (files / "out" / "doubled" / "twice").read_text() == "a ba b"
+
+
+def test_goes_on_with_what_was_interrupted(files):
+    (files / "a").write_text("fail")
+    with pytest.raises(KeyboardInterrupt):
+        run(files)
+    assert run(files) == ["doubled"]
+    assert (files / "out" / "doubled" / "steps").read_text() == "xx", "the half-made output was not kept"
+
+
+def test_begins_anew_where_the_input_of_what_was_interrupted_has_changed(files):
+    (files / "a").write_text("fail")
+    with pytest.raises(KeyboardInterrupt):
+        run(files)
+    (files / "a").write_text("a")
+    assert run(files) == ["joined", "doubled"]
+    assert (files / "out" / "doubled" / "steps").read_text() == "x"
+
+
+def test_runs_again_where_a_record_is_damaged(files):
+    run(files)
+    (files / "records" / "double.json").write_text('{"function":')
+    assert run(files) == ["doubled"]
+
+
+def test_a_trainings_own_time_counts_where_it_is_longer(files):
+    def trained(output):
+        output.write_text("x")
+        return {"seconds": 3600.0}
+
+    (result,) = run_stages([Stage("train", trained, {}, {"output": files / "model"})], files / "records")
+    assert result.seconds == 3600.0
+    assert json.loads((files / "records" / "train.json").read_text())["seconds"] == 3600.0
+
+
+def test_a_missing_input_is_named(files):
+    (files / "b").unlink()
+    with pytest.raises(InputError, match="b: found nothing there"):
+        run(files)
+
+
+def test_of_a_model_directory_only_the_model_counts(tmp_path):
+    for name in ("config.json", "best.keras", "target.vocab"):
+        (tmp_path / name).write_text(name)
+    before = checksum(tmp_path)
+    (tmp_path / "last.keras").write_text("x")
+    assert checksum(tmp_path) == before
+    (tmp_path / "best.keras").write_text("x")
+    assert checksum(tmp_path) != before
