@@ -42,6 +42,11 @@ def generate() -> None:
     _run("generate")
 
 
+def phrase_features() -> None:
+    """Entry point of `encdec-phrase-features`."""
+    _run("phrase_features")
+
+
 def rerank() -> None:
     """Entry point of `encdec-rerank`."""
     _run("rerank")
@@ -76,5 +81,5 @@ def _run(name):
     try:
         importlib.import_module(f"keras_encdec.cli.{name}").COMMAND.run()
     except KeyboardInterrupt:
-        print(f"encdec-{name}: interrupted before it began.", file=sys.stderr)
+        print(f"encdec-{name.replace('_', '-')}: interrupted before it began.", file=sys.stderr)
         sys.exit(130)

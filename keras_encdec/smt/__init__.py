@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from keras_encdec.smt.extract import ExtractSummary as ExtractSummary
     from keras_encdec.smt.extract import extract_phrase_table as extract_phrase_table
     from keras_encdec.smt.phrase_extraction import extract_phrases as extract_phrases
+    from keras_encdec.smt.phrase_features import PhraseFeaturesSummary as PhraseFeaturesSummary
+    from keras_encdec.smt.phrase_features import add_phrase_features as add_phrase_features
     from keras_encdec.smt.phrase_scoring import score_phrases as score_phrases
     from keras_encdec.smt.rerank import RerankSummary as RerankSummary
     from keras_encdec.smt.rerank import rerank as rerank
