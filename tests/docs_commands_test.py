@@ -38,6 +38,12 @@ MODULES = [vars(importlib.import_module(f"keras_encdec.cli.{place.partition(':')
 COMMANDS = {value.name: value for module in MODULES for value in module.values() if isinstance(value, Command)}
 # Lines of an indented or fenced block that are run, a variable of the environment in front or not.
 COMMAND_LINE = re.compile(r"^(?: {4,})?((?:[A-Z_]+=\S+ )?(?:encdec-|curl ).*)", re.MULTILINE)
+# The phrases of the n-best list below, whose scores have the logarithms -1 -2 -1 -2.
+NBEST_PHRASES = """\
+open the file ||| le fichier ||| 0.367879 0.135335 0.367879 0.135335 ||| 1-0 2-1 ||| 1 1 1 ||| |||
+open the file ||| ouvrir le fichier ||| 0.367879 0.135335 0.367879 0.135335 ||| 0-0 1-1 2-2 ||| 1 1 1 ||| |||
+the next page ||| la page suivante ||| 0.367879 0.135335 0.367879 0.135335 ||| 0-0 2-1 1-2 ||| 1 1 1 ||| |||
+"""
 # Makes a training short and a model small, whatever is trained.
 SHORT = "--updates=1 --jit_compile=false"
 SMALL = "--units=16"
@@ -60,6 +66,7 @@ def folder(tmp_path_factory):
     data = libreoffice_en_fr()
     with InputLines(data.phrase_table) as lines, open_output(folder / "phrase-table.gz") as table:
         table.write(b"".join(line + b"\n" for _, line in zip(range(500), lines, strict=False)))
+        table.write(NBEST_PHRASES.encode())
     shutil.copy(data.moses_ini, folder / "moses.ini")
     pairs = [pathlib.Path(side).read_text(encoding="utf-8").splitlines() for side in (data.dev_source, data.dev_target)]
     text = "".join(f"{source}\t{target}\n" for source, target in list(zip(*pairs, strict=True))[:50])
@@ -171,6 +178,8 @@ def test_commands_do_what_the_pages_say(folder, outputs):
     assert (folder / "test.fr").read_text(encoding="utf-8").count("\n") == 5
     with InputLines(folder / "lm.gz") as lines:
         assert [line.count(b"LM1= -") for line in lines] == [1, 1, 1]
+    with InputLines(folder / "phrases.gz") as lines:
+        assert [line.count(b" RNN0= -") for line in lines] == [1, 1, 1]
     with InputLines(folder / "reranked.gz") as lines:
         assert [line.count(b"RNN0= -") for line in lines] == [1, 1, 1]
     for line, output in outputs.items():

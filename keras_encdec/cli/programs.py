@@ -57,6 +57,11 @@ def ngram() -> None:
     _run("ngram")
 
 
+def phrase_features() -> None:
+    """Entry point of `encdec-phrase-features`."""
+    _run("phrase_features")
+
+
 def rerank() -> None:
     """Entry point of `encdec-rerank`."""
     _run("rerank")
@@ -91,5 +96,5 @@ def _run(name):
     try:
         importlib.import_module(f"keras_encdec.cli.{name}").COMMAND.run()
     except KeyboardInterrupt:
-        print(f"encdec-{name}: interrupted before it began.", file=sys.stderr)
+        print(f"encdec-{name.replace('_', '-')}: interrupted before it began.", file=sys.stderr)
         sys.exit(130)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from keras_encdec.smt.phrase_decoder import DecodingSummary as DecodingSummary
     from keras_encdec.smt.phrase_decoder import decode_nbest as decode_nbest
     from keras_encdec.smt.phrase_extraction import extract_phrases as extract_phrases
+    from keras_encdec.smt.phrase_features import PhraseFeaturesSummary as PhraseFeaturesSummary
+    from keras_encdec.smt.phrase_features import add_phrase_features as add_phrase_features
     from keras_encdec.smt.phrase_scoring import score_phrases as score_phrases
     from keras_encdec.smt.rerank import RerankSummary as RerankSummary
     from keras_encdec.smt.rerank import rerank as rerank

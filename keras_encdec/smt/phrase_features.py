@@ -126,8 +126,10 @@ def add_phrase_features(
     recovered = known = 0
     with NBestPairReader(input, source, encoding, on_error) as reader, open_output(output) as file:
         sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
-        scores = read_phrase_scores(phrase_table, sentences, encoding=encoding, on_error=on_error, progress=progress)
-        _check_columns(features, scores.num_scores, phrase_table)
+        scores = read_phrase_scores(
+            phrase_table, sentences, max(itertools.chain(*features.values())), encoding=encoding, on_error=on_error,
+            progress=progress,
+        )  # fmt: skip
         records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
         with progress(reader.lines) as written:
             for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
@@ -165,15 +167,6 @@ def _check_arguments(features: Mapping[str, Sequence[int]], on_error: str) -> No
         check_feature_name(name, "features")
         if not columns or min(columns) < 1:
             raise ConfigurationError("found {features} with the scores %s, expected numbers from 1", list(columns))
-
-
-def _check_columns(features, num_scores, path):
-    for name, columns in features.items():
-        if max(columns) > num_scores:
-            raise InputError(
-                f"found {num_scores} scores on each line", f"expected at least {max(columns)} for {name}",
-                "give the table that encdec-score has written, or the number of another score (--feature)", path,
-            )  # fmt: skip
 
 
 def _problem(error, path, line):

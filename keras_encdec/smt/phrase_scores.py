@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words
 from keras_encdec.formats.probabilities import LOWEST_LOG_PROBABILITY
 from keras_encdec.progress import Progress
@@ -96,6 +97,7 @@ class PhraseScores:
 def read_phrase_scores(
     path: FilePath,
     sentences: Collection[Sequence[str]],
+    least_scores: int = 1,
     *,
     encoding: str | None = None,
     on_error: str = "stop",
@@ -108,6 +110,7 @@ def read_phrase_scores(
     Args:
         path: the phrase table, plain or gzipped. Pairs with a negative score are left out, as Moses leaves them out.
         sentences: list of list of str, words without factors and escapes.
+        least_scores: int. How many scores each line must have at least. Defaults to `1`.
         encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         progress: callable of the InputLines that are read, which gives a Progress. Defaults to `Progress`.
@@ -116,7 +119,7 @@ def read_phrase_scores(
         PhraseScores, of ln of the scores, -100 at least, as Moses has them.
 
     Raises:
-        InputError: when the table cannot be read.
+        InputError: when the table cannot be read or has fewer scores.
     """
     # A phrase occurs where a suffix of a sentence begins with it; the space keeps it from ending within a word.
     suffixes = sorted({" ".join([*words[start:], ""]) for words in sentences for start in range(len(words))})
@@ -128,6 +131,12 @@ def read_phrase_scores(
             read.add(1)
             if record.problem is not None:
                 continue
+            if len(record.parsed.scores) < least_scores:
+                raise InputError(
+                    f"found {len(record.parsed.scores)} scores", f"expected at least {least_scores}",
+                    "give the table that encdec-score has written, or the number of another score (--feature)",
+                    reader.lines.path, reader.lines.line_number,
+                )  # fmt: skip
             if record.source != written:
                 written = record.source
                 source = " ".join(model_words(written))
@@ -139,8 +148,12 @@ def read_phrase_scores(
                 words = model_words(record.target)
                 longest = max(longest, len(words))
                 targets.setdefault(" ".join(words), []).append(tuple(map(_log, scores)))
-    return PhraseScores({source: targets for source, targets in pairs.items() if targets}, reader.num_scores or 0,
-                        longest, reader.malformed)  # fmt: skip
+        if reader.num_scores is None:
+            raise InputError(
+                f"found {reader.malformed:,} malformed lines only", "expected a phrase table", "give another file", path
+            )
+    known = {source: targets for source, targets in pairs.items() if targets}
+    return PhraseScores(known, reader.num_scores, longest, reader.malformed)
 
 
 def _occurs(phrase, suffixes):
