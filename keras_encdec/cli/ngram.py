@@ -15,7 +15,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )
     flags.DEFINE_string(
         "output", None,
-        "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
+        "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
+        "output.",
         **define,
     )  # fmt: skip
     flags.DEFINE_integer("order", 5, "Words of the longest n-grams.", lower_bound=1, **define)
