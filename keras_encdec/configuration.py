@@ -40,6 +40,10 @@ class ConfigurationError(ValueError):
         """The sentence with each hyper-parameter called what `name` makes of its name."""
         return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % self._values
 
+    def __reduce__(self) -> tuple[type, tuple]:
+        """As it is made, so that another process raises the same error."""
+        return type(self), (self._sentence, *self._values)
+
 
 @dataclasses.dataclass(frozen=True)
 class Published:

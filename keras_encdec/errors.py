@@ -35,3 +35,7 @@ class InputError(Exception):
         sentence = ", ".join(part for part in (found, expected) if part)
         sentence = "; ".join(part for part in (sentence, remedy) if part)
         super().__init__(f"{place}: {sentence}." if place else f"{sentence}.")
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        """As it is made, so that another process raises the same error."""
+        return type(self), (self.found, self.expected, self.remedy, self.path, self.line)

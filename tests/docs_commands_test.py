@@ -27,8 +27,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
-        "extraction", "phrase-table", "training", "nbest", "tuning", "sentences", "language-models", "data-selection",
-        "generating", "serving", "python", "backends",
+        "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "sentences", "language-models",
+        "data-selection", "generating", "serving", "python", "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))

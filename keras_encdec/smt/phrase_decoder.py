@@ -17,7 +17,7 @@ from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.escaping import model_words
 from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.files import check_distinct_files, open_output
+from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.formats.unfinished import unfinished
@@ -165,6 +165,8 @@ def decode_nbest(
             "found {max_sentence_length}=%s, expected at most %s", max_sentence_length, _LONGEST_SENTENCE
         )
     start = time.monotonic()
+    with InputLines(language_model):  # that the table is not read in vain
+        pass
     with open_output(output) as file:
         sentences = _sentences(source, encoding, max_sentence_length)
         phrases, checked_weights = _phrases(phrase_table, sentences, weights, encoding, progress, source)

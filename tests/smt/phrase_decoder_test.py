@@ -215,6 +215,8 @@ def test_what_cannot_be_translated_leaves_the_output_as_it_was(folder):
         decode(folder, ["a", "a b c"], max_sentence_length=2)
     with pytest.raises(InputError, match="found no phrase of .*source in the table, expected phrases of its language"):
         decode(folder, ["x y", "z"])
+    with pytest.raises(InputError, match="none: found no such file"):
+        decode_nbest(folder / "source", folder / "table", folder / "none", folder / "nbest")
     with pytest.raises(ConfigurationError, match="found pop_limit=0, expected 1 or more"):
         decode(folder, ["a"], pop_limit=0)
     with pytest.raises(ConfigurationError, match="found max_sentence_length=501, expected at most 500"):

@@ -1,0 +1,52 @@
+"""The command that translates; what it does is tested with `keras_encdec.smt.phrase_decoder`."""
+
+import pytest
+from commands import fail, succeed
+from in_process import in_process
+
+from keras_encdec.cli.decode import COMMAND
+from keras_encdec.smt import estimate_ngrams
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "text").write_text("x y\ny x\n")
+    (tmp_path / "en").write_text("a b\nb a\n")
+    (tmp_path / "table").write_text("a ||| x ||| 0.5 0.5\na ||| y ||| 0.4 0.4\nb ||| y ||| 0.5 0.5\n")
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    return tmp_path
+
+
+def flags(files, **others):
+    names = {"source": "en", "phrase_table": "table", "language_model": "arpa", "output": "out"}
+    paths = {name: files / path for name, path in names.items()}
+    return [f"--{name}={value}" for name, value in {**paths, "processes": 1, **others}.items()]
+
+
+def test_flags_are_passed_on(files):
+    done = succeed(in_process(COMMAND, *flags(files)))
+    assert "hypotheses of 2 sentences, 0 words copied as the table lacks them, in " in done.stderr
+    first = (files / "out").read_text().splitlines()[0]
+    assert first.startswith("0 ||| x y  ||| Distortion0= 0 ") and first.endswith(" ||| 0=0 1=1")
+    limits = {"nbest_size": 1, "pop_limit": 20, "distortion_limit": 0, "table_limit": 1, "encoding": "latin-1"}
+    succeed(in_process(COMMAND, *flags(files, **limits)))
+    lines = (files / "out").read_text().splitlines()
+    assert [line.split(" ||| ")[1].strip() for line in lines] == ["x y", "y x"]
+
+
+def test_weights_come_from_a_file_and_from_flags(files):
+    weights = "Distortion0= 1", "LM0= 0", "WordPenalty0= 0", "PhrasePenalty0= 0", "LexicalReordering0= 1 2"
+    (files / "weights").write_text("\n".join(weights))
+    given = [*flags(files, nbest_size=1, weights=files / "weights"), "--weight=TranslationModel0=1 0"]
+    zeros = "--weight=LexicalReordering0=0 0"
+    fail(in_process(COMMAND, *given), 1, 'found weights of LexicalReordering0, expected features of the decoder only')
+    succeed(in_process(COMMAND, *given, zeros))
+    assert " ||| -1.38629 ||| " in (files / "out").read_text().splitlines()[0]  # 2 ln 0.5
+
+
+def test_wrong_use_is_told(files):
+    fail(in_process(COMMAND), 2, "--source must have a value", "encdec-decode --help lists the flags.")
+    fail(in_process(COMMAND, *flags(files, max_sentence_length=1)), 1, "en, line 1: found 2 words, expected at most 1")
+    fail(in_process(COMMAND, *flags(files, weight="LM0")), 2, '--weight: found "LM0", expected "Name= w [w ...]"')
+    fail(in_process(COMMAND, *flags(files, weight="LM0=1")), 1, "found no weight of Distortion0, expected weights of")
+    assert not (files / "out").exists()
