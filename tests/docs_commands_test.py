@@ -20,6 +20,7 @@ from serving_process import ServingProcess
 
 from keras_encdec.cli.command import Command
 from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.experiment import load_experiment
 from keras_encdec.formats import InputLines, open_output
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -27,8 +28,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
-        "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "sentences", "language-models",
-        "data-selection", "generating", "serving", "python", "backends",
+        "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "experiment", "moses", "sentences",
+        "language-models", "data-selection", "generating", "serving", "python", "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -52,6 +53,29 @@ QUICKLY = {
     "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
     "encdec-verify": scores_here,
 }  # fmt: skip
+
+
+# In place of the package's experiment, of ten minutes.
+EXPERIMENT = """
+[data]
+dev_source = "input.en"
+dev_target = "input.fr"
+test_source = "input.en"
+test_target = "input.fr"
+[baseline]
+system = "lists"
+phrase_table = "phrase-table.gz"
+dev_nbest = "nbest.gz"
+test_nbest = "nbest.gz"
+weights = "moses.ini"
+[features.RNN]
+model_dir = "model"
+[[rows]]
+name = "Baseline"
+[[rows]]
+name = "+ RNN"
+features = ["RNN"]
+"""
 
 
 def read(page):
@@ -82,7 +106,8 @@ def folder(tmp_path_factory):
     with open_output(folder / "nbest.gz") as nbest:
         nbest.write("".join(f"{text}  ||| {features} ||| {total}\n" for text, total in hypotheses.items()).encode())
     (folder / "input.fr").write_text("ouvrir le fichier\nla page suivante\n", encoding="utf-8")
-    (folder / "test.moses.fr").write_text("".join(f"{line}\n" for line in pairs[1][120:125]), encoding="utf-8")
+    for name in ("test.moses.fr", "test.scored.fr"):
+        (folder / name).write_text("".join(f"{line}\n" for line in pairs[1][120:125]), encoding="utf-8")
     with open_output(folder / "test.rescored.gz") as nbest:
         scored = f"{features} RNN0= -3 Length0= 4"
         lines = [f"{number} ||| {line}  ||| {scored} ||| -4\n" for number, line in enumerate(pairs[1][120:125])]
@@ -129,6 +154,9 @@ def prepared(line, served):
         line = re.sub(r"--minutes=\S+", SHORT, line)
         if "sentences" in line or "--units" in line:
             line += f" {SMALL}"
+    if "--config=libreoffice" in line:
+        pathlib.Path("quick.toml").write_text(EXPERIMENT)
+        line = line.replace("=libreoffice", "=quick.toml")
     if "--stable_version=2" in line:  # as a second run of `encdec-export` leaves it, which the page speaks of
         shutil.copytree("served/1", ".made")
         os.rename(".made", "served/2")
@@ -187,6 +215,15 @@ def test_commands_do_what_the_pages_say(folder, outputs):
             assert json.loads(output)["predictions"][0]["log_prob"] < 0
 
 
+def test_the_experiment_of_the_guide_can_be_read(folder, outputs):
+    for name in ("val.nbest.gz", "test.nbest.gz"):
+        (folder / name).touch()
+    (block,) = re.findall(r"```toml\n(.*?)```", read("docs/guides/experiment.md"), re.DOTALL)
+    (folder / "experiment.toml").write_text(block, encoding="utf-8")
+    config = load_experiment(folder / "experiment.toml")
+    assert [row.features for row in config.rows] == [(), ("RNN",), ("RNN", "Sentence")]
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if "```python" in read(page)])
 def test_python_runs_as_written(page, folder, outputs, served, monkeypatch):
     monkeypatch.chdir(folder)
@@ -209,7 +246,8 @@ def test_servers_are_started_with_files_and_flags_that_exist(folder, outputs):
 
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_flag_and_target_that_pages_name_exists(page):
-    text = re.sub(r"^ {4,}(?:docker|tensorflow_model).*", "", read(page), flags=re.MULTILINE)
+    others = r"^ {4,}(?:docker|tensorflow_model|perl MOSES|MOSES).*"
+    text = re.sub(others, "", read(page), flags=re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:`| {4})make (\w+)", text):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -37,7 +37,7 @@ def main(flag_values: flags.FlagValues) -> int:
     def ended(result):
         done.append(result)
         if result.was_run:
-            found = [f"{name} {value}" for name, value in result.result.items() if name != "seconds"]
+            found = [f"{name} {_shown(value)}" for name, value in result.result.items() if name != "seconds"]
             print(f"    {result.seconds:,.1f} s; {', '.join(found)}".rstrip("; "), file=sys.stderr, flush=True)
         else:
             print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
@@ -49,6 +49,13 @@ def main(flag_values: flags.FlagValues) -> int:
         return 128 + stopped.signal
     print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(flag_values.output) / 'results.md'}")
     return 0
+
+
+def _shown(value):
+    """A result in a line: numbers with two decimals or thousands separated, lists with spaces."""
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_shown, value))
+    return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 COMMAND = Command("encdec-experiment", define_flags, main, required=("config", "output"))
