@@ -136,15 +136,14 @@ def add_phrase_features(
                 numbers, hypotheses = zip(*group, strict=True)
                 words = [model_words(hypothesis.target) for hypothesis in hypotheses]
                 derivations = Derivations(scores, model_words(sentence), words, moses_feature)
-                values = []
-                for number, hypothesis, target in zip(numbers, hypotheses, words, strict=True):
+                values = [None] * len(hypotheses)
+                for place, hypothesis in enumerate(hypotheses):
                     try:
-                        found = None if hypothesis.problem else derivations.phrases(hypothesis.raw, target)
+                        if hypothesis.problem is None:
+                            values[place] = _sums(derivations.phrases(hypothesis.raw, words[place]), features)
                     except MalformedLine as error:
                         if on_error == "stop":
-                            raise _problem(error, reader.lines.path, number) from None
-                        found = None
-                    values.append(None if found is None else _sums(found, features))
+                            raise _problem(error, reader.lines.path, numbers[place]) from None
                 lines = _lines(hypotheses, values, features)
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
                 written.add(len(lines))

@@ -158,7 +158,7 @@ def read_phrase_scores(
 
 def _occurs(phrase, suffixes):
     place = bisect_left(suffixes, f"{phrase} ")
-    return bool(phrase) and place < len(suffixes) and suffixes[place].startswith(f"{phrase} ")
+    return place < len(suffixes) and suffixes[place].startswith(f"{phrase} ")
 
 
 def _log(score):
