@@ -99,6 +99,19 @@ def test_the_list_has_the_best_of_all_derivations(folder, tmp_path, table, words
     assert found == pytest.approx(best, rel=1e-4, abs=1e-4)
 
 
+@pytest.mark.parametrize(("distortion_limit", "orders"), [(0, 1), (1, 1), (2, 13), (3, 53), (-1, 720)])
+def test_the_distortion_limit_allows_the_orders_that_moses_allows(folder, tmp_path, distortion_limit, orders):
+    """No jump is longer, and from each phrase that leaves a gap one can get back."""
+    (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
+    words = list("abcdef")
+    table = {word: [(word, (1.0, 1.0))] for word in words} | {"b c": [("b c", (1.0, 1.0))]}
+    write_table(tmp_path / "table", table)
+    lines = decode(tmp_path, [" ".join(words)], distortion_limit=distortion_limit)
+    expected = {one.text for one in derivations(words, table, 2, distortion_limit)}
+    assert {line.hypothesis.decode() for line, _ in lines} == expected
+    assert len(expected) == orders
+
+
 def test_features_and_segmentation_are_those_of_the_phrases(folder):
     sentences = ["a b c a b", "b a d", "c", "a b a b"]
     lines = decode(folder, sentences, distortion_limit=3, nbest_size=100)
