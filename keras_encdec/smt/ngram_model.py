@@ -45,7 +45,7 @@ class NgramModel:
     ...     summary = estimate_ngrams(text, arpa, order=2)
     ...     model = NgramModel(arpa)
     >>> round(10 ** model.score([b"a", b"b"]), 4)
-    0.0995
+    0.1365
     """
 
     def __init__(self, path: FilePath) -> None:

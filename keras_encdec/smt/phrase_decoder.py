@@ -225,11 +225,13 @@ def _translations(
         path = os.path.join(folder, "task")
         with open(path, "wb") as file:
             pickle.dump(task, file, protocol=pickle.HIGHEST_PROTOCOL)
-        with processes(number_of_processes) as executor:
-            translate = functools.partial(_translate, path)
-            translated = in_order(executor, translate, batches, number_of_processes + 1)
-            yield zip(map(len, batches), translated, strict=True)
-    _decoder.cache_clear()
+        try:
+            with processes(number_of_processes) as executor:
+                translate = functools.partial(_translate, path)
+                translated = in_order(executor, translate, batches, number_of_processes + 1)
+                yield zip(map(len, batches), translated, strict=True)
+        finally:
+            _decoder.cache_clear()
 
 
 def _translate(path: str, batch: list[tuple[int, list[str]]]) -> _Translated:
