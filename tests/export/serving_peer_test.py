@@ -12,7 +12,9 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 from serving_peer_batching import parse_parameters
+from serving_peer_models import Models
 from serving_peer_status import Refusal
 from serving_process import ServingProcess
 from tensorflow_serving.apis import (
@@ -26,6 +28,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
     regression_pb2,
 )
+from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 AVAILABLE, END = get_model_status_pb2.ModelVersionStatus.AVAILABLE, get_model_status_pb2.ModelVersionStatus.END
 BATCHING = """
@@ -453,8 +456,7 @@ def test_does_not_start(tmp_path):
     with pytest.raises(Refusal, match="Last entry in allowed_batch_sizes must match max_batch_size"):
         parse_parameters("max_batch_size { value: 8 } allowed_batch_sizes: 4")
     save(tmp_path)
-    config = tmp_path / "models.txt"
     toy = f'name: "toy" base_path: "{tmp_path}" model_platform: "tensorflow" version_labels {{ key: "a" value: 1 }}'
-    config.write_text(f"model_config_list {{ config {{ {toy} }} }}")
-    with pytest.raises(RuntimeError, match="Request to assign label to version 1 of model toy, which is not currently"):
-        ServingProcess(model_config_file=config)
+    config = text_format.Parse(f"model_config_list {{ config {{ {toy} }} }}", ModelServerConfig())
+    with pytest.raises(Refusal, match="Request to assign label to version 1 of model toy, which is not currently"):
+        Models(config, None, False).poll()
