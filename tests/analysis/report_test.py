@@ -1,0 +1,112 @@
+"""The report of a toy model, as a function."""
+
+import csv
+import re
+import sys
+
+import pytest
+from toy_models import TARGET_WORDS, save_model
+from toy_report import write_table
+
+from keras_encdec.analysis import ReportOptions, report
+from keras_encdec.errors import InputError
+from keras_encdec.formats import model_words
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("table") / "table")
+
+
+@pytest.fixture(scope="module")
+def written(model_dirs, table, tmp_path_factory):
+    """A report's summary, its folder, and what was said."""
+    from eagerly import uncompiled
+
+    folder, said = tmp_path_factory.mktemp("report") / "out", []
+    with uncompiled():
+        summary = report(
+            model_dirs / "forward", folder, table, ReportOptions(phrases_per_kind=2, samples=5), said.append
+        )
+    return summary, folder, said
+
+
+def read(folder, name):
+    with open(folder / "tables" / f"{name}.tsv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def test_one_page_with_its_tables_and_figures(written):
+    summary, folder, said = written
+    assert summary.page == folder / "index.html" and summary.notices == ()
+    assert {"best-targets", "samples", "scores"} <= set(summary.sections)
+    assert re.fullmatch(r"Report of \d+ sections in [\d.]+ s, a page of [\d.]+ MB: .*index.html", str(summary))
+    text = summary.page.read_text(encoding="utf-8")
+    for name in summary.sections:
+        assert f'<section id="{name}"' in text
+    assert "<b>" not in text and "le chat &lt;b&gt; R&amp;D" in text
+    assert (folder / "figures" / "scores.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (folder / "figures" / "scores.svg").read_bytes()
+    assert any(line.startswith("Scoring 45 pairs") for line in said)
+
+
+def test_table_2_has_the_tables_own_order_and_the_models(written, table, forward_scorer):
+    rows = [row for row in read(written[1], "best_targets") if row["source"] == "le chat <b> R&D"]
+    assert [row["rank"] for row in rows] == ["1", "2", "3"] and {row["kind"] for row in rows} == {"frequent"}
+    lines = [line.split(" ||| ") for line in table.read_text(encoding="utf-8").splitlines()[:5]]
+    words = [(model_words(source), model_words(target)) for source, target, *_ in lines]
+    scores = dict(zip((" ".join(target) for _, target in words), forward_scorer.score(words), strict=True))
+    assert [row["by model"] for row in rows] == sorted(scores, key=scores.get, reverse=True)[:3]
+    by_table = {" ".join(model_words(line[1])): float(line[2].split()[2]) for line in lines}
+    assert [row["by table"] for row in rows] == sorted(by_table, key=by_table.get, reverse=True)[:3]
+
+
+def test_table_3_has_distinct_samples_with_their_counts(written):
+    rows = [row for row in read(written[1], "samples") if row["source"] == "la maison <b> été"]
+    assert sum(int(row["count"]) for row in rows) == 5
+    scores = [float(row["ln p (nats)"]) for row in rows]
+    assert scores == sorted(scores, reverse=True) and len({row["sample"] for row in rows}) == len(rows)
+
+
+def test_figure_3_has_every_pair(written, forward_scorer):
+    rows = read(written[1], "scores")
+    assert len(rows) == 45
+    words = [(row["source"].split(), row["target"].split()) for row in rows]
+    expected = forward_scorer.score(words).tolist()
+    assert [float(row["ln p by model (nats)"]) for row in rows] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
+    (tmp_path / "table").write_text("le chat ||| the cat ||| 1 1 0.5 1\n")
+    text = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table").page.read_text(encoding="utf-8")
+    assert "no source phrase of four words or more" in text and "r undefined" in text
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_table_that_the_model_cannot_read(tmp_path, table, model_dirs):
+    foreign = save_model(tmp_path / "model", ["ein", "Wort"], TARGET_WORDS)
+    with pytest.raises(InputError, match="found no source word that the model knows, expected a table of the model's"):
+        report(foreign, tmp_path / "out", table)
+    partly = save_model(tmp_path / "partly", ["le"], TARGET_WORDS)
+    [notice] = report(partly, tmp_path / "out", table, ReportOptions(samples=2)).notices
+    assert notice.startswith("Most source words are unknown to the model (")
+
+
+def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
+    with pytest.raises(InputError, match="found a model of p.source . target., trained with --reverse"):
+        report(model_dirs / "reverse", tmp_path / "out", table)
+    language_model = save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
+    with pytest.raises(InputError, match="found a language model"):
+        report(language_model, tmp_path / "out", table)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file: found a file, expected a folder"):
+        report(model_dirs / "forward", tmp_path / "file", table)
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    from keras_encdec.analysis.analysis_libraries import check_analysis_libraries
+
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    with pytest.raises(ImportError, match=r'needs openTSNE, .*: pip install "keras-encdec\[analysis\]"'):
+        check_analysis_libraries()
