@@ -1,5 +1,6 @@
 """The report: the paper's tables and figures, from a user's own model."""
 
+import concurrent.futures
 import dataclasses
 import pathlib
 import time
@@ -7,16 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.best_targets import best_targets
+from keras_encdec.analysis.best_targets import best_targets, pair_scores
 from keras_encdec.analysis.drawing.style import drawing_style
 from keras_encdec.analysis.page.page import page
 from keras_encdec.analysis.page.section import Section
+from keras_encdec.analysis.projection import project
 from keras_encdec.analysis.report_files import report_folder, write_page, write_section
 from keras_encdec.analysis.sampled_targets import sampled_targets
 from keras_encdec.analysis.score_comparison import ScoreComparison
+from keras_encdec.analysis.sections.map_section import map_section
 from keras_encdec.analysis.sections.score_section import score_section
 from keras_encdec.analysis.sections.target_sections import best_targets_section, samples_section
 from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
+from keras_encdec.analysis.vectors import Vectors, phrase_vectors, word_vectors
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
@@ -27,6 +31,11 @@ from keras_encdec.text import UNKNOWN
 
 # Pairs that are scored together.
 WINDOW = 1 << 15
+WORDS = "<p>The embeddings of the {} most frequent source words: words that are used alike lie near one another.</p>"
+PHRASES = (
+    "<p>What the decoder knows of a source phrase, its encoder’s summary: {} source phrases of four words or more. "
+    "Phrases that mean or look alike lie near one another.</p>"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +47,8 @@ class ReportOptions:
         phrases_per_kind: int. Frequent phrases, and rare ones, of Tables 2 and 3.
         samples: int. Samples of each phrase.
         pairs: int. Pairs of the table that are scored, at most.
+        map_words: int. Most frequent source words of the map of words.
+        map_phrases: int. Source phrases of the map of phrases, which are drawn.
         seed: int. Of all that is drawn.
         encoding: str. Of text and table; `None` is UTF-8.
     """
@@ -46,6 +57,8 @@ class ReportOptions:
     phrases_per_kind: int = 5
     samples: int = 50
     pairs: int = 100_000
+    map_words: int = 2000
+    map_phrases: int = 5000
     seed: int = 0
     encoding: str | None = None
 
@@ -135,19 +148,38 @@ class _Report:
         self.generator = TextGenerator([directory])
 
     def sections(self, phrase_table: FilePath | None) -> Iterator[Section]:
+        options, sample = self.options, None
         if phrase_table is not None:
             self.say(f"Reading {phrase_table}.")
-            options = self.options
             sample = read_table_sample(
-                phrase_table, options.pairs, given=options.phrases, seed=options.seed, encoding=options.encoding
+                phrase_table, options.pairs, options.map_phrases, options.phrases, options.seed, options.encoding
             )
             self.facts["Pairs of the table"] = sample.num_pairs
-            yield from self._table_sections(sample)
+            self._check_words(sample)
+        # t-SNE takes one processor, and longer than all else: it runs beside the rest.
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            maps = [(*one, executor.submit(project, one[-1].array, options.seed)) for one in self._maps(sample)]
+            if sample is not None:
+                yield from self._table_sections(sample)
+            for *described, points in maps:
+                self.say(f"Drawing the map of {described[3]}.")
+                yield map_section(*described, points.result())
+
+    def _maps(self, sample: TableSample | None) -> Iterator[tuple[str, str, str, str, Vectors]]:
+        """What is projected to two dimensions: arguments of `map_section`."""
+        words = word_vectors(self.directory, self.options.map_words)
+        if len(words.names) > 1:
+            yield "words", "Word embeddings (Figure 4)", WORDS.format(f"{len(words.names):,}"), "words", words
+        if sample is not None and len(sample.phrases) > 1:
+            phrases = phrase_vectors(self.directory, sample.phrases)
+            drawn = "all" if len(phrases.names) == sample.num_phrases else f"{len(phrases.names):,} of the"
+            said = PHRASES.format(f"{drawn} {sample.num_phrases:,}")
+            yield "phrases", "Phrase summaries (Figures 5 to 7)", said, "phrases", phrases
 
     def _table_sections(self, sample: TableSample) -> Iterator[Section]:
         options = self.options
         self.say(f"Scoring {len(sample.pairs):,} pairs.")
-        comparison = ScoreComparison.of(sample.pairs, self._scores(sample))
+        comparison = ScoreComparison.of(sample.pairs, self._scores(sample.pairs))
         chosen = sample.choose_phrases(options.phrases_per_kind, options.seed)
         self.say("Scoring and drawing targets of phrases.")
         preferences = {kind: best_targets(self.scorer, phrases) for kind, phrases in chosen.items()}
@@ -160,30 +192,27 @@ class _Report:
         yield samples_section(drawn)
         yield score_section(comparison, sample.num_pairs)
 
-    def _scores(self, sample: TableSample) -> np.ndarray:
-        """The model's ln p of the pairs, once it is clear that the model can read them."""
-        pairs, words = sample.pairs, []
-        for start in range(0, len(pairs), WINDOW):
-            words += self.scorer.all_words(_texts(pairs[start : start + WINDOW]), factored=True)
+    def _check_words(self, sample: TableSample) -> None:
+        """Raises InputError where the model knows no word of the table, and notes where it knows few."""
+        words = self.scorer.all_words(_texts(sample.pairs[:WINDOW]), factored=True)
         vocabularies = self.directory.source_vocabulary, self.directory.target_vocabulary
-        counts = []
-        for side, vocabulary in enumerate(vocabularies):
+        for side, (name, vocabulary) in enumerate(zip(("source", "target"), vocabularies, strict=True)):
             ids = [vocabulary.encode(pair[side])[:-1] for pair in words]
-            number, unknown = sum(map(len, ids)), sum(one.count(UNKNOWN) for one in ids)
-            counts.append(UnknownWords("model", ("source", "target")[side], number, unknown))
-        if any(one.words and one.unknown == one.words for one in counts):
-            side = next(one.side for one in counts if one.words and one.unknown == one.words)
-            raise InputError(
-                f"found no {side} word that the model knows", "expected a table of the model's languages and "
-                "tokenization", "check which side is which, and --model_dir", sample.path,
-            )  # fmt: skip
-        self.notices += [
-            f"Most {one.side} words are unknown to the model ({100 * one.share:.0f} %), and its scores mean little "
-            "then: check the languages of the table and how its text is tokenized."
-            for one in counts if one.is_high
-        ]  # fmt: skip
-        windows = [self.scorer.score(words[at : at + WINDOW]) for at in range(0, len(words), WINDOW)]
-        return np.concatenate(windows) if windows else np.empty(0)
+            counts = UnknownWords("model", name, sum(map(len, ids)), sum(one.count(UNKNOWN) for one in ids))
+            if counts.words and counts.unknown == counts.words:
+                raise InputError(
+                    f"found no {name} word that the model knows", "expected a table of the model's languages and "
+                    "tokenization", "check which side is which, and --model_dir", sample.path,
+                )  # fmt: skip
+            if counts.is_high:
+                self.notices.append(
+                    f"Most {name} words are unknown to the model ({100 * counts.share:.0f} %), and its scores mean "
+                    "little then: check the languages of the table and how its text is tokenized."
+                )
+
+    def _scores(self, pairs: Sequence[TablePair]) -> np.ndarray:
+        parts = [pairs[start : start + WINDOW] for start in range(0, len(pairs), WINDOW)]
+        return np.concatenate([pair_scores(self.scorer, part) for part in parts])
 
 
 def _texts(pairs: Sequence[TablePair]) -> list[tuple[str, str]]:

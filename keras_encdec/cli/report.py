@@ -34,6 +34,14 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "pairs", 100_000, "Pairs of the table to score, at most; of a larger table that many are drawn.",
         lower_bound=1, **define,
     )  # fmt: skip
+    flags.DEFINE_integer(
+        "map_words", 2000, "Most frequent source words on the map of words; 0 for no map.", lower_bound=0, **define
+    )
+    flags.DEFINE_integer(
+        "map_phrases", 5000,
+        "Source phrases of four words or more on the map of phrases, which are drawn; 0 for no map.",
+        lower_bound=0, **define,
+    )  # fmt: skip
     flags.DEFINE_integer("seed", 0, "Random seed of all that is drawn.", lower_bound=0, **define)
     flags.DEFINE_string("encoding", None, "Encoding of the files. Default: UTF-8.", **define)
 
@@ -43,7 +51,8 @@ def main(flag_values: flags.FlagValues) -> None:
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.analysis.report import ReportOptions, report
 
-    given = {name: flag_values[name].value for name in ("phrases_per_kind", "samples", "pairs", "seed", "encoding")}
+    names = "phrases_per_kind", "samples", "pairs", "map_words", "map_phrases", "seed", "encoding"
+    given = {name: flag_values[name].value for name in names}
     summary = report(
         flag_values.model_dir, flag_values.output, flag_values.phrase_table,
         ReportOptions(phrases=tuple(flag_values.phrase), **given),

@@ -39,7 +39,7 @@ def read(folder, name):
 def test_one_page_with_its_tables_and_figures(written):
     summary, folder, said = written
     assert summary.page == folder / "index.html" and summary.notices == ()
-    assert {"best-targets", "samples", "scores"} <= set(summary.sections)
+    assert summary.sections == ("best-targets", "samples", "scores", "words", "phrases")
     assert re.fullmatch(r"Report of \d+ sections in [\d.]+ s, a page of [\d.]+ MB: .*index.html", str(summary))
     text = summary.page.read_text(encoding="utf-8")
     for name in summary.sections:
@@ -48,6 +48,17 @@ def test_one_page_with_its_tables_and_figures(written):
     assert (folder / "figures" / "scores.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (folder / "figures" / "scores.svg").read_bytes()
     assert any(line.startswith("Scoring 45 pairs") for line in said)
+
+
+def test_maps_have_their_vectors_and_neighbours(written):
+    _, folder, _ = written
+    names = (folder / "projector" / "phrases" / "metadata.tsv").read_text(encoding="utf-8").splitlines()
+    vectors = (folder / "projector" / "phrases" / "vectors.tsv").read_text().splitlines()
+    assert len(names) == len(vectors) == 6 and "le chat <b> R&D" in names and len(vectors[0].split("\t")) == 8
+    assert [row["words"] for row in read(folder, "words_map")][:2] == ["le", "la"]
+    nearest = [row for row in read(folder, "phrases_neighbours") if row["phrases"] == "le chat <b> R&D"]
+    assert [row["rank"] for row in nearest] == ["1", "2", "3", "4", "5"]
+    assert float(nearest[0]["cosine"]) >= float(nearest[-1]["cosine"])
 
 
 def test_table_2_has_the_tables_own_order_and_the_models(written, table, forward_scorer):
@@ -89,12 +100,13 @@ def test_a_table_that_the_model_cannot_read(tmp_path, table, model_dirs):
     with pytest.raises(InputError, match="found no source word that the model knows, expected a table of the model's"):
         report(foreign, tmp_path / "out", table)
     partly = save_model(tmp_path / "partly", ["le"], TARGET_WORDS)
-    [notice] = report(partly, tmp_path / "out", table, ReportOptions(samples=2)).notices
+    few = ReportOptions(samples=1, pairs=5, phrases_per_kind=1, map_words=0, map_phrases=0)
+    [notice] = report(partly, tmp_path / "out", table, few).notices
     assert notice.startswith("Most source words are unknown to the model (")
 
 
 def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
-    with pytest.raises(InputError, match="found a model of p.source . target., trained with --reverse"):
+    with pytest.raises(InputError, match="found a model of p.source . target., trained with"):
         report(model_dirs / "reverse", tmp_path / "out", table)
     language_model = save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
     with pytest.raises(InputError, match="found a language model"):

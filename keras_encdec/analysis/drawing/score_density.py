@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from keras_encdec.analysis.drawing.style import BLUE, COLOUR_MAP, GREY, new_figure
+from keras_encdec.analysis.drawing.style import BLUE, DENSITY_MAP, GREY, new_figure
 from keras_encdec.analysis.score_comparison import ScoreComparison
 
 # More points are drawn as a density.
@@ -16,7 +16,7 @@ def draw_scores(comparison: ScoreComparison) -> Figure:
     figure, (axes,) = new_figure(5.6, 4.4)
     if len(comparison.table) > MOST_POINTS:
         bins = axes.hexbin(
-            comparison.table, comparison.model, gridsize=70, bins="log", mincnt=1, cmap=COLOUR_MAP, linewidths=0.1
+            comparison.table, comparison.model, gridsize=70, bins="log", mincnt=1, cmap=DENSITY_MAP, linewidths=0.1
         )
         figure.colorbar(bins, ax=axes, label="pairs")
     else:

@@ -5,15 +5,18 @@ import io
 from collections.abc import Iterator
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 INK, GREY = "#1a1c1f", "#54595f"
-# Of densities, gates and attention: from light to dark, also in grey.
-COLOUR_MAP = "YlGnBu"
+# Of densities, gates and attention: from light to dark, also in grey. A density's lightest stands out from the paper.
+COLOUR_MAP = matplotlib.colormaps["YlGnBu"]
+DENSITY_MAP = ListedColormap(COLOUR_MAP(np.linspace(0.2, 1, 256)))
 DOTS_PER_INCH = 160
 
 SETTINGS = {

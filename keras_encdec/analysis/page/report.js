@@ -484,11 +484,12 @@ class Scatter {
   }
 }
 
-// Each figure is made when it comes near the window, so that the page stands at once.
-const watcher = new IntersectionObserver((entries) => {
-  for (const entry of entries.filter((one) => one.isIntersecting)) {
-    watcher.unobserve(entry.target);
-    new Scatter(entry.target);
+// The page stands first; then the figures are made, one by one, so that nothing waits for all of them.
+function make([figure, ...others]) {
+  if (figure) {
+    new Scatter(figure);
+    setTimeout(() => make(others));
   }
-}, {rootMargin: "400px"});
-document.querySelectorAll("figure.scatter").forEach((figure) => watcher.observe(figure));
+}
+
+requestAnimationFrame(() => setTimeout(() => make([...document.querySelectorAll("figure.scatter")])));
