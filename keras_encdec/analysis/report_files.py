@@ -2,7 +2,6 @@
 
 import pathlib
 
-from keras_encdec.analysis.drawing.style import drawn
 from keras_encdec.analysis.page.section import Section
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
@@ -32,9 +31,9 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
     """Writes the tables of a section as TSV, its figures as SVG and PNG, and its further files."""
     for name, table in section.tables.items():
         _write(folder / "tables" / f"{name}.tsv", table.to_tsv())
-    for name, figure in section.pictures.items():
-        for form in ("svg", "png"):
-            _write(folder / "figures" / f"{name}.{form}", drawn(figure, form))
+    for name, drawing in section.pictures.items():
+        for form, content in drawing._asdict().items():
+            _write(folder / "figures" / f"{name}.{form}", content)
     for name, content in section.files.items():
         _write(folder / name, content)
 

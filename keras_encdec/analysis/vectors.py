@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -56,7 +57,15 @@ class Vectors:
         return np.concatenate(indices), np.concatenate(similarities)
 
 
-def word_vectors(directory: ModelDirectory, size: int) -> Vectors:
+def encoder_symbols(directory: ModelDirectory) -> dict[str, Any]:
+    """The encoder's weights by the symbols of the equations, see `Encoder.symbols`; none of an encoder without."""
+    try:
+        return directory.model.encoder.symbols()
+    except NotImplementedError:
+        return {}
+
+
+def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
     """The embeddings of the most frequent source words.
 
     Args:
@@ -64,10 +73,12 @@ def word_vectors(directory: ModelDirectory, size: int) -> Vectors:
         size: int. Words, fewer where the shortlist has not as many.
 
     Returns:
-        Vectors.
+        Vectors; `None` of a model without embeddings by the symbol of the equations.
     """
+    if "source.E" not in (symbols := encoder_symbols(directory)):
+        return None
     words = directory.source_vocabulary.words[:size]
-    embeddings, columns = directory.model.encoder.symbols()["source.E"]
+    embeddings, columns = symbols["source.E"]
     rows = ops.convert_to_numpy(embeddings)[FIRST_WORD : FIRST_WORD + len(words), columns]
     return Vectors(list(words), np.asarray(rows, np.float32))
 

@@ -20,6 +20,17 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "phrase_table", None, "Moses phrase table of the model's languages, plain or gzipped. Optional.", **define
     )
+    flags.DEFINE_string(
+        "source", None,
+        "Sentences, one a line: scores and BLEU by length with --target, and the attention of a model that has it. "
+        "Optional.",
+        **define,
+    )  # fmt: skip
+    flags.DEFINE_string("target", None, "Reference translations of the sentences. Optional.", **define)
+    flags.DEFINE_multi_string(
+        "compare_with", [],
+        "Another model directory, whose training is shown beside the model's; may be given often.", **define,
+    )  # fmt: skip
     flags.DEFINE_multi_string(
         "phrase", [],
         "Source phrase of the table, without Moses's escapes, for the tables of best targets and samples; may be given "
@@ -49,13 +60,15 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 def main(flag_values: flags.FlagValues) -> None:
     """Writes a report as the flags say."""
     import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.analysis.report import ReportOptions, report
+    from keras_encdec.analysis.report import report
+    from keras_encdec.analysis.report_options import ReportOptions
 
     names = "phrases_per_kind", "samples", "pairs", "map_words", "map_phrases", "seed", "encoding"
     given = {name: flag_values[name].value for name in names}
     summary = report(
         flag_values.model_dir, flag_values.output, flag_values.phrase_table,
-        ReportOptions(phrases=tuple(flag_values.phrase), **given),
+        source=flag_values.source, target=flag_values.target, compare_with=flag_values.compare_with,
+        options=ReportOptions(phrases=tuple(flag_values.phrase), **given),
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     for notice in summary.notices:

@@ -5,10 +5,11 @@ import re
 import sys
 
 import pytest
-from toy_models import TARGET_WORDS, save_model
+from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 from toy_report import write_table
 
 from keras_encdec.analysis import ReportOptions, report
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words
 
@@ -26,9 +27,16 @@ def written(model_dirs, table, tmp_path_factory):
     folder, said = tmp_path_factory.mktemp("report") / "out", []
     with uncompiled():
         summary = report(
-            model_dirs / "forward", folder, table, ReportOptions(phrases_per_kind=2, samples=5), said.append
+            model_dirs / "forward", folder, table, say=said.append,
+            options=ReportOptions(phrases_per_kind=2, samples=5),
         )
     return summary, folder, said
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures become files without being drawn."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, file, **_: file.write(b"<svg/>"))
 
 
 def read(folder, name):
@@ -39,7 +47,7 @@ def read(folder, name):
 def test_one_page_with_its_tables_and_figures(written):
     summary, folder, said = written
     assert summary.page == folder / "index.html" and summary.notices == ()
-    assert summary.sections == ("best-targets", "samples", "scores", "words", "phrases")
+    assert summary.sections == ("best-targets", "samples", "scores", "lengths", "gates", "words", "phrases")
     assert re.fullmatch(r"Report of \d+ sections in [\d.]+ s, a page of [\d.]+ MB: .*index.html", str(summary))
     text = summary.page.read_text(encoding="utf-8")
     for name in summary.sections:
@@ -87,22 +95,21 @@ def test_figure_3_has_every_pair(written, forward_scorer):
     assert [float(row["ln p by model (nats)"]) for row in rows] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.usefixtures("uncompiled", "undrawn")
 def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
-    (tmp_path / "table").write_text("le chat ||| the cat ||| 1 1 0.5 1\n")
-    text = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table").page.read_text(encoding="utf-8")
+    (tmp_path / "table").write_text("le gros chien ||| the cat ||| 1 1 0.5 1\n")
+    summary = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table")
+    text = summary.page.read_text(encoding="utf-8")
     assert "no source phrase of four words or more" in text and "r undefined" in text
+    [notice] = summary.notices
+    assert notice.startswith(f"Most source words of {tmp_path}/table are unknown to the model (67 %)")
+    assert notice in text
 
 
-@pytest.mark.usefixtures("uncompiled")
 def test_a_table_that_the_model_cannot_read(tmp_path, table, model_dirs):
     foreign = save_model(tmp_path / "model", ["ein", "Wort"], TARGET_WORDS)
-    with pytest.raises(InputError, match="found no source word that the model knows, expected a table of the model's"):
+    with pytest.raises(InputError, match="found no source word that the model knows, expected text of the model's"):
         report(foreign, tmp_path / "out", table)
-    partly = save_model(tmp_path / "partly", ["le"], TARGET_WORDS)
-    few = ReportOptions(samples=1, pairs=5, phrases_per_kind=1, map_words=0, map_phrases=0)
-    [notice] = report(partly, tmp_path / "out", table, few).notices
-    assert notice.startswith("Most source words are unknown to the model (")
 
 
 def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
@@ -122,3 +129,26 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "openTSNE", None)
     with pytest.raises(ImportError, match=r'needs openTSNE, .*: pip install "keras-encdec\[analysis\]"'):
         check_analysis_libraries()
+
+
+@pytest.mark.usefixtures("uncompiled", "undrawn")
+def test_sentences_give_lengths_bleu_and_attention(tmp_path):
+    pytest.importorskip("sacrebleu", reason="BLEU needs the extra smt: pip install '.[smt]'")
+    model = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="gru", attention="global")
+    (tmp_path / "source").write_text("le chat la maison\nla maison &lt;b&gt; été\n", encoding="utf-8")
+    (tmp_path / "target").write_text("the cat house\nthe summer\n", encoding="utf-8")
+    (model / "history.json").write_text('{"rounds": [{"updates": 1, "pairs": 2, "seconds": 1, "learning_rate": 1}]}')
+    files = {"source": tmp_path / "source", "target": tmp_path / "target", "compare_with": [model]}
+    summary = report(model, tmp_path / "out", **files)
+    assert summary.sections == ("sentence-lengths", "bleu", "attention", "gates", "words", "training")
+    weights = [row for row in read(tmp_path / "out", "attention") if row["sentence"] == "1"]
+    sums = {}
+    for row in weights:
+        sums.setdefault(row["target token"], []).append(float(row["weight"]))
+    assert sum(map(sum, sums.values())) == pytest.approx(len(weights) / 5, abs=1e-3), "a row of five source tokens"
+    assert [row["sentences"] for row in read(tmp_path / "out", "bleu")] == ["2"]
+    (tmp_path / "target").write_text("the cat house\n")
+    with pytest.raises(InputError, match="target: found 1 lines, expected 2"):
+        report(model, tmp_path / "out", **files)
+    with pytest.raises(ConfigurationError, match="found target without source"):
+        report(model, tmp_path / "out", target=tmp_path / "target")

@@ -2,13 +2,17 @@
 
 import contextlib
 import io
+import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+
+from keras_encdec.analysis.page.elements import utf8
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
@@ -62,22 +66,28 @@ def new_figure(width: float = 4.2, height: float = 3.1, columns: int = 1, rows: 
 
 
 def literal(text: str) -> str:
-    """A user's text in a figure: a dollar is a dollar and begins no formula."""
-    return text.replace("$", r"\$")
+    """A user's text in a figure: a dollar begins no formula, and undecoded bytes are shown as such."""
+    return utf8(text).decode().replace("$", r"\$")
 
 
-def drawn(figure: Figure, form: str) -> bytes:
-    """A figure as a file.
+class Drawing(NamedTuple):
+    """A figure as files.
 
-    Args:
-        figure: Figure.
-        form: str. "svg" or "png".
-
-    Returns:
-        bytes, the same for the same figure.
+    Attributes:
+        svg, png: bytes.
     """
-    file = io.BytesIO()
-    with drawing_style():
-        metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
-        figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor="white")
-    return file.getvalue()
+
+    svg: bytes
+    png: bytes
+
+
+def drawn(figure: Figure) -> Drawing:
+    """Draws a figure."""
+    files = []
+    with drawing_style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # it is drawn as a box
+        for form, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
+            file = io.BytesIO()
+            figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor="white")
+            files.append(file.getvalue())
+    return Drawing(*files)

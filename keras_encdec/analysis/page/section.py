@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from keras_encdec.analysis.page.elements import Table
 
@@ -15,7 +16,7 @@ class Section:
         title: str. Plain text.
         body: str. HTML.
         tables: dict from names of files, without ".tsv", to Table.
-        pictures: dict from names of files, without an ending, to `matplotlib.figure.Figure`.
+        pictures: dict from names of files, without an ending, to `Drawing`.
         files: dict from further names, relative to the report, to their bytes.
     """
 
@@ -23,5 +24,5 @@ class Section:
     title: str
     body: str
     tables: Mapping[str, Table] = dataclasses.field(default_factory=dict)
-    pictures: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    pictures: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_encdec.analysis.drawing.maps import REGION_NAMES, draw_map
+from keras_encdec.analysis.drawing.style import drawn
 from keras_encdec.analysis.map_regions import map_regions
 from keras_encdec.analysis.page.elements import Table, utf8
 from keras_encdec.analysis.page.scatter import Scatter
@@ -47,7 +48,8 @@ def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, 
         f"{name}_map": Table(title, (unit, "x", "y"), places),
         f"{name}_neighbours": Table(title, (unit, "rank", "neighbour", "cosine"), rows),
     }
-    return Section(name, title, body + scatter.to_html(), tables, {name: draw_map(points, vectors.names, boxes)}, files)
+    drawing = drawn(draw_map(points, vectors.names, boxes))
+    return Section(name, title, body + scatter.to_html(), tables, {name: drawing}, files)
 
 
 def projector_files(vectors: Vectors) -> dict[str, bytes]:

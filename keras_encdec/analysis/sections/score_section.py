@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from keras_encdec.analysis.drawing.score_density import MODEL_LABEL, TABLE_LABEL, draw_scores
+from keras_encdec.analysis.drawing.style import drawn
 from keras_encdec.analysis.page.elements import Table, number_text
 from keras_encdec.analysis.page.scatter import Scatter
 from keras_encdec.analysis.page.section import Section
@@ -59,7 +60,7 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
     return Section(
         "scores", title, body + scatter.to_html() + (explained + both if both else ""), tables,
-        {"scores": draw_scores(comparison)},
+        {"scores": drawn(draw_scores(comparison))},
     )  # fmt: skip
 
 
