@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from keras_encdec.analysis.drawing.style import BLUE, GREY, INK, PURPLE, VERMILION, literal
+from keras_encdec.analysis.drawing.style import BLUE, GREY, INK, VERMILION, literal
 
-REGION_COLOURS = (VERMILION, "#007a58", PURPLE)
+# The three of Okabe and Ito that stand out most from the blue of the points, two of them darker, as letters need.
+REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
 REGION_NAMES = "ABC"
 PANEL = 4.7  # inches
 FONT = 8.0  # points
@@ -88,7 +89,9 @@ def _write_names(axes, points, names, indices, box):
         name = names[i] if len(names[i]) <= LONGEST else f"{names[i][: LONGEST - 1]}…"
         width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
         at = (points[i] - (left, bottom)) * scale
-        for across, along in ((3, -0.5), (-3 - width, -0.5), (-width / 2, 0.35), (-width / 2, -1.35)):
+        for side, across, along in (
+            ("left", 3, -0.5), ("right", -3 - width, -0.5), ("center", -width / 2, 0.35), ("center", -width / 2, -1.35)
+        ):  # fmt: skip
             corner = at + (across, along * height)
             mine = (corner[0], corner[1], corner[0] + width, corner[1] + height)
             within = mine[0] >= 0 and mine[1] >= 0 and mine[2] <= size[0] and mine[3] <= size[1]
@@ -97,9 +100,10 @@ def _write_names(axes, points, names, indices, box):
                 for other in taken
             ):
                 taken.append(mine)
+                beside = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
                 axes.annotate(
-                    literal(name), points[i], xytext=(across, (along + 0.2) * height), textcoords="offset points",
-                    fontsize=FONT, color=INK, annotation_clip=True,
+                    literal(name), points[i], xytext=beside, textcoords="offset points", ha=side, fontsize=FONT,
+                    color=INK, annotation_clip=True,
                 )  # fmt: skip
                 break
 
