@@ -17,6 +17,7 @@ import pytest
 from eagerly import eagerly, uncompiled
 from scores_here import scores_here
 from serving_process import ServingProcess
+from undrawn import undrawn
 
 from keras_encdec.cli.command import Command
 from keras_encdec.datasets import libreoffice_en_fr
@@ -28,7 +29,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
         "extraction", "phrase-table", "training", "nbest", "tuning", "sentences", "language-models", "data-selection",
-        "generating", "serving", "python", "backends",
+        "generating", "report", "serving", "python", "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -44,7 +45,7 @@ SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
-    "encdec-verify": scores_here,
+    "encdec-verify": scores_here, "encdec-report": undrawn,
 }  # fmt: skip
 
 
@@ -122,6 +123,8 @@ def prepared(line, served):
         line = re.sub(r"--minutes=\S+", SHORT, line)
         if "sentences" in line or "--units" in line:
             line += f" {SMALL}"
+    if line.startswith("encdec-report"):
+        line += " --samples=2 --map_words=20 --map_phrases=20"
     if "--stable_version=2" in line:  # as a second run of `encdec-export` leaves it, which the page speaks of
         shutil.copytree("served/1", ".made")
         os.rename(".made", "served/2")
