@@ -185,7 +185,8 @@ def test_commands_do_what_the_pages_say(folder, outputs):
 def test_python_runs_as_written(page, folder, outputs, served, monkeypatch):
     monkeypatch.chdir(folder)
     for block in re.findall(r"```python\n(.*?)```", read(page), re.DOTALL):
-        with contextlib.redirect_stdout(io.StringIO()) as output:
+        quickly = undrawn() if "report(" in block else contextlib.nullcontext()
+        with contextlib.redirect_stdout(io.StringIO()) as output, quickly:
             exec(compile(served(block), page, "exec"), {"__name__": "__main__"})
         assert output.getvalue()
 
