@@ -93,6 +93,12 @@ class _Reader:
                 if name not in config.features:
                     known = ", ".join(config.features) or "none"
                     raise self._error(f"found the feature {name} in the row {row.name}", f"expected one of {known}")
+            if len(set(row.features)) < len(row.features):
+                raise self._error(f"found a feature twice in the row {row.name}", "expected each once")
+            counting = [name for name in row.features if config.features[name].counts]
+            if len(counting) > 1:
+                found = f"found counts of {' and '.join(counting)} in the row {row.name}"
+                raise self._error(found, "expected one, as Unknown0 and Length0 are one feature each")
         for where, files in (("data", config.data.files), ("baseline", config.baseline.files)):
             for name, path in files.items():
                 self._check_exists(path, f"{name} in [{where}]")

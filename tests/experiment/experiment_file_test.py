@@ -101,6 +101,7 @@ def test_the_packages_experiments_can_be_planned(name, tmp_path):
 
 
 WHOLE = DATA + LISTS + RNN + ROWS
+COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncounts = true\n' for name in "AB")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,8 @@ WHOLE = DATA + LISTS + RNN + ROWS
         (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
         (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected letters and digits"),
         (WHOLE.replace('["RNN"]', '["CSLM"]'), "found the feature CSLM in the row . RNN, expected one of RNN"),
+        (WHOLE.replace('["RNN"]', '["RNN", "RNN"]'), "found a feature twice in the row . RNN, expected each once"),
+        (WHOLE.replace('["RNN"]', '["A", "B"]') + COUNTS, "found counts of A and B in the row . RNN, expected one"),
         (WHOLE.replace("+ RNN", "Baseline"), r"found two \[\[rows\]\] of one name"),
         (DATA + LISTS + RNN, r"found no table \[\[rows\]\]"),
         (WHOLE.replace('preset = "small"', ""), r"found neither model_dir nor preset.* in \[features.RNN\]"),
