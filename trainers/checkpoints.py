@@ -12,10 +12,12 @@ import keras
 import numpy as np
 
 from keras_encdec.backend.random import generator_state
+from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
+from keras_encdec.models.gradient_norms import GradientNorms
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.building import building
 from keras_encdec.trainers.monitor import HELD_OUT_PERPLEXITY, Monitor
@@ -62,6 +64,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._budget, self._batch_size, self._monitor = budget, batch_size, monitor
         self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
         self._plain = None
+        self._gradients_before = (budget.updates_done, 0.0, 0.0)
         for partial in self.folder.glob(f"{PARTIAL}*"):
             partial.unlink()  # of a process that was killed
 
@@ -81,7 +84,7 @@ class Checkpoints(keras.callbacks.Callback):
         return len(rounds) - 1 - best >= self._patience or updates >= self._patience_updates
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        now = self._record(logs)
+        now = self._record(logs, **self._gradients())
         name = next(name for name in ("val_perplexity", "perplexity") if name in now)
         if not math.isfinite(now[name]):
             again = "go on from the round before with --resume and" if len(self.rounds) > 1 else "train again with"
@@ -94,6 +97,20 @@ class Checkpoints(keras.callbacks.Callback):
         self._keep()
         if self.out_of_patience:
             self.model.stop_training = True
+
+    def _gradients(self):
+        """The mean norm of the round's gradients before they were clipped, and the share of updates that were."""
+        norms = GradientNorms.of(self.model.optimizer)
+        if norms is None:
+            return {}
+        sync_training_state(self.model)
+        before, self._gradients_before = self._gradients_before, (self._budget.updates_done, *norms.totals)
+        updates, norm, clipped = (
+            None if now is None else now - (then or 0)
+            for now, then in zip(self._gradients_before, before, strict=True)
+        )
+        measured = {"gradient_norm": norm / max(updates, 1)}
+        return measured if clipped is None else {**measured, "clipped_share": clipped / max(updates, 1)}
 
     def add_average(
         self, model: keras.Model, weights: Sequence[np.ndarray], number: int, measured: Mapping[str, float]

@@ -21,6 +21,10 @@ class TrainingRound:
         val_log_likelihood: float. Of the pairs to validate on; `None` without such pairs.
         val_bleu: float. BLEU of greedy translations of the pairs to validate on, 0 to 100; `None` where it was not
             asked for.
+        gradient_norm: float. Mean norm of the gradient over the updates of the round, before it was clipped to a norm;
+            `None` of an average of rounds.
+        clipped_share: float. Share of the round's updates whose gradient was clipped to a norm, 0 to 1; `None` where
+            norms are not clipped.
         averaged_rounds: int. Rounds whose weights were averaged; `None` of a round itself.
     """
 
@@ -33,6 +37,8 @@ class TrainingRound:
     val_perplexity: float | None = None
     val_log_likelihood: float | None = None
     val_bleu: float | None = None
+    gradient_norm: float | None = None
+    clipped_share: float | None = None
     averaged_rounds: int | None = None
 
     @classmethod

@@ -103,11 +103,6 @@ def _with_torch(forward, gradients_of):
 _CUSTOM_GRADIENTS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": _with_torch}
 
 
-def has_sparse_gradients() -> bool:
-    """Whether the gradient of an embedding may have the rows of its words apart, still to be added up."""
-    return name() == "tensorflow"
-
-
 def dense_gradient(gradient: Any) -> Any:
     """The gradient as one tensor, also where TensorFlow has rows apart that are still to be added up."""
     if not hasattr(gradient, "dense_shape"):

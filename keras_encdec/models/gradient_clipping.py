@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_encdec.backend.gradients import dense_gradient, has_sparse_gradients
+from keras_encdec.backend.gradients import dense_gradient
+from keras_encdec.models.gradient_norms import GradientNorms
 
 
 def exact_clipping(
@@ -16,7 +17,7 @@ def exact_clipping(
     Keras's optimizers clip in one way each; with this one before it, `global_clipnorm` clips the norm of what
     is left, and both are in force together. And under TensorFlow they clip the gradient of an embedding
     before the rows of a word that occurs more than once are added up; here these are added up first.
-    Neither is part of the optimizer's config.
+    Neither is part of the optimizer's config. `GradientNorms.of` has the norms that are left before the second.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`.
@@ -41,15 +42,17 @@ def exact_clipping(
     # The class's own, whatever an earlier call has put in its place.
     vars(optimizer).pop("apply", None)
     apply = optimizer.apply
+    norms = GradientNorms.of(optimizer) or GradientNorms(optimizer)
 
     def clipped(gradient):
         gradient = dense_gradient(gradient)
         return gradient if gradient is None or bound is None else ops.clip(gradient, -bound, bound)
 
     def apply_clipped(gradients, trainable_variables=None):
-        apply([clipped(gradient) for gradient in gradients], trainable_variables)
+        exact = [clipped(gradient) for gradient in gradients]
+        norms.add(exact, optimizer.loss_scale_factor or 1)
+        apply(exact if clips else gradients, trainable_variables)
 
-    own = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
-    if elements is not None or has_sparse_gradients() and any(own):
-        optimizer.apply = apply_clipped
+    clips = any([elements, optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue])
+    optimizer.apply = apply_clipped
     return optimizer

@@ -16,6 +16,7 @@ from keras_encdec.configuration import Configuration
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.encoder import Encoder
 from keras_encdec.models.gradient_clipping import exact_clipping
+from keras_encdec.models.gradient_norms import GradientNorms
 from keras_encdec.models.id_sequences import check_training_arrays, id_tensor
 from keras_encdec.models.log_probs import mean_log_probs, sequence_log_probs, token_log_probs
 from keras_encdec.models.metrics import LogLikelihood, Perplexity
@@ -271,6 +272,7 @@ class TranslationModel(keras.Model):
             raise ValueError(f"found label_smoothing={label_smoothing}, expected a number from 0 to below 1")
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
+        GradientNorms.of(self.optimizer).keep_out_of_files(self.optimizer)  # also of what Keras wraps around it
 
     def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()

@@ -1,5 +1,7 @@
 """What a training step does to the gradient: the scale of the loss, and clipping in either way or in both."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from recurrent_toys import SOURCE, TARGET
 from recurrent_toys import toy as any_toy
 
 from keras_encdec.models.gradient_clipping import exact_clipping
+from keras_encdec.models.gradient_norms import GradientNorms
 
 BOUND, NORM = 0.3, 0.8
 
@@ -47,6 +50,27 @@ def test_elements_are_clipped_and_then_the_norm():
     assert_alike(step(toy(), clip_norm=NORM), [one * NORM / norm(gradient) for one in gradient])
     both = step(toy(), clip_norm=NORM, clip_elements=BOUND)
     assert_alike(both, [one * NORM / norm(clipped) for one in clipped])
+
+
+@pytest.mark.parametrize("share, clipped, scaled", [(0.9, 2, False), (1.1, 0, True), (None, None, False)])
+def test_norms_are_those_before_the_norm_is_clipped(share, clipped, scaled, tmp_path):
+    """In a compiled step; and the file is that of the optimizer alone."""
+    model = toy()
+    gradient = step(toy(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=4.0), clip_elements=BOUND)
+    optimizer = keras.optimizers.SGD(0.0, global_clipnorm=share and share * norm(gradient))
+    if scaled:
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)
+    model.compile(optimizer, clip_elements=BOUND)
+    for _ in range(2):
+        fitted(model)
+    assert GradientNorms.of(model.optimizer).totals == (pytest.approx(2 * norm(gradient), rel=1e-4), clipped)
+    model.save(tmp_path / "m.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Keras warns where the file has other variables
+        again = keras.saving.load_model(tmp_path / "m.keras")
+    assert len(again.optimizer.variables) == len(model.optimizer.variables)
+    assert int(numpy(again.optimizer.iterations)) == int(numpy(model.optimizer.iterations))
+    assert GradientNorms.of(again.optimizer).totals[0] == 0
 
 
 @pytest.mark.usefixtures("eager")

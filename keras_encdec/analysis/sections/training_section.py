@@ -15,13 +15,15 @@ MEASURES = {
     "perplexity": ((("val_perplexity", HELD_OUT), ("perplexity", TRAINED)), "perplexity of a target token"),
     "log_likelihood": ((("val_log_likelihood", HELD_OUT), ("log_likelihood", TRAINED)), "log-likelihood (nats a pair)"),
     "bleu": ((("val_bleu", ""),), "BLEU of held-out pairs (0 to 100)"),
+    "gradient_norm": ((("gradient_norm", ""),), "norm of the gradient before clipping"),
+    "clipped_share": ((("clipped_share", ""),), "share of clipped updates (0 to 1)"),
     "learning_rate": ((("learning_rate", ""),), "step size"),
     "speed": ((("pairs_per_second", ""),), "pairs a second"),
 }
 
 
 def training_section(runs: Sequence[TrainingRun]) -> Section:
-    """Perplexity, log-likelihood, step size and speed over the updates of trainings.
+    """Perplexity, log-likelihood, gradients, step size and speed over the updates of trainings.
 
     Args:
         runs: list of TrainingRun.
