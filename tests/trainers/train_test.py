@@ -56,6 +56,9 @@ def test_the_history_has_every_round_and_the_best_is_kept(trained):
     assert [one["pairs"] for one in history] == [160, 320, 400]
     seconds = [one["seconds"] for one in history]
     assert seconds == sorted(seconds) and all(one["learning_rate"] == pytest.approx(0.02) for one in history)
+    # The gradient of a sum over 16 pairs is longer than the bound, 1, at first.
+    assert all(one["gradient_norm"] > 0 and 0 <= one["clipped_share"] <= 1 for one in history)
+    assert history[0]["clipped_share"] == 1 and history[0]["gradient_norm"] > 1
     assert history[-1]["perplexity"] < history[0]["perplexity"] < 15
     # The first pairs of the prepared set are those held out: one in a hundred.
     held_out = Batches(PreparedPairs(path / "prepared"), 64, range(4)).once()
