@@ -57,14 +57,14 @@ def read_preferences(
             if now is None or now.source != source:
                 if now:
                     yield now
-                now = Preferences(source, [], _source_count(record.raw))
+                now = Preferences(source, [], source_count(record.raw))
             now.options.append((unescape(record.target), float(scores[TABLE_SCORE]), float(scores[model_score])))
     if now:
         yield now
 
 
-def _source_count(raw):
-    """The second of the counts in the fifth field; 0 where there is none."""
+def source_count(raw: bytes) -> float:
+    """How often the source of a line of a table was seen: the second of the counts in the fifth field, 0 without."""
     fields = raw.split(b"|||")
     counts = fields[4].split() if len(fields) > 4 else []
     return float(counts[1]) if len(counts) > 1 else 0.0

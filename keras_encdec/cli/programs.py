@@ -67,6 +67,11 @@ def rerank() -> None:
     _run("rerank")
 
 
+def report() -> None:
+    """Entry point of `encdec-report`."""
+    _run("report")
+
+
 def score() -> None:
     """Entry point of `encdec-score`."""
     _run("score")

@@ -1,0 +1,110 @@
+"""The drawing of Figures 4 to 7."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from keras_encdec.analysis.drawing.style import BLUE, GREY, INK, VERMILION, literal
+
+# The three of Okabe and Ito that stand out most from the blue of the points, two of them darker, as letters need.
+REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
+REGION_NAMES = "ABC"
+PANEL = 4.7  # inches
+FONT = 8.0  # points
+LONGEST = 40  # letters of a name
+
+
+def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Sequence[float]]) -> Figure:
+    """All points, and regions of them with the points' names.
+
+    Args:
+        points: float array `(n, 2)`.
+        names: list of n str; where there is no room for all, the first ones are written.
+        regions: boxes, see `map_regions`.
+    """
+    panels = 1 + len(regions)
+    columns = min(2, panels)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(PANEL * columns, PANEL * rows))
+    gap = 0.02
+    for number in range(panels):
+        row, column = divmod(number, columns)
+        place = ((column + gap) / columns, (rows - 1 - row + gap) / rows, (1 - 2 * gap) / columns, (1 - 2 * gap) / rows)
+        axes = figure.add_axes(place)
+        axes.set(xticks=[], yticks=[])
+        axes.grid(False)
+        if number:
+            left, bottom, right, top = regions[number - 1]
+            colour = REGION_COLOURS[number - 1]
+            inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
+            axes.set(xlim=(left, right), ylim=(bottom, top))
+            axes.plot(*points[inside].T, ".", color=colour, markersize=5)
+            _write_names(axes, points, names, np.flatnonzero(inside), (left, bottom, right, top))
+            _frame(axes, colour)
+            _letter(axes, REGION_NAMES[number - 1], colour)
+        else:
+            middle, half = (points.max(axis=0) + points.min(axis=0)) / 2, np.ptp(points, axis=0).max() / 2 * 1.05 + 1e-6
+            box = (*(middle - half), *(middle + half))
+            axes.set(xlim=(box[0], box[2]), ylim=(box[1], box[3]))
+            size = 2.2 if len(points) > 500 else 5
+            axes.plot(*points.T, ".", color=BLUE, markersize=size, alpha=0.6, rasterized=len(points) > 500)
+            if not regions:
+                _write_names(axes, points, names, np.arange(len(points)), box)
+            for region, colour, name in zip(regions, REGION_COLOURS, REGION_NAMES, strict=False):
+                width, height = region[2] - region[0], region[3] - region[1]
+                axes.add_patch(Rectangle(region[:2], width, height, fill=False, edgecolor=colour, linewidth=1.8))
+                axes.annotate(
+                    name, (region[2], region[3]), color=colour, fontsize=11, fontweight="bold", xytext=(2, 1),
+                    textcoords="offset points",
+                )  # fmt: skip
+            _frame(axes, GREY)
+    return figure
+
+
+def _frame(axes, colour):
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=colour, linewidth=1.6)
+
+
+def _letter(axes, name, colour):
+    axes.text(
+        0.015, 0.985, name, transform=axes.transAxes, color=colour, fontsize=13, fontweight="bold", va="top",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
+    )  # fmt: skip
+
+
+def _write_names(axes, points, names, indices, box):
+    """Writes the names that have room, each beside its point: right, left, above or below of it."""
+    left, bottom, right, top = box
+    inches = PANEL * 0.96
+    scale = 72 * inches / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
+    size = np.array([72 * inches] * 2)
+    taken = [(0.0, size[1] - 20, 20.0, size[1])]  # the letter of the region
+    if len(indices) < 200:  # on an overview no name would have room that covers no point
+        spots = (points[indices] - (left, bottom)) * scale
+        taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots]
+    for i in indices:
+        name = names[i] if len(names[i]) <= LONGEST else f"{names[i][: LONGEST - 1]}…"
+        width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
+        at = (points[i] - (left, bottom)) * scale
+        for side, across, along in (
+            ("left", 3, -0.5), ("right", -3 - width, -0.5), ("center", -width / 2, 0.35), ("center", -width / 2, -1.35)
+        ):  # fmt: skip
+            corner = at + (across, along * height)
+            mine = (corner[0], corner[1], corner[0] + width, corner[1] + height)
+            within = mine[0] >= 0 and mine[1] >= 0 and mine[2] <= size[0] and mine[3] <= size[1]
+            if within and not any(
+                mine[0] < other[2] and mine[2] > other[0] and mine[1] < other[3] and mine[3] > other[1]
+                for other in taken
+            ):
+                taken.append(mine)
+                beside = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
+                axes.annotate(
+                    literal(name), points[i], xytext=beside, textcoords="offset points", ha=side, fontsize=FONT,
+                    color=INK, annotation_clip=True,
+                )  # fmt: skip
+                break
+
+

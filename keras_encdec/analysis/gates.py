@@ -1,0 +1,132 @@
+"""What the gates of the encoder do, section 2.3 of the paper."""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_encdec.analysis.vectors import encoder_symbols
+from keras_encdec.formats import surface
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.symbols import to_symbols
+
+END_OF_SEQUENCE = "(end)"
+# Words that are seen less often are no examples of what a unit does.
+LEAST_SEEN = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseGates:
+    """The gates over a phrase.
+
+    Attributes:
+        words: list of str, in the order in which they are read, the end of sequence last.
+        update: float32 array `(words, units)`. z; near 1, the unit keeps its old state.
+        reset: float32 array `(words, units)`. r; near 0, the unit forgets what came before.
+    """
+
+    words: list[str]
+    update: np.ndarray
+    reset: np.ndarray
+
+
+def has_gates(directory: ModelDirectory) -> bool:
+    """Whether the encoder of a model has update and reset gates, as a GRU has."""
+    return not {"encoder.U_z", "encoder.U_z.1"}.isdisjoint(encoder_symbols(directory))
+
+
+def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[PhraseGates]:
+    """The gates of the encoder; of one with several layers those of the first, from left to right.
+
+    Args:
+        directory: ModelDirectory of a model for which `has_gates` is true.
+        phrases: list of str, as they stand in a table or a text.
+
+    Returns:
+        list of PhraseGates.
+    """
+    model = directory.model
+    config = model.config
+    symbols = to_symbols(model)
+    suffix = "" if "encoder.U_z" in symbols else ".1"
+    weights = {name: symbols[f"encoder.{name}{suffix}"] for name in
+               ("W", "W_r", "W_z", "U", "U_r", "U_z", "b", "b_r", "b_z")}  # fmt: skip
+    words = directory.words([surface(phrase) for phrase in phrases])
+    if getattr(config, "reverse_source", False):
+        words = [phrase[::-1] for phrase in words]
+    ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
+    embedded = symbols["source.E"][np.array([one + [0] * (max(map(len, ids)) - len(one)) for one in ids])]
+    hidden = np.zeros((len(ids), weights["U"].shape[0]), np.float32)
+    updates, resets = [], []
+    for now in embedded.swapaxes(0, 1):  # what comes after a phrase's end is not looked at
+        reset = _sigmoid(now @ weights["W_r"] + hidden @ weights["U_r"] + weights["b_r"])
+        update = _sigmoid(now @ weights["W_z"] + hidden @ weights["U_z"] + weights["b_z"])
+        if getattr(config, "reset_after", False):
+            before = reset * (hidden @ weights["U"])
+        else:
+            before = (reset * hidden) @ weights["U"]
+        new = np.tanh(now @ weights["W"] + weights["b"] + before)
+        hidden = update * hidden + (1 - update) * new
+        updates.append(update)
+        resets.append(reset)
+    updates, resets = np.stack(updates, axis=1), np.stack(resets, axis=1)
+    return [
+        PhraseGates([*phrase, END_OF_SEQUENCE], updates[i, : len(one)], resets[i, : len(one)])
+        for i, (phrase, one) in enumerate(zip(words, ids, strict=True))
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitGates:
+    """What the gates of each unit do over a corpus.
+
+    Attributes:
+        kept: float64 array `(units,)`. Mean of the update gate z: the share of its old state that a unit keeps at a
+            word.
+        resets: float64 array `(units,)`. Share of the words at which the unit resets, r < 0.5.
+        tokens: int. Words read, ends of sequence among them.
+        words: list of str. Those that were seen three times at least.
+        update_by_word, reset_by_word: float64 arrays `(words, units)`, means at each of them.
+    """
+
+    kept: np.ndarray
+    resets: np.ndarray
+    tokens: int
+    words: list[str]
+    update_by_word: np.ndarray
+    reset_by_word: np.ndarray
+
+    @classmethod
+    def of(cls, phrases: Sequence[PhraseGates]) -> "UnitGates":
+        """From the gates over all phrases of a corpus."""
+        update = np.concatenate([phrase.update for phrase in phrases]).astype(np.float64)
+        reset = np.concatenate([phrase.reset for phrase in phrases]).astype(np.float64)
+        tokens = [word for phrase in phrases for word in phrase.words]
+        places = collections.defaultdict(list)
+        for place, word in enumerate(tokens):
+            places[word].append(place)
+        words = [word for word in places if len(places[word]) >= LEAST_SEEN]
+        by_word = [np.stack([gate[places[word]].mean(axis=0) for word in words]) if words else gate[:0]
+                   for gate in (update, reset)]  # fmt: skip
+        return cls(update.mean(axis=0), (reset < 0.5).mean(axis=0), len(tokens), words, *by_word)
+
+    def keep_longest(self, size: int) -> np.ndarray:
+        """The units that keep most: int array, indices."""
+        return np.argsort(-self.kept, kind="stable")[:size]
+
+    def reset_most(self, size: int) -> np.ndarray:
+        """The units that reset most often: int array, indices."""
+        return np.argsort(-self.resets, kind="stable")[:size]
+
+    def taken_in(self, unit: int, size: int) -> list[str]:
+        """The words at which a unit's update gate lets most in: list of str."""
+        return [self.words[i] for i in np.argsort(self.update_by_word[:, unit], kind="stable")[:size]]
+
+    def reset_at(self, unit: int, size: int) -> list[str]:
+        """The words at which a unit resets most: list of str."""
+        return [self.words[i] for i in np.argsort(self.reset_by_word[:, unit], kind="stable")[:size]]
+
+
+def _sigmoid(x):
+    return 0.5 * (1 + np.tanh(0.5 * x))

@@ -1,0 +1,102 @@
+"""The report: the paper's tables and figures, from a user's own model."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+
+from keras_encdec.analysis.drawing.style import drawing_style
+from keras_encdec.analysis.page.page import page
+from keras_encdec.analysis.report_files import report_folder, write_page, write_section
+from keras_encdec.analysis.report_options import ReportOptions
+from keras_encdec.analysis.report_sections import ReportSections
+from keras_encdec.analysis.training_runs import read_training_run
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath
+from keras_encdec.model_directory import ModelDirectory
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportSummary:
+    """What `report` did.
+
+    Attributes:
+        page: pathlib.Path. The page.
+        sections: tuple of str, names of its sections.
+        seconds: float.
+        notices: tuple of str, what the user is to know.
+    """
+
+    page: pathlib.Path
+    sections: tuple[str, ...]
+    seconds: float
+    notices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        size = self.page.stat().st_size / 1e6
+        return f"Report of {len(self.sections)} sections in {self.seconds:.1f} s, a page of {size:.1f} MB: {self.page}"
+
+
+def report(
+    model_dir: FilePath | ModelDirectory,
+    output: FilePath,
+    phrase_table: FilePath | None = None,
+    *,
+    source: FilePath | None = None,
+    target: FilePath | None = None,
+    compare_with: Sequence[FilePath] = (),
+    options: ReportOptions | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> ReportSummary:
+    """Writes the paper's tables and figures of a model: an HTML page, figures as PNG and SVG, tables as TSV.
+
+    A phrase table gives the best targets, samples, scores against the table's, and the map of phrases; sentences give
+    scores by length, BLEU by length and, of a model with attention, its alignments. The map of words, the gates and the
+    training need the model alone, the gates something to read.
+
+    Args:
+        model_dir: directory of a model of p(target | source), or a loaded ModelDirectory.
+        output: folder to write; files of an earlier report in it are replaced.
+        phrase_table: phrase table of the model's languages, plain or gzipped. Optional.
+        source: sentences, one a line. Optional.
+        target: their reference translations. Optional; BLEU by length needs the extra `smt`.
+        compare_with: model directories whose trainings are shown beside the model's. Defaults to none.
+        options: ReportOptions. Defaults to `ReportOptions()`.
+        say: callable of str, told of each step as it begins. Defaults to silence.
+
+    Returns:
+        ReportSummary.
+
+    Raises:
+        ImportError: when the extra `analysis` is not installed.
+        ConfigurationError: a ValueError, for a target without a source.
+        InputError: when a model or an input cannot be used, or the folder cannot be written.
+
+    Example:
+
+        print(report("model", "report", "phrase-table.gz"))
+    """
+    if target is not None and source is None:
+        raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
+    start, options = time.monotonic(), options or ReportOptions()
+    runs = [run for folder in compare_with if (run := read_training_run(folder))]
+    directory = model_dir if isinstance(model_dir, ModelDirectory) else ModelDirectory.load(model_dir)
+    directory.check_direction(False, "--model_dir")
+    if not directory.model.has_source:
+        raise InputError(
+            "found a language model", "expected a model of p(target | source)", "check --model_dir", directory.path
+        )
+    if own := read_training_run(directory.path):
+        runs.insert(0, own)
+    folder, parts = report_folder(output), ReportSections(directory, options, say)
+    sections = []
+    with drawing_style():
+        for section in parts.sections(phrase_table, source, target, runs):
+            write_section(folder, section)
+            # What is in files is not kept: the page needs the names alone.
+            names = {kind: dict.fromkeys(getattr(section, kind)) for kind in ("tables", "pictures", "files")}
+            sections.append(dataclasses.replace(section, **names))
+    path = write_page(folder, page("What the model has learned", parts.facts, parts.notices, sections))
+    names = tuple(section.name for section in sections)
+    return ReportSummary(path, names, time.monotonic() - start, tuple(parts.notices))

@@ -1,0 +1,210 @@
+"""The sections of a report, computed one after another."""
+
+import concurrent.futures
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from keras_encdec.analysis.best_targets import best_targets, pair_scores
+from keras_encdec.analysis.bleu_by_length import bleu_by_length
+from keras_encdec.analysis.gates import has_gates, phrase_gates
+from keras_encdec.analysis.page.section import Section
+from keras_encdec.analysis.projection import project
+from keras_encdec.analysis.report_options import ReportOptions
+from keras_encdec.analysis.sampled_targets import sampled_targets
+from keras_encdec.analysis.score_comparison import ScoreComparison
+from keras_encdec.analysis.sections.attention_section import attention_section
+from keras_encdec.analysis.sections.gate_section import gate_section
+from keras_encdec.analysis.sections.length_section import bleu_section, length_section
+from keras_encdec.analysis.sections.map_section import map_section
+from keras_encdec.analysis.sections.score_section import score_section
+from keras_encdec.analysis.sections.target_sections import best_targets_section, samples_section
+from keras_encdec.analysis.sections.training_section import training_section
+from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
+from keras_encdec.analysis.training_runs import TrainingRun
+from keras_encdec.analysis.vectors import Vectors, phrase_vectors, word_vectors
+from keras_encdec.decoding.text_generator import TextGenerator
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring.pair_scorer import WordPair
+from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.scoring.unknown_words import UnknownWords
+from keras_encdec.text import UNKNOWN
+from keras_encdec.tuning.text_files import check_lines, read_text
+
+# Pairs that are scored together.
+WINDOW = 1 << 15
+# Sources over which gates are counted, words of them at most, and how many are shown one by one.
+GATE_SOURCES, GATE_WORDS, SHOWN_GATES = 1000, 10_000, 4
+# Sentences whose attention is shown, and how many words they have.
+SHOWN_ATTENTION, ATTENTION_WORDS = 6, range(4, 19)
+WORDS = "<p>The embeddings of the {} most frequent source words: words that are used alike lie near one another.</p>"
+PHRASES = (
+    "<p>What the decoder knows of a source phrase, its encoder’s summary: {} source phrases of four words or more. "
+    "Phrases that mean or look alike lie near one another.</p>"
+)
+
+
+class ReportSections:
+    """Computes the sections of a report.
+
+    Args:
+        directory: ModelDirectory of a model of p(target | source).
+        options: ReportOptions.
+        say: callable of str, told of each step as it begins.
+
+    Attributes:
+        facts: dict from names to numbers or str, what was found of model and data so far.
+        notices: list of str, what the user is to know, so far.
+    """
+
+    def __init__(self, directory: ModelDirectory, options: ReportOptions, say: Callable[[str], None]) -> None:
+        self._directory, self._options, self._say = directory, options, say
+        self.notices: list[str] = []
+        model = directory.model
+        self.facts: dict[str, object] = {
+            "Model directory": "/".join(directory.path.resolve().parts[-2:]),
+            "Model": type(model).__name__,
+            "Weights": int(sum(np.prod(weight.shape) for weight in model.weights)),
+            "Source words": len(directory.source_vocabulary),
+            "Target words": len(directory.target_vocabulary),
+        }
+        self._scorer = TextScorer(directory)
+        self._generator = TextGenerator([directory])
+
+    def sections(
+        self,
+        phrase_table: FilePath | None = None,
+        source: FilePath | None = None,
+        target: FilePath | None = None,
+        runs: Sequence[TrainingRun] = (),
+    ) -> Iterator[Section]:
+        """Yields the sections, in their order; what is not given is left out.
+
+        Args:
+            phrase_table, source, target: see `report`.
+            runs: list of TrainingRun.
+        """
+        options, sample = self._options, None
+        sentences, references = self._sentences(source, target)
+        if phrase_table is not None:
+            self._say(f"Reading {phrase_table}.")
+            sample = read_table_sample(
+                phrase_table, options.pairs, options.map_phrases, options.phrases, options.seed, options.encoding
+            )
+            self.facts["Pairs of the table"] = sample.num_pairs
+            pairs = [(pair.source, pair.target) for pair in sample.pairs[:WINDOW]]
+            self._check_words(self._scorer.all_words(pairs, factored=True), sample.path)
+        # t-SNE takes one processor, and longer than all else: it runs beside the rest.
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            maps = [(*one, executor.submit(project, one[-1].array, options.seed)) for one in self._maps(sample)]
+            chosen = sample.choose_phrases(options.phrases_per_kind, options.seed) if sample else {}
+            if sample:
+                yield from self._table_sections(sample, chosen)
+            if sentences:
+                yield from self._sentence_sections(sentences, references, source)
+            yield from self._gate_sections(sample, chosen, sentences)
+            for *described, points in maps:
+                self._say(f"Drawing the map of {described[3]}.")
+                yield map_section(*described, points.result())
+        if runs:
+            yield training_section(runs)
+
+    def _sentences(self, source, target):
+        if source is None:
+            return [], None
+        sentences = read_text(source, self._options.encoding)
+        references = None if target is None else read_text(target, self._options.encoding)
+        if references is not None:
+            check_lines(target, len(references), source, len(sentences))
+        self.facts["Sentences"] = len(sentences)
+        return sentences, references
+
+    def _maps(self, sample: TableSample | None) -> Iterator[tuple[str, str, str, str, Vectors]]:
+        """What is projected to two dimensions: arguments of `map_section`."""
+        words = word_vectors(self._directory, self._options.map_words)
+        if words is not None and len(words.names) > 1:
+            yield "words", "Word embeddings (Figure 4)", WORDS.format(f"{len(words.names):,}"), "words", words
+        if sample is not None and len(sample.phrases) > 1:
+            phrases = phrase_vectors(self._directory, sample.phrases)
+            drawn = "all" if len(phrases.names) == sample.num_phrases else f"{len(phrases.names):,} of the"
+            said = PHRASES.format(f"{drawn} {sample.num_phrases:,}")
+            yield "phrases", "Phrase summaries (Figures 5 to 7)", said, "phrases", phrases
+
+    def _table_sections(
+        self, sample: TableSample, chosen: Mapping[str, Sequence[Sequence[TablePair]]]
+    ) -> Iterator[Section]:
+        options = self._options
+        self._say("Scoring and drawing targets of phrases.")
+        yield best_targets_section({kind: best_targets(self._scorer, phrases) for kind, phrases in chosen.items()})
+        sources = {kind: [lines[0].source for lines in phrases] for kind, phrases in chosen.items()}
+        yield samples_section({
+            kind: sampled_targets(self._generator, phrases, options.samples, options.seed)
+            for kind, phrases in sources.items()
+        })  # fmt: skip
+        self._say(f"Scoring {len(sample.pairs):,} pairs.")
+        parts = [sample.pairs[start : start + WINDOW] for start in range(0, len(sample.pairs), WINDOW)]
+        scores = np.concatenate([pair_scores(self._scorer, part) for part in parts])
+        yield score_section(ScoreComparison.of(sample.pairs, scores), sample.num_pairs)
+        lengths = [(len(pair.source.split()), len(pair.target.split())) for pair in sample.pairs]
+        seen = [pair.occurrences for pair in sample.pairs]
+        yield length_section("lengths", "pairs of the table", lengths, scores, seen)
+
+    def _sentence_sections(self, sentences, references, source) -> Iterator[Section]:
+        words = self._directory.words(sentences)
+        if references is not None:
+            read = self._directory.words(references)
+            pairs = list(zip(words, read, strict=True))
+            self._check_words(pairs, source)
+            self._say(f"Scoring and translating {len(sentences):,} sentences.")
+            lengths = [(len(one), len(other)) for one, other in pairs]
+            yield length_section("sentence-lengths", "sentences", lengths, self._scorer.score(pairs))
+            best = [hypotheses[0].words for hypotheses in self._generator.generate(sentences)]
+            yield bleu_section(*bleu_by_length([len(one) for one in words], *map(_joined, (best, read))))
+        if self._generator.carries_attention:
+            self._say("Drawing attention.")
+            like = [line for line, one in zip(sentences, words, strict=True) if len(one) in ATTENTION_WORDS]
+            shown = _drawn(like, SHOWN_ATTENTION, f"attention {self._options.seed}")
+            translations = self._generator.generate(shown, with_attention=True)
+            if translations:
+                yield attention_section([hypotheses[0] for hypotheses in translations])
+
+    def _gate_sections(self, sample, chosen, sentences) -> Iterator[Section]:
+        if not has_gates(self._directory):
+            return
+        sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
+        corpus = _drawn(sources, GATE_SOURCES, f"gates {self._options.seed}")
+        most = max(1, GATE_WORDS // max((len(one.split()) + 1 for one in corpus), default=1))
+        phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
+        if corpus:
+            self._say("Counting what the gates do.")
+            corpus = phrase_gates(self._directory, corpus[:most])
+            shown = phrases or _drawn(sentences, SHOWN_GATES, f"shown {self._options.seed}")
+            yield gate_section(phrase_gates(self._directory, shown) if shown else [], corpus)
+
+    def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
+        """Raises InputError where the model knows no word of the pairs, and notes where it knows few."""
+        vocabularies = self._directory.source_vocabulary, self._directory.target_vocabulary
+        for side, (name, vocabulary) in enumerate(zip(("source", "target"), vocabularies, strict=True)):
+            ids = [vocabulary.encode(pair[side])[:-1] for pair in pairs]
+            counts = UnknownWords("model", name, sum(map(len, ids)), sum(one.count(UNKNOWN) for one in ids))
+            if counts.words and counts.unknown == counts.words:
+                raise InputError(
+                    f"found no {name} word that the model knows", "expected text of the model's languages and "
+                    "tokenization", "check which side is which, and --model_dir", path,
+                )  # fmt: skip
+            if counts.is_high:
+                self.notices.append(
+                    f"Most {name} words of {path} are unknown to the model ({100 * counts.share:.0f} %), and its "
+                    "scores mean little then: check the language of the text and how it is tokenized."
+                )
+
+
+def _drawn(items: Sequence[str], size: int, seed: str) -> list[str]:
+    return random.Random(seed).sample(items, min(size, len(items)))
+
+
+def _joined(sentences: Sequence[Sequence[str]]) -> list[str]:
+    return [" ".join(words) for words in sentences]

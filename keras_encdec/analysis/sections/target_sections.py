@@ -1,0 +1,108 @@
+"""Tables 2 and 3 as sections of the report."""
+
+from collections.abc import Mapping, Sequence
+
+from keras_encdec.analysis.page.elements import Table, escaped, number_text, scrolling
+from keras_encdec.analysis.page.section import Section
+from keras_encdec.analysis.preferences import Preferences
+from keras_encdec.analysis.sampled_targets import SampledTargets
+from keras_encdec.analysis.table_sample import plain_text
+
+KINDS = {
+    "given": "The phrases that were asked for",
+    "frequent": "Long, frequent source phrases",
+    "rare": "Long, rare source phrases",
+    "long": "Long source phrases (the table has no counts)",
+}
+NO_LONG_PHRASES = (
+    "<p>The phrase table has no source phrase of four words or more with a choice of targets; "
+    "name phrases by <code>--phrase</code>.</p>"
+)
+TOP = 3
+BEST_SAMPLES = 5
+
+
+def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Section:
+    """Table 2: the top three targets by the table and by the model.
+
+    Args:
+        phrases: dict from "frequent", "rare", "long" or "given" to lists of Preferences.
+    """
+    rows, parts = [], []
+    for kind, preferences in phrases.items():
+        shown = []
+        for phrase in preferences:
+            by_table, by_model = phrase.by_table(TOP), phrase.by_model(TOP)
+            table = {target: probability for target, probability, _ in phrase.options}
+            model = {target: probability for target, _, probability in phrase.options}
+            shown.append((_source(phrase), [_targets(by_table, table), _targets(by_model, model)]))
+            for rank, (left, right) in enumerate(zip(by_table, by_model, strict=True), start=1):
+                places = left, table[left], right, model[right]
+                rows.append((phrase.source, kind, phrase.occurrences, rank, *places))
+        parts.append(_lists(KINDS[kind], ("Source", "By the phrase table", "By the model"), shown))
+    header = "source", "kind", "occurrences", "rank", "by table", "p by table", "by model", "p by model"
+    body = (
+        "<p>The targets of highest p(target | source) among those that the phrase table has for a source phrase: by "
+        "the table’s own relative frequencies, and by the model, which has never seen how often a pair occurred. "
+        "Each with its p.</p>"
+    )
+    table = Table("The best targets by the phrase table and by the model", header, rows)
+    return Section("best-targets", "Best targets (Table 2)", body + ("".join(parts) or NO_LONG_PHRASES),
+                   {"best_targets": table})  # fmt: skip
+
+
+def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
+    """Table 3: the best of the samples drawn from the model.
+
+    Args:
+        phrases: dict from "frequent", "rare", "long" or "given" to lists of SampledTargets.
+    """
+    rows, parts, samples = [], [], 0
+    for kind, drawn in phrases.items():
+        shown = []
+        for phrase in drawn:
+            samples, source, items = phrase.samples, plain_text(phrase.source), []
+            for rank, best in enumerate(phrase.distinct, start=1):
+                target = " ".join(best.words)
+                rows.append((source, kind, rank, target, best.count, best.log_prob))
+                if rank <= BEST_SAMPLES:
+                    items.append(f"{_target(target)} <small>{best.count} ×, ln p {number_text(best.log_prob)}</small>")
+            shown.append((f"<span>{escaped(source)}</span>", [_list(items)]))
+        parts.append(_lists(KINDS[kind], ("Source", "Samples"), shown))
+    header = "source", "kind", "rank", "sample", "count", "ln p (nats)"
+    body = (
+        f"<p>{samples} targets for each phrase, drawn from the model word by word; the five distinct ones of highest "
+        "ln p, with how often each was drawn. No phrase table takes part.</p>"
+    )
+    table = Table("Distinct samples of each source phrase", header, rows)
+    return Section("samples", "Samples (Table 3)", (body + "".join(parts)) if parts else NO_LONG_PHRASES,
+                   {"samples": table})  # fmt: skip
+
+
+def _source(phrase):
+    seen = f" <small>seen {number_text(phrase.occurrences)} ×</small>" if phrase.occurrences else ""
+    return f"<span>{escaped(phrase.source)}</span>{seen}"
+
+
+def _target(target):
+    return f"<span>{escaped(target)}</span>" if target else "<em>(no word)</em>"
+
+
+def _targets(targets, probabilities):
+    return _list([f"{_target(one)} <small>{number_text(probabilities[one])}</small>" for one in targets])
+
+
+def _list(items):
+    return "<ol>" + "".join(f"<li>{item}</li>" for item in items) + "</ol>"
+
+
+def _lists(caption, header, rows):
+    head = "".join(f'<th scope="col">{name}</th>' for name in header)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>'
+        + "".join(f'<td data-column="{name}">{cell}</td>' for name, cell in zip(header[1:], cells, strict=True))
+        + "</tr>"
+        for first, cells in rows
+    )
+    table = f'<table class="phrases"><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
+    return scrolling(f"{table}</table>", caption)

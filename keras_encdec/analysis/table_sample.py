@@ -1,0 +1,147 @@
+"""What the report needs of a phrase table, read once in bounded memory."""
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras_encdec.analysis.preferences import TABLE_SCORE, source_count
+from keras_encdec.analysis.reservoir import Reservoir
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath, PhraseTableReader, model_words
+
+# "More than three words per phrase", section 4.3 of the paper.
+LONG = 4
+# Long phrases that Table 2 is chosen from; and what share of them, by frequency, counts as frequent and as rare.
+CANDIDATES, EXTREME_SHARE = 20_000, 0.1
+# A choice of the best three shows something where there are more than three.
+ENOUGH_TARGETS = 4
+
+
+class TablePair(NamedTuple):
+    """A line of a phrase table.
+
+    Attributes:
+        source, target: str, as they stand in the table, with Moses's escapes and factors.
+        probability: float. The table's p(target | source).
+        occurrences: float. How often the source was seen, by the table's counts; 0 where it has none.
+    """
+
+    source: str
+    target: str
+    probability: float
+    occurrences: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSample:
+    """A sample of a phrase table.
+
+    Attributes:
+        path: of the table.
+        num_pairs: int. Lines of the table.
+        pairs: list of TablePair, drawn from all lines.
+        phrases: list of str. Distinct source phrases of four words or more, drawn from all of them.
+        num_phrases: int. How many such phrases the table has.
+        candidates: list of lists of TablePair: all lines of a source phrase of four words or more, drawn from those
+            with a choice of targets.
+        given: dict from phrases that were asked for to the lists of their lines.
+    """
+
+    path: FilePath
+    num_pairs: int
+    pairs: list[TablePair]
+    phrases: list[str]
+    num_phrases: int
+    candidates: list[list[TablePair]]
+    given: dict[str, list[TablePair]]
+
+    def choose_phrases(self, size: int, seed: int) -> dict[str, list[list[TablePair]]]:
+        """The phrases of Table 2.
+
+        Args:
+            size: int. Phrases of each kind.
+            seed: int.
+
+        Returns:
+            dict of "given", or of "frequent" and "rare", drawn from the tenth of the long phrases that was seen most
+            often and the tenth that was seen least often; "long" where the table has no counts. Each is a list of
+            lists of TablePair. Empty where the table has no long phrases.
+        """
+        if self.given:
+            return {"given": list(self.given.values())}
+        chooser = random.Random(f"phrases {seed}")
+        ordered = sorted(self.candidates, key=lambda lines: (-lines[0].occurrences, lines[0].source))
+        if not ordered:
+            return {}
+        if ordered[0][0].occurrences == ordered[-1][0].occurrences:
+            return {"long": chooser.sample(ordered, min(size, len(ordered)))}
+        few = max(size, round(EXTREME_SHARE * len(ordered)))
+        few = min(few, -(-len(ordered) // 2))
+        kinds = {"frequent": ordered[:few], "rare": ordered[few:][-few:]}
+        return {kind: chooser.sample(lines, min(size, len(lines))) for kind, lines in kinds.items()}
+
+
+def read_table_sample(
+    path: FilePath,
+    pairs: int = 100_000,
+    phrases: int = 5000,
+    given: Sequence[str] = (),
+    seed: int = 0,
+    encoding: str | None = None,
+) -> TableSample:
+    """Reads a phrase table; the lines of a source stand together, as in Moses's tables.
+
+    Args:
+        path: of the table.
+        pairs: int. Lines to draw. Defaults to `100_000`.
+        phrases: int. Long source phrases to draw. Defaults to `5000`.
+        given: list of str. Source phrases, without escapes, whose lines are wanted. Defaults to none.
+        seed: int. Defaults to `0`.
+        encoding: str. Defaults to UTF-8.
+
+    Returns:
+        TableSample.
+
+    Raises:
+        InputError: when the table cannot be read, has lines of fewer than three scores, or lacks a given phrase.
+    """
+    lines = Reservoir(pairs, f"pairs {seed}")
+    long_phrases, candidates = Reservoir(phrases, f"long {seed}"), Reservoir(CANDIDATES, f"candidates {seed}")
+    fewer, found = Reservoir(CANDIDATES, f"fewer {seed}"), dict.fromkeys(given)
+    with PhraseTableReader(path, encoding) as table:
+        for source, group in itertools.groupby(_pairs(table, path), key=lambda pair: pair.source):
+            group = list(group)
+            for pair in group:
+                lines.offer(pair)
+            if found and (plain := plain_text(source)) in found:
+                found[plain] = (found[plain] or []) + group
+            if len(source.split()) >= LONG:
+                long_phrases.offer(source)
+                if len(group) > 1:
+                    (candidates if len(group) >= ENOUGH_TARGETS else fewer).offer(group)
+    if missing := next((phrase for phrase, group in found.items() if group is None), None):
+        raise InputError(
+            f"found no line of the source phrase {missing!r}", "expected it in the table",
+            "check the phrase, which is compared word by word without Moses's escapes", path,
+        )  # fmt: skip
+    chosen = candidates.items() or fewer.items()
+    return TableSample(path, lines.offered, lines.items(), long_phrases.items(), long_phrases.offered, chosen, found)
+
+
+def plain_text(phrase: str) -> str:
+    """A phrase of a table for people to read: its words without factors and Moses's escapes."""
+    return " ".join(model_words(phrase))
+
+
+def _pairs(table, path):
+    for record in table:
+        scores = record.parsed.scores
+        if len(scores) <= TABLE_SCORE:
+            plural = "s" * (len(scores) > 1)
+            raise InputError(
+                f"found {len(scores)} score{plural}", "expected three or more, p(target | source) the third as Moses "
+                "has them", "give a table of Moses's scores", path, table.lines.line_number,
+            )  # fmt: skip
+        yield TablePair(record.source, record.target, float(scores[TABLE_SCORE]), source_count(record.raw))

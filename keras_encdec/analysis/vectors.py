@@ -1,0 +1,108 @@
+"""What the encoder makes of words and phrases: vectors."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_encdec.data.batches import pad
+from keras_encdec.data.length_batches import length_batches
+from keras_encdec.formats import surface
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text.vocabulary import FIRST_WORD
+
+# Sources that are encoded together, and tokens of them, padding counted.
+MOST_ROWS, MOST_TOKENS = 512, 1 << 14
+
+
+@dataclasses.dataclass(frozen=True)
+class Vectors:
+    """Vectors with names.
+
+    Attributes:
+        names: list of n str.
+        array: float32 array `(n, width)`.
+    """
+
+    names: list[str]
+    array: np.ndarray
+
+    def neighbours(self, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest others of each by cosine similarity.
+
+        Args:
+            size: int. How many, fewer where there are not as many others. Defaults to `8`.
+
+        Returns:
+            tuple of arrays `(n, size)`: int64 indices, the nearest first, and float32 similarities.
+
+        Example:
+
+        >>> vectors = Vectors(["a", "b", "c"], np.array([[1, 0], [0, 1], [2, 1]], "float32"))
+        >>> [vectors.names[i] for i in vectors.neighbours(1)[0][:, 0]]
+        ['c', 'c', 'a']
+        """
+        units = self.array / np.maximum(np.linalg.norm(self.array, axis=1, keepdims=True), 1e-12)
+        size = min(size, len(units) - 1)
+        indices, similarities = [], []
+        for start in range(0, len(units), 1024):
+            near = units[start : start + 1024] @ units.T
+            near[np.arange(len(near)), start + np.arange(len(near))] = -np.inf  # itself
+            best = np.argpartition(-near, size - 1, axis=1)[:, :size] if size else np.empty((len(near), 0), int)
+            order = np.argsort(-np.take_along_axis(near, best, axis=1), axis=1, kind="stable")
+            indices.append(np.take_along_axis(best, order, axis=1))
+            similarities.append(np.take_along_axis(near, indices[-1], axis=1))
+        return np.concatenate(indices), np.concatenate(similarities)
+
+
+def encoder_symbols(directory: ModelDirectory) -> dict[str, Any]:
+    """The encoder's weights by the symbols of the equations, see `Encoder.symbols`; none of an encoder without."""
+    try:
+        return directory.model.encoder.symbols()
+    except NotImplementedError:
+        return {}
+
+
+def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
+    """The embeddings of the most frequent source words.
+
+    Args:
+        directory: ModelDirectory.
+        size: int. Words, fewer where the shortlist has not as many.
+
+    Returns:
+        Vectors; `None` of a model without embeddings by the symbol of the equations.
+    """
+    if "source.E" not in (symbols := encoder_symbols(directory)):
+        return None
+    words = directory.source_vocabulary.words[:size]
+    embeddings, columns = symbols["source.E"]
+    rows = ops.convert_to_numpy(embeddings)[FIRST_WORD : FIRST_WORD + len(words), columns]
+    return Vectors(list(words), np.asarray(rows, np.float32))
+
+
+def phrase_vectors(directory: ModelDirectory, phrases: Sequence[str]) -> Vectors:
+    """What the decoder gets of each phrase: the summary c, or the last states of all layers, side by side.
+
+    Args:
+        directory: ModelDirectory.
+        phrases: list of str, source phrases as they stand in a table.
+
+    Returns:
+        Vectors, whose names are the phrases without factors and Moses's escapes.
+    """
+    words = directory.words([surface(phrase) for phrase in phrases])
+    ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
+    model = directory.model
+    names = [name for name, spec in model.encoder.encoded_spec.items() if spec.time_axis is None]
+    array = None
+    for indices, _, width in length_batches([len(one) for one in ids], MOST_ROWS, MOST_TOKENS):
+        encoded = model.encode(pad([ids[index] for index in indices], width))
+        rows = [np.asarray(ops.convert_to_numpy(ops.cast(encoded[name], "float32"))) for name in names]
+        rows = np.concatenate(rows, axis=1)
+        if array is None:
+            array = np.empty((len(ids), rows.shape[1]), np.float32)
+        array[indices] = rows
+    return Vectors([" ".join(phrase) for phrase in words], array)

@@ -1,0 +1,164 @@
+"""The report's page in a real browser: Chromium without a window."""
+
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_encdec.analysis import ScoreComparison, TablePair, Vectors
+from keras_encdec.analysis.page.page import page
+from keras_encdec.analysis.sections.map_section import map_section
+from keras_encdec.analysis.sections.score_section import score_section
+
+selenium = pytest.importorskip("selenium", reason="no selenium to drive a browser with: pip install '.[dev]'")
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+if not BROWSER or not DRIVER:
+    pytest.skip("no Chromium: apt-get install chromium chromium-driver", allow_module_level=True)
+ROOT = pathlib.Path(__file__).parents[2]
+AXE = pathlib.Path(os.environ.get("NODE_PATH", ROOT / "node_modules")) / "axe-core" / "axe.min.js"
+WICKED = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A page with figures of 100,000 pairs and of a few words."""
+    rng = np.random.default_rng(0)
+    probabilities, scores = np.exp(-rng.exponential(1, 100_000)), -rng.exponential(3, 100_000)
+    pairs = [TablePair(f"source {i % 999}", f"target {i}", p, 1) for i, p in enumerate(probabilities)]
+    vectors = Vectors([WICKED, *(f"word{i}" for i in range(59))], rng.normal(0, 1, (60, 4)).astype("float32"))
+    sections = [
+        score_section(ScoreComparison.of(pairs, scores), len(pairs)),
+        map_section("words", "Words", "<p>Words.</p>", "words", vectors, rng.normal(0, 9, (60, 2))),
+    ]
+    file = tmp_path_factory.mktemp("page") / "index.html"
+    file.write_bytes(page("A page", {"Words": 60}, ["A notice."], sections))
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(params=[1400, 390], ids=["wide", "narrow"])
+def opened(browser, path, request):
+    """The browser with the page in it, in a wide window and in a narrow one."""
+    metrics = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(path.as_uri())
+    for name in ("scores", "words"):
+        painted(browser, name)
+    return browser
+
+
+def figure(browser, name):
+    return browser.find_element(By.ID, f"scatter-{name}")
+
+
+def painted(browser, name):
+    """How many points of a figure are in view, once it is painted."""
+    found = WebDriverWait(browser, 20).until(lambda _: figure(browser, name).get_attribute("data-painted"))
+    return int(found)
+
+
+def settled(browser, name, condition):
+    WebDriverWait(browser, 20).until(lambda _: condition(painted(browser, name)))
+
+
+def script(browser, code, *arguments):
+    return browser.execute_script(code, *arguments)
+
+
+def test_figures_are_there_and_nothing_is_cut_off(opened):
+    assert [painted(opened, name) for name in ("scores", "words")] == [100_000, 60]
+    colours = "return new Set(arguments[0].getContext('2d').getImageData(0, 0, 300, 300).data).size"
+    for canvas in opened.find_elements(By.TAG_NAME, "canvas"):
+        assert script(opened, colours, canvas) > 3
+    width, whole = script(opened, "const e = document.documentElement; return [e.clientWidth, e.scrollWidth]")
+    assert whole <= width
+    assert opened.title == "A page" and [entry for entry in opened.get_log("browser")] == []
+
+
+def test_search_finds_and_shows_text_as_text(opened):
+    words = figure(opened, "words")
+    field = words.find_element(By.CSS_SELECTOR, "input")
+    field.send_keys("ONERROR")
+    [found] = words.find_elements(By.CSS_SELECTOR, ".found button")
+    assert found.text == WICKED and "1 of 60 match" in words.find_element(By.TAG_NAME, "output").text
+    found.click()
+    near = words.find_elements(By.CSS_SELECTOR, "div .found button")
+    assert len(near) == 8 and near[0].text.startswith("word")
+    before = painted(opened, "words")
+    assert before < 60, "it is zoomed in"
+    near[0].click()
+    assert words.find_element(By.TAG_NAME, "output").text.startswith("word")
+    assert opened.title == "A page"
+
+
+def test_zoom_by_buttons_keys_and_wheel(opened):
+    words = figure(opened, "words")
+    words.find_element(By.CSS_SELECTOR, "button[aria-label='Zoom in']").click()
+    settled(opened, "words", lambda count: count < 60)
+    words.find_element(By.CSS_SELECTOR, "button[aria-label='Show all points']").click()
+    settled(opened, "words", lambda count: count == 60)
+    canvas = words.find_element(By.TAG_NAME, "canvas")
+    canvas.send_keys("++", Keys.ARROW_LEFT)
+    settled(opened, "words", lambda count: count < 60)
+    canvas.send_keys("0")
+    settled(opened, "words", lambda count: count == 60)
+    script(opened, "arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", canvas)
+    wheel = {"type": "mouseWheel", "deltaX": 0, "deltaY": -600, **middle(opened, canvas)}
+    opened.execute_cdp_cmd("Input.dispatchMouseEvent", wheel)
+    settled(opened, "words", lambda count: count < 60)
+    canvas.send_keys("0")
+    for name in "ABC"[: len(words.find_elements(By.CSS_SELECTOR, "button[aria-label^='Zoom to']"))]:
+        words.find_element(By.CSS_SELECTOR, f"button[aria-label='Zoom to region {name}']").click()
+    settled(opened, "words", lambda count: count < 60)
+
+
+def middle(browser, canvas):
+    frame = script(browser, "return arguments[0].getBoundingClientRect().toJSON()", canvas)
+    return {"x": frame["x"] + frame["width"] / 2, "y": frame["y"] + frame["height"] / 2}
+
+
+def test_pointing_at_a_point_names_it_and_dragging_moves(opened):
+    scores = figure(opened, "scores")
+    canvas = scores.find_element(By.TAG_NAME, "canvas")
+    script(opened, "arguments[0].scrollIntoView({block: 'center'})", canvas)
+    box = canvas.size
+    corner = int(0.47 * box["width"]) - 12, 40 - box["height"] // 2
+    ActionChains(opened).move_to_element_with_offset(canvas, *corner).perform()
+    tip = scores.find_element(By.CSS_SELECTOR, ".tip")
+    assert tip.is_displayed() and "source " in tip.text and " → target " in tip.text
+    assert "table −" in tip.text.replace("-", "−") and ", model " in tip.text
+    assert script(opened, "return arguments[0].getBoundingClientRect().right <= innerWidth", tip)
+    ActionChains(opened).drag_and_drop_by_offset(canvas, 0, box["height"] // 3).perform()
+    settled(opened, "scores", lambda count: count < 100_000)
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm install axe-core in the checkout, or set NODE_PATH")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(opened, scheme):
+    feature = [{"name": "prefers-color-scheme", "value": scheme}]
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": feature})
+    figure(opened, "words").find_element(By.CSS_SELECTOR, "input").send_keys("word1")
+    script(opened, AXE.read_text(encoding="utf-8"))
+    run = "const done = arguments[0]; axe.run().then((found) => done(found.violations))"
+    violations = opened.execute_async_script(run)
+    found = [(one["id"], one["impact"], [node["html"] for node in one["nodes"]][:3]) for one in violations]
+    assert not [one for one in found if one[1] in ("serious", "critical")], found

@@ -1,0 +1,154 @@
+"""The report of a toy model, as a function."""
+
+import csv
+import re
+import sys
+
+import pytest
+from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
+from toy_report import write_table
+
+from keras_encdec.analysis import ReportOptions, report
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import model_words
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("table") / "table")
+
+
+@pytest.fixture(scope="module")
+def written(model_dirs, table, tmp_path_factory):
+    """A report's summary, its folder, and what was said."""
+    from eagerly import uncompiled
+
+    folder, said = tmp_path_factory.mktemp("report") / "out", []
+    with uncompiled():
+        summary = report(
+            model_dirs / "forward", folder, table, say=said.append,
+            options=ReportOptions(phrases_per_kind=2, samples=5),
+        )
+    return summary, folder, said
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures become files without being drawn."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, file, **_: file.write(b"<svg/>"))
+
+
+def read(folder, name):
+    with open(folder / "tables" / f"{name}.tsv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def test_one_page_with_its_tables_and_figures(written):
+    summary, folder, said = written
+    assert summary.page == folder / "index.html" and summary.notices == ()
+    assert summary.sections == ("best-targets", "samples", "scores", "lengths", "gates", "words", "phrases")
+    assert re.fullmatch(r"Report of \d+ sections in [\d.]+ s, a page of [\d.]+ MB: .*index.html", str(summary))
+    text = summary.page.read_text(encoding="utf-8")
+    for name in summary.sections:
+        assert f'<section id="{name}"' in text
+    assert "<b>" not in text and "le chat &lt;b&gt; R&amp;D" in text
+    assert (folder / "figures" / "scores.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (folder / "figures" / "scores.svg").read_bytes()
+    assert any(line.startswith("Scoring 45 pairs") for line in said)
+
+
+def test_maps_have_their_vectors_and_neighbours(written):
+    _, folder, _ = written
+    names = (folder / "projector" / "phrases" / "metadata.tsv").read_text(encoding="utf-8").splitlines()
+    vectors = (folder / "projector" / "phrases" / "vectors.tsv").read_text().splitlines()
+    assert len(names) == len(vectors) == 6 and "le chat <b> R&D" in names and len(vectors[0].split("\t")) == 8
+    assert [row["words"] for row in read(folder, "words_map")][:2] == ["le", "la"]
+    nearest = [row for row in read(folder, "phrases_neighbours") if row["phrases"] == "le chat <b> R&D"]
+    assert [row["rank"] for row in nearest] == ["1", "2", "3", "4", "5"]
+    assert float(nearest[0]["cosine"]) >= float(nearest[-1]["cosine"])
+
+
+def test_table_2_has_the_tables_own_order_and_the_models(written, table, forward_scorer):
+    rows = [row for row in read(written[1], "best_targets") if row["source"] == "le chat <b> R&D"]
+    assert [row["rank"] for row in rows] == ["1", "2", "3"] and {row["kind"] for row in rows} == {"frequent"}
+    lines = [line.split(" ||| ") for line in table.read_text(encoding="utf-8").splitlines()[:5]]
+    words = [(model_words(source), model_words(target)) for source, target, *_ in lines]
+    scores = dict(zip((" ".join(target) for _, target in words), forward_scorer.score(words), strict=True))
+    assert [row["by model"] for row in rows] == sorted(scores, key=scores.get, reverse=True)[:3]
+    by_table = {" ".join(model_words(line[1])): float(line[2].split()[2]) for line in lines}
+    assert [row["by table"] for row in rows] == sorted(by_table, key=by_table.get, reverse=True)[:3]
+
+
+def test_table_3_has_distinct_samples_with_their_counts(written):
+    rows = [row for row in read(written[1], "samples") if row["source"] == "la maison <b> été"]
+    assert sum(int(row["count"]) for row in rows) == 5
+    scores = [float(row["ln p (nats)"]) for row in rows]
+    assert scores == sorted(scores, reverse=True) and len({row["sample"] for row in rows}) == len(rows)
+
+
+def test_figure_3_has_every_pair(written, forward_scorer):
+    rows = read(written[1], "scores")
+    assert len(rows) == 45
+    words = [(row["source"].split(), row["target"].split()) for row in rows]
+    expected = forward_scorer.score(words).tolist()
+    assert [float(row["ln p by model (nats)"]) for row in rows] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.usefixtures("uncompiled", "undrawn")
+def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
+    (tmp_path / "table").write_text("le gros chien ||| the cat ||| 1 1 0.5 1\n")
+    summary = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table")
+    text = summary.page.read_text(encoding="utf-8")
+    assert "no source phrase of four words or more" in text and "r undefined" in text
+    [notice] = summary.notices
+    assert notice.startswith(f"Most source words of {tmp_path}/table are unknown to the model (67 %)")
+    assert notice in text
+
+
+def test_a_table_that_the_model_cannot_read(tmp_path, table, model_dirs):
+    foreign = save_model(tmp_path / "model", ["ein", "Wort"], TARGET_WORDS)
+    with pytest.raises(InputError, match="found no source word that the model knows, expected text of the model's"):
+        report(foreign, tmp_path / "out", table)
+
+
+def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
+    with pytest.raises(InputError, match="found a model of p.source . target., trained with"):
+        report(model_dirs / "reverse", tmp_path / "out", table)
+    language_model = save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
+    with pytest.raises(InputError, match="found a language model"):
+        report(language_model, tmp_path / "out", table)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file: found a file, expected a folder"):
+        report(model_dirs / "forward", tmp_path / "file", table)
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    from keras_encdec.analysis.analysis_libraries import check_analysis_libraries
+
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    with pytest.raises(ImportError, match=r'needs openTSNE, .*: pip install "keras-encdec\[analysis\]"'):
+        check_analysis_libraries()
+
+
+@pytest.mark.usefixtures("uncompiled", "undrawn")
+def test_sentences_give_lengths_bleu_and_attention(tmp_path):
+    pytest.importorskip("sacrebleu", reason="BLEU needs the extra smt: pip install '.[smt]'")
+    model = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="gru", attention="global")
+    (tmp_path / "source").write_text("le chat la maison\nla maison &lt;b&gt; été\n", encoding="utf-8")
+    (tmp_path / "target").write_text("the cat house\nthe summer\n", encoding="utf-8")
+    (model / "history.json").write_text('{"rounds": [{"updates": 1, "pairs": 2, "seconds": 1, "learning_rate": 1}]}')
+    files = {"source": tmp_path / "source", "target": tmp_path / "target", "compare_with": [model]}
+    summary = report(model, tmp_path / "out", **files)
+    assert summary.sections == ("sentence-lengths", "bleu", "attention", "gates", "words", "training")
+    weights = [row for row in read(tmp_path / "out", "attention") if row["sentence"] == "1"]
+    sums = {}
+    for row in weights:
+        sums.setdefault(row["target token"], []).append(float(row["weight"]))
+    assert sum(map(sum, sums.values())) == pytest.approx(len(weights) / 5, abs=1e-3), "a row of five source tokens"
+    assert [row["sentences"] for row in read(tmp_path / "out", "bleu")] == ["2"]
+    (tmp_path / "target").write_text("the cat house\n")
+    with pytest.raises(InputError, match="target: found 1 lines, expected 2"):
+        report(model, tmp_path / "out", **files)
+    with pytest.raises(ConfigurationError, match="found target without source"):
+        report(model, tmp_path / "out", target=tmp_path / "target")

@@ -1,0 +1,58 @@
+import pytest
+from toy_report import SOURCES, write_table
+
+from keras_encdec.analysis import read_table_sample
+from keras_encdec.analysis.table_sample import plain_text
+from keras_encdec.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("table") / "table")
+
+
+def sources(phrases):
+    return [plain_text(lines[0].source) for lines in phrases]
+
+
+def test_reads_all_of_a_small_table(table):
+    sample = read_table_sample(table)
+    assert sample.num_pairs == len(sample.pairs) == 45
+    assert sample.pairs[0][:2] == ("le chat &lt;b&gt; R&amp;D", "the cat") and sample.pairs[0].occurrences == 90
+    assert sample.pairs[1].probability == pytest.approx(3 / 15)
+    assert sample.num_phrases == 6 and sample.phrases == [source for source, _ in SOURCES[:6]]
+    assert [len(lines) for lines in sample.candidates] == [5] * 6
+
+
+def test_draws_from_a_large_one_the_same_for_the_same_seed(table):
+    first, again, other = (read_table_sample(table, pairs=10, phrases=2, seed=seed) for seed in (1, 1, 2))
+    assert len(first.pairs) == 10 and len(first.phrases) == 2 and (first.num_pairs, first.num_phrases) == (45, 6)
+    assert first == again and first.pairs != other.pairs
+
+
+def test_chooses_frequent_and_rare_phrases(table):
+    chosen = read_table_sample(table).choose_phrases(2, seed=0)
+    assert list(chosen) == ["frequent", "rare"]
+    assert set(sources(chosen["frequent"])) == {"le chat <b> R&D", "la maison <b> été"}
+    assert set(sources(chosen["rare"])) == {"la maison le chat", "le chat [X] été"}
+
+
+def test_without_counts_there_is_one_kind_and_without_long_phrases_none(tmp_path):
+    (tmp_path / "bare").write_text("".join(f"a b c {i} ||| {j} ||| 1 1 0.5 1\n" for i in range(4) for j in range(4)))
+    chosen = read_table_sample(tmp_path / "bare").choose_phrases(3, seed=0)
+    assert list(chosen) == ["long"] and len(chosen["long"]) == 3
+    (tmp_path / "short").write_text("a ||| b ||| 1 1 1 1\n")
+    assert read_table_sample(tmp_path / "short").choose_phrases(3, seed=0) == {}
+
+
+def test_phrases_that_are_asked_for(table):
+    chosen = read_table_sample(table, given=["la maison", "le chat <b> R&D"]).choose_phrases(1, seed=0)
+    assert list(chosen) == ["given"] and sources(chosen["given"]) == ["la maison", "le chat <b> R&D"]
+    with pytest.raises(InputError, match="found no line of the source phrase 'chien', expected it in the table"):
+        read_table_sample(table, given=["chien"])
+
+
+def test_a_table_without_the_score_is_an_input_error(tmp_path):
+    (tmp_path / "table").write_text("a ||| b ||| 1 1\n")
+    with pytest.raises(InputError, match="table, line 1: found 2 scores, expected three or more"):
+        read_table_sample(tmp_path / "table")

@@ -1,0 +1,36 @@
+import json
+
+import pytest
+
+from keras_encdec.analysis.training_runs import read_training_run
+from keras_encdec.errors import InputError
+
+ROUND = {"learning_rate": 0.5, "perplexity": 9.0, "log_likelihood": -3.0, "something": 1}
+
+
+def written(folder, rounds):
+    folder.mkdir()
+    (folder / "history.json").write_text(json.dumps({"rounds": rounds}))
+    return folder
+
+
+def test_reads_what_a_training_measured(tmp_path):
+    rounds = [
+        {**ROUND, "updates": 10, "pairs": 100, "seconds": 2.0, "val_perplexity": 4.0},
+        {**ROUND, "updates": 20, "pairs": 400, "seconds": 4.0},
+        {"updates": 20, "pairs": 400, "seconds": 4.0, "learning_rate": 0.5, "averaged_rounds": 2},
+    ]
+    run = read_training_run(written(tmp_path / "model", rounds))
+    assert run.name == f"{tmp_path.name}/model" and len(run.rounds) == 2
+    assert run.values("val_perplexity") == ([10], [4.0]) and run.values("perplexity") == ([10, 20], [9.0, 9.0])
+    assert run.values("pairs_per_second") == ([10, 20], [50.0, 150.0])
+    assert run.values("val_bleu") == ([], [])
+
+
+def test_a_directory_without_a_history_is_none_and_a_spoilt_one_an_error(tmp_path):
+    assert read_training_run(tmp_path) is None
+    with pytest.raises(InputError, match="none: found no such directory"):
+        read_training_run(tmp_path / "none")
+    for number, rounds in enumerate(([{"updates": 1}], 3, [4])):
+        with pytest.raises(InputError, match="history.json: found a history that does not read"):
+            read_training_run(written(tmp_path / f"model{number}", rounds))

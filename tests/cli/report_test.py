@@ -1,0 +1,39 @@
+"""The command that writes reports; what it writes is tested with `keras_encdec.analysis.report`."""
+
+import sys
+
+from commands import fail, succeed
+from in_process import in_process
+
+from keras_encdec.analysis import ReportOptions, ReportSummary, report
+from keras_encdec.cli.report import COMMAND
+
+
+def test_flags_are_passed_on(tmp_path, monkeypatch):
+    calls = []
+
+    def stub(*arguments, say, **named):
+        calls.append((arguments, named))
+        say("Scoring.")
+        (tmp_path / "index.html").write_bytes(bytes(1_200_000))
+        return ReportSummary(tmp_path / "index.html", ("scores", "words"), 2.0, ("Most words are unknown.",))
+
+    monkeypatch.setattr(sys.modules[report.__module__], "report", stub)
+    options = {"phrases_per_kind": 3, "samples": 2, "pairs": 7, "map_words": 8, "map_phrases": 9, "seed": 4,
+               "encoding": "latin-1"}  # fmt: skip
+    given = [f"--{name}={value}" for name, value in options.items()]
+    done = succeed(in_process(
+        COMMAND, "--model_dir=m", "--output=o", "--phrase_table=t", "--source=s", "--target=r", "--phrase=le chat",
+        "--phrase=été", "--compare_with=n", *given,
+    ))  # fmt: skip
+    named = {"source": "s", "target": "r", "compare_with": ["n"]}
+    assert calls == [(("m", "o", "t"), {**named, "options": ReportOptions(phrases=("le chat", "été"), **options)})]
+    expected = f"Report of 2 sections in 2.0 s, a page of 1.2 MB: {tmp_path}/index.html"
+    assert done.stderr.splitlines() == ["Scoring.", "warning: Most words are unknown.", expected]
+
+
+def test_wrong_use_is_told(tmp_path):
+    fail(in_process(COMMAND), 2, "--model_dir must have a value")
+    fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
+    fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"), 2, "found --target without --source")
+    fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")
