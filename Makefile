@@ -42,11 +42,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[analysis]"
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt,analysis,web]"
 	touch $@ $(VENV)/installed $(VENV)/installed-docs
 
 $(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -17,6 +17,7 @@ import pytest
 from eagerly import eagerly, uncompiled
 from scores_here import scores_here
 from serving_process import ServingProcess
+from undrawn import undrawn
 
 from keras_encdec.cli.command import Command
 from keras_encdec.datasets import libreoffice_en_fr
@@ -29,7 +30,8 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
         "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "experiment", "moses", "sentences",
-        "language-models", "data-selection", "generating", "serving", "python", "backends",
+        "language-models", "data-selection", "generating", "report", "serving", "python",
+        "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -51,7 +53,7 @@ SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
-    "encdec-verify": scores_here,
+    "encdec-verify": scores_here, "encdec-report": undrawn,
 }  # fmt: skip
 
 
@@ -157,6 +159,8 @@ def prepared(line, served):
     if "--config=libreoffice" in line:
         pathlib.Path("quick.toml").write_text(EXPERIMENT)
         line = line.replace("=libreoffice", "=quick.toml")
+    if line.startswith("encdec-report"):
+        line += " --samples=2 --map_words=20 --map_phrases=20"
     if "--stable_version=2" in line:  # as a second run of `encdec-export` leaves it, which the page speaks of
         shutil.copytree("served/1", ".made")
         os.rename(".made", "served/2")
@@ -228,7 +232,8 @@ def test_the_experiment_of_the_guide_can_be_read(folder, outputs):
 def test_python_runs_as_written(page, folder, outputs, served, monkeypatch):
     monkeypatch.chdir(folder)
     for block in re.findall(r"```python\n(.*?)```", read(page), re.DOTALL):
-        with contextlib.redirect_stdout(io.StringIO()) as output:
+        quickly = undrawn() if "report(" in block else contextlib.nullcontext()
+        with contextlib.redirect_stdout(io.StringIO()) as output, quickly:
             exec(compile(served(block), page, "exec"), {"__name__": "__main__"})
         assert output.getvalue()
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_encdec.analysis.preferences import Preferences
 from keras_encdec.analysis.table_sample import TablePair, plain_text
+from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 
 
@@ -21,7 +22,7 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
         option are p(target | source).
     """
     pairs = [pair for lines in phrases for pair in lines]
-    log_probs = iter(pair_scores(scorer, pairs))
+    log_probs = iter(scorer.score(pair_words(scorer, pairs)))
     return [
         Preferences(
             plain_text(lines[0].source),
@@ -32,6 +33,6 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
     ]
 
 
-def pair_scores(scorer: TextScorer, pairs: Sequence[TablePair]) -> np.ndarray:
-    """The model's ln p(target | source) of lines of a table: float64 array `(n,)`, nats."""
-    return scorer.score(scorer.all_words([(pair.source, pair.target) for pair in pairs], factored=True))
+def pair_words(scorer: TextScorer, pairs: Sequence[TablePair]) -> list[WordPair]:
+    """Lines of a table as the model reads them: list of pairs of lists of str."""
+    return scorer.all_words([(pair.source, pair.target) for pair in pairs], factored=True)

@@ -70,7 +70,7 @@ def report(
 
     Raises:
         ImportError: when the extra `analysis` is not installed.
-        ConfigurationError: a ValueError, for a target without a source.
+        ConfigurationError: a ValueError, for a target without a source, or phrases without a table.
         InputError: when a model or an input cannot be used, or the folder cannot be written.
 
     Example:
@@ -80,6 +80,8 @@ def report(
     if target is not None and source is None:
         raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
     start, options = time.monotonic(), options or ReportOptions()
+    if options.phrases and phrase_table is None:
+        raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that they stand in")
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
     directory = model_dir if isinstance(model_dir, ModelDirectory) else ModelDirectory.load(model_dir)
     directory.check_direction(False, "--model_dir")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.best_targets import best_targets, pair_scores
+from keras_encdec.analysis.best_targets import best_targets, pair_words
 from keras_encdec.analysis.bleu_by_length import bleu_by_length
 from keras_encdec.analysis.gates import has_gates, phrase_gates
 from keras_encdec.analysis.page.section import Section
@@ -95,10 +95,10 @@ class ReportSections:
                 phrase_table, options.pairs, options.map_phrases, options.phrases, options.seed, options.encoding
             )
             self.facts["Pairs of the table"] = sample.num_pairs
-            pairs = [(pair.source, pair.target) for pair in sample.pairs[:WINDOW]]
-            self._check_words(self._scorer.all_words(pairs, factored=True), sample.path)
-        # t-SNE takes one processor, and longer than all else: it runs beside the rest.
-        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            self._check_words(pair_words(self._scorer, sample.pairs[:WINDOW]), sample.path)
+        # t-SNE takes one processor, and long: it runs beside the rest, and nobody waits for it after an error.
+        executor = concurrent.futures.ThreadPoolExecutor(1)
+        try:
             maps = [(*one, executor.submit(project, one[-1].array, options.seed)) for one in self._maps(sample)]
             chosen = sample.choose_phrases(options.phrases_per_kind, options.seed) if sample else {}
             if sample:
@@ -109,6 +109,8 @@ class ReportSections:
             for *described, points in maps:
                 self._say(f"Drawing the map of {described[3]}.")
                 yield map_section(*described, points.result())
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
         if runs:
             yield training_section(runs)
 
@@ -145,10 +147,13 @@ class ReportSections:
             for kind, phrases in sources.items()
         })  # fmt: skip
         self._say(f"Scoring {len(sample.pairs):,} pairs.")
-        parts = [sample.pairs[start : start + WINDOW] for start in range(0, len(sample.pairs), WINDOW)]
-        scores = np.concatenate([pair_scores(self._scorer, part) for part in parts])
+        parts, lengths = [], []
+        for start in range(0, len(sample.pairs), WINDOW):
+            words = pair_words(self._scorer, sample.pairs[start : start + WINDOW])
+            parts.append(self._scorer.score(words))
+            lengths += [(len(source), len(target)) for source, target in words]
+        scores = np.concatenate(parts)
         yield score_section(ScoreComparison.of(sample.pairs, scores), sample.num_pairs)
-        lengths = [(len(pair.source.split()), len(pair.target.split())) for pair in sample.pairs]
         seen = [pair.occurrences for pair in sample.pairs]
         yield length_section("lengths", "pairs of the table", lengths, scores, seen)
 

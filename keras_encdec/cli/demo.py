@@ -15,7 +15,7 @@ from absl import flags
 from keras_encdec.cli.command import Command
 
 if TYPE_CHECKING:
-    from keras_encdec.analysis import Preferences
+    from keras_encdec.analysis import Preferences, ReportSummary
     from keras_encdec.scoring.score_file import ScoreSummary
     from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult
 
@@ -46,6 +46,7 @@ class DemonstrationResult:
         perplexity_without_source: float. The same with the summary of the source zeroed.
         scoring: ScoreSummary; `None` where the training was interrupted.
         preferences: tuple of Preferences, what table and model prefer for a few phrases.
+        report: ReportSummary; `None` where the extra `analysis` is not installed.
     """
 
     model_dir: pathlib.Path
@@ -56,14 +57,15 @@ class DemonstrationResult:
     perplexity_without_source: float | None = None
     scoring: "ScoreSummary | None" = None
     preferences: "tuple[Preferences, ...]" = ()
+    report: "ReportSummary | None" = None
 
 
 def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.0) -> DemonstrationResult:
-    """Trains a small model on the phrase table of the package, scores the table, and prints what it learned.
+    """Trains a small model on the phrase table of the package, scores the table, and shows what it learned.
 
     Args:
-        output_dir: where the model, the scored table and its moses.ini are written; an earlier demonstration's are
-            replaced. Defaults to "demo".
+        output_dir: where the model, the scored table, its moses.ini and the report are written; an earlier
+            demonstration's are replaced. Defaults to "demo".
         minutes: float. Minutes of training. Defaults to `3`.
 
     Returns:
@@ -84,8 +86,9 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
     folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
     model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
+    page = folder / "report" / "index.html"
     config, data = demonstration_settings(minutes)
-    _remove_earlier_demonstration(model_dir, (table, ini), config, data)
+    _remove_earlier_demonstration(model_dir, (table, ini, page), config, data)
 
     print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
     _show(
@@ -115,8 +118,9 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
         print(f"   {phrase.source}")
         for by_table, by_model in zip(phrase.by_table(), phrase.by_model(), strict=True):
             print(f"      {by_table:<38}{by_model}")
+    written = demonstration_report(model_dir, dataset.phrase_table, page.parent)
     print(NEXT.format(ini=ini))
-    return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences)
+    return DemonstrationResult(model_dir, table, ini, training, *perplexities, summary, preferences, written)
 
 
 def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":
@@ -174,6 +178,22 @@ def _show(command: str, **arguments: object) -> None:
     print(f"   $ {command} " + " \\\n       ".join(given) + "\n", flush=True)
 
 
+def demonstration_report(
+    model_dir: pathlib.Path, table: pathlib.Path, folder: pathlib.Path
+) -> "ReportSummary | None":
+    """Writes the report, where the libraries that draw are installed."""
+    print("\n5. Look at it: the paper's tables and figures, as a page.\n")
+    _show("encdec-report", model_dir=model_dir, phrase_table=table, output=folder)
+    try:
+        from keras_encdec.analysis.report import report
+    except ImportError as error:
+        print(f"   Left out. {error}")
+        return None
+    written = report(model_dir, folder, table, say=lambda line: print(f"   {line}", flush=True))
+    print(f"   {written}")
+    return written
+
+
 def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
     """Five frequent phrases of three to five words that have a choice, no two of which share a long word."""
     from keras_encdec.analysis import read_preferences
@@ -197,7 +217,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "output_dir",
         "demo",
-        "Where the model, the scored table and its moses.ini are written.",
+        "Where the model, the scored table, its moses.ini and the report are written.",
         flag_values=flag_values,
     )
     flags.DEFINE_float("minutes", 3.0, "Minutes of training.", lower_bound=0.01, flag_values=flag_values)

@@ -76,7 +76,9 @@ def main(flag_values: flags.FlagValues) -> None:
     print(summary, file=sys.stderr)
 
 
-COMMAND = Command("encdec-report", define_flags, main, required=("model_dir", "output"))
+COMMAND = Command(
+    "encdec-report", define_flags, main, required=("model_dir", "output"), flag_names={"phrases": "phrase"}
+)
 
 if __name__ == "__main__":
     COMMAND.run()

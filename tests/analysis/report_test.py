@@ -7,6 +7,7 @@ import sys
 import pytest
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 from toy_report import write_table
+from undrawn import undrawn
 
 from keras_encdec.analysis import ReportOptions, report
 from keras_encdec.configuration import ConfigurationError
@@ -34,9 +35,10 @@ def written(model_dirs, table, tmp_path_factory):
 
 
 @pytest.fixture
-def undrawn(monkeypatch):
-    """Figures become files without being drawn."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, file, **_: file.write(b"<svg/>"))
+def quickly():
+    """Nothing is compiled or drawn."""
+    with undrawn():
+        yield
 
 
 def read(folder, name):
@@ -95,7 +97,7 @@ def test_figure_3_has_every_pair(written, forward_scorer):
     assert [float(row["ln p by model (nats)"]) for row in rows] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.usefixtures("uncompiled", "undrawn")
+@pytest.mark.usefixtures("quickly")
 def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
     (tmp_path / "table").write_text("le gros chien ||| the cat ||| 1 1 0.5 1\n")
     summary = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table")
@@ -131,7 +133,7 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch):
         check_analysis_libraries()
 
 
-@pytest.mark.usefixtures("uncompiled", "undrawn")
+@pytest.mark.usefixtures("quickly")
 def test_sentences_give_lengths_bleu_and_attention(tmp_path):
     pytest.importorskip("sacrebleu", reason="BLEU needs the extra smt: pip install '.[smt]'")
     model = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="gru", attention="global")

@@ -2,15 +2,23 @@
 
 import dataclasses
 import re
+import sys
 
 import pytest
 from in_process import in_process
 from tiny_trainings import rounds
+from undrawn import undrawn
 
-from keras_encdec.cli.demo import COMMAND, demonstrate, demonstration_settings
+from keras_encdec.analysis import ReportOptions, report
+from keras_encdec.cli.demo import COMMAND, demonstrate, demonstration_report, demonstration_settings
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.trainers.settings_file import save_settings
+
+
+def small_report(*arguments, **named):
+    """A report of few words and phrases, whose maps take a moment."""
+    return report(*arguments, **named, options=ReportOptions(samples=2, pairs=100, map_words=5, map_phrases=5))
 
 
 def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
@@ -24,16 +32,22 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     save_settings(earlier, *demonstration_settings(minutes=3))
     (earlier / "last.keras").write_bytes(b"of an earlier demonstration")
     (tmp_path / "out" / "moses.ini").write_bytes(b"of an earlier demonstration")
-    result = demonstrate(tmp_path / "out", minutes=0.05)
+    (tmp_path / "out" / "report").mkdir()
+    (tmp_path / "out" / "report" / "index.html").write_bytes(b"of an earlier demonstration")
+    monkeypatch.setattr(sys.modules[report.__module__], "report", small_report)
+    with undrawn():
+        result = demonstrate(tmp_path / "out", minutes=0.05)
     output = capsys.readouterr().out
+    assert f"   {result.report}\n" in output and str(result.report).endswith(f"{tmp_path}/out/report/index.html")
+    assert result.report.page.read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
     expected = [result.perplexity, result.perplexity_without_source]
     assert [float(one) for one in perplexities] == pytest.approx(expected, abs=0.01) and min(expected) > 1
-    listing = output.partition("Table 2):")[2].partition("What to do next")[0]
+    listing = output.partition("Table 2):")[2].partition("\n5. Look")[0]
     sources = re.findall(r"^   (\S.*)$", listing, re.M)
     assert sources == [one.source for one in result.preferences] and len(sources) == 5
     assert len(re.findall(r"^      \S.* +\S", listing, re.M)) == 15
-    for program in ("encdec-train --preset=small", "encdec-score --model_dir="):
+    for program in ("encdec-train --preset=small", "encdec-score --model_dir=", "encdec-report --model_dir="):
         assert f"   $ {program}" in output
     table = tmp_path / "out" / "phrase-table.gz"
     assert result.phrase_table == table
@@ -48,6 +62,17 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     assert result.training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
 
 
+def test_without_the_libraries_that_draw_the_report_is_left_out(tmp_path, capsys, monkeypatch):
+    loaded = [name for name in sys.modules if name.startswith("keras_encdec.analysis.")]
+    for name in loaded:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert demonstration_report(tmp_path / "model", tmp_path / "table", tmp_path / "report") is None
+    assert 'Left out. The report needs matplotlib, which is not installed: pip install "keras-encdec[analysis]".' in (
+        capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize(
     "name, settings, minutes, expected",
     [
@@ -56,6 +81,7 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
         ("model/best.keras", {}, "nan", "flag --minutes=nan: expected a number"),
         ("phrase-table.gz", None, 0.01, "phrase-table.gz: found another file, expected that of an earlier"),
         ("moses.ini", None, 0.01, "moses.ini: found another file, expected that of an earlier"),
+        ("report/index.html", None, 0.01, "index.html: found another file, expected that of an earlier"),
     ],
 )
 def test_what_is_the_users_is_not_replaced(tmp_path, name, settings, minutes, expected):

@@ -36,4 +36,5 @@ def test_wrong_use_is_told(tmp_path):
     fail(in_process(COMMAND), 2, "--model_dir must have a value")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"), 2, "found --target without --source")
+    fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--phrase=p"), 2, "found --phrase without --phrase_table")
     fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")
