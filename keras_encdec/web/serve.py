@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
@@ -48,6 +49,7 @@ def serve(
         say: callable of str, told what is done and where the page is. Defaults to silence.
 
     Raises:
+        ConfigurationError: a ValueError, for both a phrase table and a text.
         InputError: when the model or a file cannot be used, or the port is not free.
         KeyboardInterrupt: when it is interrupted.
 
@@ -55,6 +57,8 @@ def serve(
 
         serve("model", say=print)
     """
+    if phrase_table is not None and input is not None:
+        raise ConfigurationError("found {phrase_table} with {input}, expected one of them")
     with _listening(host, port) as listening:
         directory = model_dir if isinstance(model_dir, ModelDirectory) else ModelDirectory.load(model_dir)
         explorer = Explorer(directory, known_phrases(directory, phrase_table, input, encoding=encoding), limits)

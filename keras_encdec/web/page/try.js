@@ -2,9 +2,10 @@
 "use strict";
 
 const DEBOUNCE = 150, SLOW = 600;  // milliseconds
-// From 0 to 1, light to dark, as in the report's pictures: also in grey, and for the colour-blind.
-const COLOURS = ["ffffd9", "edf8b1", "c7e9b4", "7fcdbb", "41b6c4", "1d91c0", "225ea8", "253494", "081d58"]
+// From 0 to 1, from the paper's side of light and dark to the other: also in grey, and for the colour-blind.
+const LIGHT = ["ffffd9", "edf8b1", "c7e9b4", "7fcdbb", "41b6c4", "1d91c0", "225ea8", "253494", "081d58"]
   .map((hex) => [0, 2, 4].map((place) => parseInt(hex.slice(place, place + 2), 16)));
+const DARK = LIGHT.toReversed(), dark = matchMedia("(prefers-color-scheme: dark)");
 const PAGE = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 const byId = (id) => document.getElementById(id);
 
@@ -16,8 +17,15 @@ function element(name, attributes = {}, ...children) {
 }
 
 function colour(share) {
-  const place = Math.min(Math.max(share, 0), 1) * (COLOURS.length - 1), below = Math.min(Math.floor(place), COLOURS.length - 2);
-  return COLOURS[below].map((value, i) => Math.round(value + (place - below) * (COLOURS[below + 1][i] - value)));
+  const colours = dark.matches ? DARK : LIGHT, place = Math.min(Math.max(share, 0), 1) * (colours.length - 1);
+  const below = Math.min(Math.floor(place), colours.length - 2);
+  return colours[below].map((value, i) => Math.round(value + (place - below) * (colours[below + 1][i] - value)));
+}
+
+// Letters on a colour: of the one of black and white that contrasts more with it.
+function inkOn(shades) {
+  const [red, green, blue] = shades.map((value) => (value / 255) ** 2.2);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000000" : "#ffffff";
 }
 
 const logProb = (value) => value.toFixed(2).replace("-", "−");
@@ -57,7 +65,9 @@ class Question {
     const number = this.newest;
     this.aborting = new AbortController();
     this.answer.setAttribute("aria-busy", "true");
-    const slow = setTimeout(() => say("Computing: the first phrases of a new length take longer."), SLOW);
+    const slow = setTimeout(() => {
+      if (this.name === "translate") say("Computing: the first phrase of a new length takes longer.");
+    }, SLOW);
     try {
       const response = await fetch(`api/${this.name}`, {
         method: "POST", headers: {"Content-Type": "application/json"}, signal: this.aborting.signal,
@@ -128,7 +138,7 @@ function drawAttention() {
     ...target.attention[row].map((weight) => {
       const cell = element("td", {title: weight.toFixed(3)}, weight >= 0.005 ? weight.toFixed(2) : "0");
       cell.style.setProperty("--cell", `rgb(${colour(weight)})`);
-      cell.style.setProperty("--on-cell", weight > 0.55 ? "#ffffff" : "#1a1c1f");
+      cell.style.setProperty("--on-cell", inkOn(colour(weight)));
       return cell;
     })));
   const made = element("table", {class: "attention"},
@@ -175,10 +185,12 @@ const QUESTIONS = {
     showAttended();
   },
   sample(answer, place) {
-    place.replaceChildren(table([["target", "phrase"], [`drawn, of ${answer.samples}`, "number"], ["p", "number"],
-      ["ln p (nats)", "number"]], answer.targets.map((target) => [element("bdi", {}, target.text || "(empty)"),
-      `${target.count}`, probability(target.probability), logProb(target.log_prob)])),
-      element("p", {class: "soft"}, `${answer.distinct} distinct.`));
+    const shown = answer.targets.length;
+    place.replaceChildren(element("p", {class: "soft"}, `${answer.samples} samples, ${answer.distinct} distinct` +
+      (shown < answer.distinct ? `; the ${shown} drawn most often.` : ".")),
+    element("ol", {class: "targets"}, ...answer.targets.map((target) => element("li", {}, element("div", {class: "head"},
+      element("bdi", {}, target.text || "(empty)"), element("span", {class: "numbers"}, element("strong", {},
+        `${target.count} ×`), ` ${spread(target)}`))))));
   },
   score({target, perplexity}, place) {
     const rows = [["ln p", `${logProb(target.log_prob)} nats`], ["p", probability(target.probability)],
@@ -270,6 +282,10 @@ async function start() {
   byId("attention").hidden = !model.has_attention;
   document.querySelectorAll(".scale").forEach(scale);
   byId("attended").addEventListener("change", drawAttention);
+  dark.addEventListener("change", () => {
+    document.querySelectorAll(".scale").forEach(scale);
+    update();
+  });
   for (const field of ["source", "target"]) {
     byId(field).maxLength = model.max_characters;
     byId(field).addEventListener("input", () => later(DEBOUNCE));
