@@ -145,7 +145,7 @@ def test_pointing_at_a_point_names_it_and_dragging_moves(opened):
     ActionChains(opened).move_to_element_with_offset(canvas, *corner).perform()
     tip = scores.find_element(By.CSS_SELECTOR, ".tip")
     assert tip.is_displayed() and "source " in tip.text and " → target " in tip.text
-    assert "table −" in tip.text.replace("-", "−") and ", model " in tip.text
+    assert "table −" in tip.text and ", model −" in tip.text
     assert script(opened, "return arguments[0].getBoundingClientRect().right <= innerWidth", tip)
     ActionChains(opened).drag_and_drop_by_offset(canvas, 0, box["height"] // 3).perform()
     settled(opened, "scores", lambda count: count < 100_000)

@@ -25,14 +25,14 @@ class Table:
         lines = ["\t".join(" ".join(str(cell).split()) for cell in row) for row in (self.header, *self.rows)]
         return utf8("".join(f"{line}\n" for line in lines))
 
-    def to_html(self, most_rows: int | None = None) -> str:
-        """A `<table>` with its caption, in a frame that scrolls sideways where the window is narrow.
-
-        Args:
-            most_rows: int. Rows to show at most; the file has all. Defaults to `None`: all.
-        """
-        head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in self.header)
-        body = "".join(_row(row) for row in self.rows[:most_rows])
+    def to_html(self) -> str:
+        """A `<table>` with its caption, in a frame that scrolls sideways where the window is narrow."""
+        numeric = [isinstance(cell, int | float) for cell in self.rows[0]] if self.rows else [False] * len(self.header)
+        kinds = [' class="number"' * (number and column > 0) for column, number in enumerate(numeric)]
+        head = "".join(
+            f'<th scope="col"{kind}>{escaped(name)}</th>' for name, kind in zip(self.header, kinds, strict=True)
+        )
+        body = "".join(_row(row) for row in self.rows)
         table = f"<table><caption>{escaped(self.caption)}</caption><thead><tr>{head}</tr></thead>"
         return scrolling(f"{table}<tbody>{body}</tbody></table>", self.caption)
 

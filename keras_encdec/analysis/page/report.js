@@ -17,6 +17,10 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
+function shown(number) {
+  return String(number).replace("-", "−");
+}
+
 class Scatter {
   constructor(figure, data) {
     this.figure = figure;
@@ -205,7 +209,7 @@ class Scatter {
 
   described(i) {
     const {axes} = this.data;
-    return this.label(i) + (axes ? `\n${axes.x.short} ${this.x[i].toFixed(2)}, ${axes.y.short} ${this.y[i].toFixed(2)}` : "");
+    return this.label(i) + (axes ? `\n${axes.x.short} ${shown(this.x[i].toFixed(2))}, ${axes.y.short} ${shown(this.y[i].toFixed(2))}` : "");
   }
 
   point(i, at) {
@@ -466,11 +470,11 @@ class Scatter {
     context.textAlign = "center";
     context.textBaseline = "top";
     const bottom = plane.top + plane.height;
-    across.forEach((value) => context.fillText(value, this.centre[0] + (value - this.middle[0]) * this.scale[0], bottom + 5));
+    across.forEach((value) => context.fillText(shown(value), this.centre[0] + (value - this.middle[0]) * this.scale[0], bottom + 5));
     context.fillText(data.axes.x.label, this.centre[0], bottom + 25);
     context.textAlign = "right";
     context.textBaseline = "middle";
-    along.forEach((value) => context.fillText(value, plane.left - 6, this.centre[1] - (value - this.middle[1]) * this.scale[1]));
+    along.forEach((value) => context.fillText(shown(value), plane.left - 6, this.centre[1] - (value - this.middle[1]) * this.scale[1]));
     context.save();
     context.translate(12, this.centre[1]);
     context.rotate(-Math.PI / 2);
