@@ -18,6 +18,7 @@ from eagerly import eagerly, uncompiled
 from scores_here import scores_here
 from serving_process import ServingProcess
 from undrawn import undrawn
+from unserved import unserved
 
 from keras_encdec.cli.command import Command
 from keras_encdec.datasets import libreoffice_en_fr
@@ -30,8 +31,8 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
         "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "experiment", "moses", "sentences",
-        "language-models", "data-selection", "generating", "report", "serving", "python",
-        "backends",
+        "language-models", "data-selection", "generating", "report", "trying", "serving",
+        "python", "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -53,7 +54,7 @@ SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
-    "encdec-verify": scores_here, "encdec-report": undrawn,
+    "encdec-verify": scores_here, "encdec-report": undrawn, "encdec-serve": unserved,
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Serving the page as a function."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import ipaddress
 import os
@@ -72,7 +73,13 @@ def serve(
         threading.Thread(target=_prepare, args=(preparations, computations), daemon=True).start()
         say(f"Open http://{address}:{listening.getsockname()[1]} in a browser; Ctrl-C ends the server.")
         configuration = uvicorn.Config(
-            app, lifespan="off", log_level="error", server_header=False, limit_concurrency=MOST_CONNECTIONS
+            app,
+            lifespan="off",
+            log_config=None,  # its own closes the handlers of all loggers, and absl's then closes standard error
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MOST_CONNECTIONS,
         )
         try:
             asyncio.run(_Server(configuration).serve([listening]))
@@ -103,7 +110,7 @@ def _listening(host, port):
 
 def _prepare(preparations, computations):
     """One after another, so that requests come between them."""
-    with contextlib.suppress(RuntimeError):  # the server was ended meanwhile
+    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server was ended meanwhile
         for step in preparations:
             computations.submit(step).result()
 

@@ -20,6 +20,7 @@ def toy_explorer(path, phrases=PHRASES, limits=None, **arguments):
     if not path.exists():
         save_model(path, SOURCE_WORDS, TARGET_WORDS, seed=1, **arguments)
     explorer = Explorer(ModelDirectory.load(path), phrases, RequestLimits(**(limits or {})))
-    for step in [*explorer.preparations()][1:]:
-        step()
+    steps = [*explorer.preparations()]
+    if phrases:
+        steps[1]()  # the first compiles, which is left to those who ask
     return explorer
