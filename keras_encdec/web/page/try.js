@@ -217,9 +217,9 @@ const QUESTIONS = {
     const means = answer.chosen.map((_, unit) => answer.update.reduce((sum, row) => sum + row[unit], 0));
     const order = means.map((_, unit) => unit).sort((one, other) => means[other] - means[one]);
     place.replaceChildren(element("div", {class: "gates"},
-      gateTable("Update gate z (1: a unit keeps its state)", answer.words, answer.update, order, "mean z",
+      gateTable("Update gate z (1: a unit keeps its state)", answer.words, answer.update, order, "mean\u00a0z",
         answer.mean_update.map((mean) => mean.toFixed(2))),
-      gateTable("Reset gate r (0: a unit forgets what came before)", answer.words, answer.reset, order, "r < 0.5",
+      gateTable("Reset gate r (0: a unit forgets what came before)", answer.words, answer.reset, order, "r\u00a0<\u00a00.5",
         answer.share_reset.map((share) => `${Math.round(100 * share)} %`))));
   },
 };
