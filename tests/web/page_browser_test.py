@@ -62,7 +62,8 @@ def settled(browser, source):
 
 
 def typed(browser, text, field="source"):
-    browser.execute_script("document.getElementById('status').textContent = ''")
+    if field == "source":
+        browser.execute_script("document.getElementById('status').textContent = ''")
     place = browser.find_element(By.ID, field)
     place.clear()
     place.send_keys(text)
@@ -88,6 +89,7 @@ def test_what_is_typed_is_translated_scored_and_shown_as_text(browser, address):
     WebDriverWait(browser, 30, 0.05).until(lambda _: texts(browser, "#score .unknown") == [WICKED])
     assert f"The pair: {WICKED}" in texts(browser, "#attended option")
     assert browser.title == "Try the model" and not browser.find_elements(By.CSS_SELECTOR, "main script")
+    settled(browser, f"le chat {WICKED}")
     neighbour = browser.find_element(By.CSS_SELECTOR, "#neighbours td button")
     phrase = neighbour.text
     neighbour.click()
@@ -97,6 +99,30 @@ def test_what_is_typed_is_translated_scored_and_shown_as_text(browser, address):
     WebDriverWait(browser, 30, 0.05).until(lambda _: texts(browser, "#status") == ["Type a phrase."])
     assert not texts(browser, "#translate .text")
     assert browser.get_log("browser") == []
+
+
+# Answers about "la" come late, whether they are still wanted or not.
+LATE = """
+const timely = window.fetch;
+window.fetch = async (address, {signal, ...options}) => {
+  const answer = await timely(address, options);
+  if (JSON.parse(options.body).source === "la") await new Promise((done) => setTimeout(done, 700));
+  window.late = (window.late ?? 0) + (JSON.parse(options.body).source === "la");
+  return answer;
+};
+"""
+
+
+def test_answers_that_are_out_of_date_are_dropped(browser, address):
+    opened(browser, address, 1400)
+    browser.execute_script(LATE)
+    typed(browser, "la")
+    WebDriverWait(browser, 30, 0.02).until(lambda _: texts(browser, "#translate [aria-busy=true]"))
+    browser.find_element(By.ID, "source").send_keys(" chat")
+    WebDriverWait(browser, 30, 0.05).until(lambda _: browser.execute_script("return window.late === 4"))
+    settled(browser, "la chat")
+    assert texts(browser, "#attention thead th")[1:] == ["la", "chat", "(end)"]
+    assert texts(browser, "#gates table:first-child th[scope=row]") == ["la", "chat", "(end)"]
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])

@@ -164,8 +164,8 @@ function gateTable(caption, words, rows, order, head, numbers) {
     ...heads.map(([text, kind]) => element("th", {scope: "col", class: kind}, text)))), element("tbody", {}, ...body));
 }
 
-function choose(text, field = "source") {
-  byId(field).value = text;
+function choose(text) {
+  byId("source").value = text;
   update();
 }
 
@@ -223,17 +223,25 @@ const QUESTIONS = {
         answer.share_reset.map((share) => `${Math.round(100 * share)} %`))));
   },
 };
-const questions = {};
-let timer = null;
+const questions = {}, timers = {};
 
-function later(milliseconds) {
-  clearTimeout(timer);
-  timer = setTimeout(update, milliseconds);
+// Asks a moment after the last key: everything of another source, for another target only the score.
+function later(milliseconds, field = "source") {
+  clearTimeout(timers[field]);
+  timers[field] = setTimeout(field === "source" ? update : askScore, milliseconds);
+}
+
+function askScore() {
+  const source = byId("source").value, target = byId("target").value;
+  if (source.trim() && target.trim()) return questions.score.ask({source, target});
+  questions.score.clear();
+  attended.pair = null;
+  return showAttended();
 }
 
 function update() {
-  clearTimeout(timer);
-  const source = byId("source").value, target = byId("target").value;
+  clearTimeout(timers.source);
+  const source = byId("source").value;
   if (!source.trim()) {
     for (const question of Object.values(questions)) question.clear();
     Object.assign(attended, {targets: [], pair: null, source: []});
@@ -241,15 +249,8 @@ function update() {
     byId("read").hidden = true;
     return say("Type a phrase.");
   }
-  for (const [name, question] of Object.entries(questions)) {
-    if (name !== "score") question.ask({source});
-    else if (target.trim()) question.ask({source, target});
-    else {
-      question.clear();
-      attended.pair = null;
-    }
-  }
-  return undefined;
+  for (const [name, question] of Object.entries(questions)) if (name !== "score") question.ask({source});
+  return askScore();
 }
 
 function scale(place) {
@@ -288,7 +289,7 @@ async function start() {
   });
   for (const field of ["source", "target"]) {
     byId(field).maxLength = model.max_characters;
-    byId(field).addEventListener("input", () => later(DEBOUNCE));
+    byId(field).addEventListener("input", () => later(DEBOUNCE, field));
   }
   byId("examples").append(...model.examples.map((text) => {
     const button = element("button", {type: "button", dir: "auto"}, text);
