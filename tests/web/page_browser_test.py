@@ -120,6 +120,7 @@ def test_answers_that_are_out_of_date_are_dropped(browser, address):
     WebDriverWait(browser, 30, 0.02).until(lambda _: texts(browser, "#translate [aria-busy=true]"))
     browser.find_element(By.ID, "source").send_keys(" chat")
     WebDriverWait(browser, 30, 0.05).until(lambda _: browser.execute_script("return window.late === 4"))
+    browser.execute_async_script("setTimeout(arguments[0], 100)")  # in which it would be shown
     settled(browser, "la chat")
     assert texts(browser, "#attention thead th")[1:] == ["la", "chat", "(end)"]
     assert texts(browser, "#gates table:first-child th[scope=row]") == ["la", "chat", "(end)"]

@@ -31,12 +31,12 @@ def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, nu
     def ask():
         while not ended.wait(0.05):
             try:
-                answers.append(httpx2.get(f"http://localhost:{port}/api/model", trust_env=False))
-                answers.append(httpx2.get(f"http://127.0.0.1:{port}/", headers={"Host": "other"}, trust_env=False))
+                answers.append(httpx2.get(f"http://localhost:{port}/api/model", trust_env=False, timeout=60))
+                answers.append(httpx2.get(f"http://127.0.0.1:{port}/", headers={"Host": "other"}, trust_env=False, timeout=60))
                 url = f"http://127.0.0.1:{port}/api/translate"
-                answers.append(httpx2.post(url, json={"source": "le"}, trust_env=False))
+                answers.append(httpx2.post(url, json={"source": "le"}, trust_env=False, timeout=60))
                 break
-            except httpx2.ConnectError:
+            except httpx2.TransportError:
                 continue
             finally:
                 if answers and not ended.is_set():
