@@ -29,18 +29,18 @@ def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, nu
     port, answers, ended = free_port(), [], threading.Event()
 
     def ask():
-        while not ended.wait(0.05):
-            try:
-                answers.append(httpx2.get(f"http://localhost:{port}/api/model", trust_env=False, timeout=60))
-                answers.append(httpx2.get(f"http://127.0.0.1:{port}/", headers={"Host": "other"}, trust_env=False, timeout=60))
-                url = f"http://127.0.0.1:{port}/api/translate"
-                answers.append(httpx2.post(url, json={"source": "le"}, trust_env=False, timeout=60))
-                break
-            except httpx2.TransportError:
-                continue
-            finally:
-                if answers and not ended.is_set():
-                    os.kill(os.getpid(), number)
+        with httpx2.Client(trust_env=False, timeout=60) as client:
+            while not ended.wait(0.05):
+                try:
+                    answers.append(client.get(f"http://localhost:{port}/api/model"))
+                    answers.append(client.get(f"http://127.0.0.1:{port}/", headers={"Host": "other"}))
+                    url = f"http://127.0.0.1:{port}/api/translate"
+                    answers.append(client.post(url, json={"source": "le"}))
+                    break
+                except httpx2.TransportError:
+                    answers.clear()
+        if not ended.is_set():
+            os.kill(os.getpid(), number)
 
     asking = threading.Thread(target=ask)
     asking.start()
