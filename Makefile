@@ -46,7 +46,7 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt,analysis]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt,analysis,web]"
 	touch $@ $(VENV)/installed $(VENV)/installed-docs
 
 $(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml constraints.txt

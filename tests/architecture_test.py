@@ -12,7 +12,7 @@ ROOMS = [
     ("errors", "lazy_imports", "parsed_files", "sacrebleu_import"), ("configuration",), ("architectures",),
     ("progress", "file_summary"), ("parallel", "stop_signals"), ("formats",), ("text",), ("data",), ("backend",),
     ("layers",), ("models",), ("model_directory",), ("scoring",), ("decoding",), ("trainers",), ("export",),
-    ("selection",), ("smt",), ("tuning",), ("analysis",), ("datasets",), ("experiment",), ("cli",),
+    ("selection",), ("smt",), ("tuning",), ("analysis",), ("web",), ("datasets",), ("experiment",), ("cli",),
 ]  # fmt: skip
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 # Where a user of JAX or PyTorch passes.

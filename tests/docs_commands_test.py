@@ -18,6 +18,7 @@ from eagerly import eagerly, uncompiled
 from scores_here import scores_here
 from serving_process import ServingProcess
 from undrawn import undrawn
+from unserved import unserved
 
 from keras_encdec.cli.command import Command
 from keras_encdec.datasets import libreoffice_en_fr
@@ -30,7 +31,8 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
         "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "experiment", "moses", "sentences",
-        "language-models", "data-selection", "generating", "report", "serving", "python", "backends",
+        "language-models", "data-selection", "generating", "report", "trying", "serving",
+        "python", "backends",
     )
 ]  # fmt: skip
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -52,7 +54,7 @@ SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
-    "encdec-verify": scores_here, "encdec-report": undrawn,
+    "encdec-verify": scores_here, "encdec-report": undrawn, "encdec-serve": unserved,
 }  # fmt: skip
 
 
@@ -160,6 +162,8 @@ def prepared(line, served):
         line = line.replace("=libreoffice", "=quick.toml")
     if line.startswith("encdec-report"):
         line += " --samples=2 --map_words=20 --map_phrases=20"
+    if line.startswith("encdec-serve"):
+        line += " --port=0"
     if "--stable_version=2" in line:  # as a second run of `encdec-export` leaves it, which the page speaks of
         shutil.copytree("served/1", ".made")
         os.rename(".made", "served/2")
@@ -258,6 +262,7 @@ def test_every_flag_and_target_that_pages_name_exists(page):
     known = {name for command in COMMANDS.values() for name in command.flag_values()}
     known |= {"full", "automatic", "backends", "nbest", "help"}  # of benchmarks/
     known |= {"directory"}  # of Python's http.server
+    known |= {"batch"}  # of mert-moses.pl
     examples = {"min_p", "window"} if page == "CONTRIBUTING.md" else set()
     for flag in set(re.findall(r"(?<![\w-])--(\w+)", text)) - examples:
         assert flag in known or flag.removeprefix("no") in known, flag

@@ -34,6 +34,7 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
         assert f"keras_encdec/datasets/libreoffice_en_fr/{needed}" in names
     assert "keras_encdec/architectures/preset_files/cho2014.toml" in names
     assert {"keras_encdec/analysis/page/report.css", "keras_encdec/analysis/page/report.js"} <= set(names)
+    assert {f"keras_encdec/web/page/{name}" for name in ("index.html", "try.css", "try.js")} <= set(names)
 
 
 RUN_OUTSIDE = """

@@ -82,6 +82,11 @@ def select() -> None:
     _run("select")
 
 
+def serve() -> None:
+    """Entry point of `encdec-serve`."""
+    _run("serve")
+
+
 def train() -> None:
     """Entry point of `encdec-train`."""
     _run("train")

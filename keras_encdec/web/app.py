@@ -1,0 +1,150 @@
+"""The web application: the page, and the API that it asks."""
+
+import functools
+import json
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from keras_encdec.errors import InputError
+from keras_encdec.web.answers import AnswerHeaders, JSONAnswer, refusal
+from keras_encdec.web.computations import BusyError, Computations, ReplacedError
+from keras_encdec.web.endpoints import ENDPOINTS, PAGE, Endpoint
+from keras_encdec.web.explorer import Explorer
+from keras_encdec.web.openapi import openapi
+from keras_encdec.web.request_limits import RequestRate
+
+PAGE_FILES = pathlib.Path(__file__).parent / "page"
+
+
+def create_app(
+    explorer: Explorer, hosts: Sequence[str] | None = None, computations: Computations | None = None
+) -> Starlette:
+    """The page and its API as an ASGI application, for `serve`, for another server, or to be mounted in another.
+
+    Args:
+        explorer: Explorer of the model.
+        hosts: list of str. Names of this machine that a request may be for; others are refused, so that no other site's
+            name can be made to point here. Defaults to `None`: all.
+        computations: Computations that the model computes in. Defaults to its own.
+
+    Returns:
+        Starlette.
+
+    Example:
+
+        uvicorn.run(create_app(Explorer(ModelDirectory.load("model"))), port=8080)
+    """
+    computations, rate = computations or Computations(), RequestRate(explorer.limits.requests_per_minute)
+
+    def checked(handler):
+        async def handle(request: Request) -> Response:
+            host = _host(request.headers.get("host", ""))
+            if hosts is not None and host not in hosts:
+                return refusal(400, f"Found a request for the host {host!r}, expected one for {' or '.join(hosts)}.")
+            address = request.client.host if request.client else ""
+            if wait := rate.wait(address):
+                limit = f"{explorer.limits.requests_per_minute:,}"
+                seconds = math.ceil(wait)
+                sentence = f"Found more than {limit} requests within a minute; ask again in {seconds} s."
+                return refusal(429, sentence, Retry_After=f"{seconds}")
+            return await handler(request)
+
+        return handle
+
+    async def model(request: Request) -> Response:
+        return JSONAnswer(explorer.model())
+
+    async def description(request: Request) -> Response:
+        return JSONAnswer(openapi(explorer.limits))
+
+    async def page(request: Request) -> Response:
+        return FileResponse(PAGE_FILES / "index.html")
+
+    def route(endpoint: Endpoint) -> Route:
+        handler = functools.partial(_answer, explorer, computations, endpoint)
+        return Route(endpoint.path, checked(handler), methods=["POST"])
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/openapi.json", checked(description)),
+            Route("/api/model", checked(model)),
+            *map(route, ENDPOINTS),
+            Mount("/page", StaticFiles(directory=PAGE_FILES)),
+        ],
+        middleware=[Middleware(AnswerHeaders)],
+        exception_handlers={HTTPException: _refused, Exception: _failed},
+    )
+
+
+async def _answer(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:
+    """What an endpoint answers."""
+    if endpoint.needs and not getattr(explorer, endpoint.needs):
+        return refusal(404, f"Found a model that has no {endpoint.lacking}, expected one with them.")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return refusal(415, "Found no JSON, expected a body of the content type application/json.")
+    limits = explorer.limits
+    body = await _read(request, limits.max_bytes)
+    if body is None:
+        return refusal(413, f"Found a body that is too large, expected {limits.max_bytes:,} bytes at most.")
+    try:
+        posted = json.loads(body)
+        arguments = endpoint.arguments(posted, limits)
+        key = (posted[PAGE], endpoint.name) if PAGE in posted else None
+        answer = await computations.run(functools.partial(getattr(explorer, endpoint.name), **arguments), key)
+    except InputError as error:
+        return refusal(422, _capitalized(str(error)))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        return refusal(422, "Found a body that is not JSON, expected a JSON object.")
+    except ReplacedError:
+        return refusal(409, "A newer request of the same page took the place of this one.")
+    except BusyError:
+        return refusal(429, "Found too many requests waiting; ask again in 1 s.", Retry_After="1")
+    return JSONAnswer(answer)
+
+
+async def _read(request: Request, most: int) -> bytes | None:
+    """The body; `None` where it has more bytes, which are not read."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most:
+        return None
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            return None
+    return body
+
+
+async def _refused(request: Request, error: Any) -> Response:
+    """For what Starlette refuses: an address or a method that is not there."""
+    sentences = {
+        404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
+        405: f"Found the method {request.method} for {request.url.path}; the API is described at /openapi.json.",
+    }
+    headers = {name.replace("-", "_"): value for name, value in (error.headers or {}).items()}
+    return refusal(error.status_code, sentences.get(error.status_code, f"{error.detail}."), **headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return refusal(500, "The server failed to answer; its log tells how.")
+
+
+def _host(header: str) -> str:
+    """The name in a header such as "localhost:8080" or "[::1]:8080"."""
+    name = header.rpartition(":")[0] if header.rpartition(":")[2].isdecimal() and not header.endswith("]") else header
+    return name.strip("[]").lower()
+
+
+def _capitalized(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,241 @@
+"""What the page and its API tell of a model."""
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_encdec import __version__
+from keras_encdec.analysis.gates import END_OF_SEQUENCE, has_gates, phrase_gates
+from keras_encdec.data.length_batches import WIDTH_STEP
+from keras_encdec.decoding.beam_sampler import BeamSampler
+from keras_encdec.decoding.random_sampler import RandomSampler
+from keras_encdec.decoding.text_generator import TextGenerator
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
+from keras_encdec.web.known_phrases import table_text
+from keras_encdec.web.neighbourhood import Neighbourhood
+from keras_encdec.web.request_limits import RequestLimits
+
+# Phrases that the page offers to begin with, and how many words they have.
+EXAMPLES, EXAMPLE_WORDS = 4, range(3, 8)
+# What the page asks for, which is compiled before it is opened.
+BEAMS, BEST, SAMPLES, NEIGHBOURS = 12, 5, 50, 10
+# Units whose gates are told, at most.
+MOST_UNITS = 512
+
+
+class Explorer:
+    """Answers questions about a model in numbers and lists, as JSON has them.
+
+    What the model reads is called the source and what it predicts the target, also of a reverse model.
+
+    Args:
+        directory: ModelDirectory.
+        phrases: list of str, among which neighbours are found. Defaults to none.
+        limits: RequestLimits. Defaults to `RequestLimits()`.
+
+    Raises:
+        InputError: for a language model.
+
+    Example:
+
+        Explorer(ModelDirectory.load("model")).translate("open the file")["targets"][0]["text"]
+    """
+
+    def __init__(
+        self, directory: ModelDirectory, phrases: Sequence[str] = (), limits: RequestLimits | None = None
+    ) -> None:
+        if not directory.model.has_source:
+            raise InputError(
+                "found a language model", "expected a model with a source", "check --model_dir", directory.path
+            )
+        self.limits = limits or RequestLimits()
+        self._directory, self._phrases = directory, list(phrases)
+        self._generator, self._scorer = TextGenerator([directory]), TextScorer(directory)
+        specs = directory.model.encoder.encoded_spec.values()
+        self._neighbourhood = Neighbourhood(
+            directory, phrases if any(spec.time_axis is None for spec in specs) else ()
+        )  # fmt: skip
+        self.has_gates = has_gates(directory)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the model has attention."""
+        return self._scorer.carries_attention
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether there are phrases to compare with, and the encoder gives one vector for each."""
+        return bool(self._neighbourhood.phrases)
+
+    def model(self) -> dict[str, Any]:
+        """What is known of the model."""
+        directory, model = self._directory, self._directory.model
+        return {
+            "name": "/".join(directory.path.resolve().parts[-2:]).lstrip("/"),
+            "class": type(model).__name__,
+            "reads": "target" if directory.reverse else "source",
+            "predicts": "source" if directory.reverse else "target",
+            "weights": int(sum(np.prod(weight.shape) for weight in model.weights)),
+            "source_words": len(directory.source_vocabulary),
+            "target_words": len(directory.target_vocabulary),
+            "has_attention": self.has_attention,
+            "has_gates": self.has_gates,
+            "has_neighbours": self.has_neighbours,
+            "phrases": len(self._neighbourhood.phrases),
+            "max_words": self.limits.max_words,
+            "max_characters": self.limits.max_characters,
+            "examples": self._examples(),
+            "version": __version__,
+        }
+
+    def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> dict[str, Any]:
+        """The best targets, and what each of their tokens adds.
+
+        Args:
+            source: str.
+            beams: int. See `BeamSampler`. Defaults to `12`.
+            best: int. Targets, at most `beams`. Defaults to `5`.
+        """
+        words = self._source(source)
+        [hypotheses] = self._generator.generate([source], BeamSampler(beams, num_best=min(best, beams)))
+        targets = self._scored(words, [hypothesis.words for hypothesis in hypotheses])
+        return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
+
+    def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> dict[str, Any]:
+        """Targets that the model draws, those drawn most often first.
+
+        Args:
+            source: str.
+            samples: int. How many are drawn. Defaults to `50`.
+            best: int. Distinct ones that are told. Defaults to `10`.
+            seed: int. Defaults to `0`.
+        """
+        words = self._source(source)
+        [drawn] = self._generator.generate([source], RandomSampler(samples, seed=seed))
+        most = sorted(drawn, key=lambda each: (-each.count, -each.log_prob))[:best]
+        return {
+            "source": self._tokens(words, self._directory.source_vocabulary),
+            "samples": samples,
+            "distinct": len(drawn),
+            "targets": [
+                {"text": " ".join(each.words), "count": each.count, **_probability(each.log_prob)} for each in most
+            ],
+        }
+
+    def score(self, source: str, target: str) -> dict[str, Any]:
+        """ln p(target | source), and what each token adds.
+
+        Args:
+            source, target: str; the target may be empty.
+        """
+        words, predicted = self._source(source), self._words(target)
+        [scored] = self._scored(words, [predicted])
+        vocabulary = self._directory.target_vocabulary
+        per_token = -scored["log_prob"] / len(scored["tokens"])
+        return {
+            "source": self._tokens(words, self._directory.source_vocabulary),
+            "target": {**scored, "words": self._tokens(predicted, vocabulary)},
+            "perplexity": float(f"{math.exp(min(per_token, 700)):.6g}"),
+        }
+
+    def gates(self, source: str) -> dict[str, Any]:
+        """Update and reset gates of the encoder at each word; of many units, evenly chosen ones.
+
+        Args:
+            source: str.
+        """
+        words = self._source(source)
+        [gates] = phrase_gates(self._directory, [table_text(self._directory, words)])
+        units = gates.update.shape[1]
+        chosen = np.unique(np.linspace(0, units - 1, min(units, MOST_UNITS)).astype(int))
+        return {
+            "words": gates.words,
+            "units": units,
+            "chosen": chosen.tolist(),
+            "update": np.round(gates.update[:, chosen].astype(float), 2).tolist(),
+            "reset": np.round(gates.reset[:, chosen].astype(float), 2).tolist(),
+            "mean_update": np.round(gates.update.mean(axis=1).astype(float), 3).tolist(),
+            "share_reset": np.round((gates.reset < 0.5).mean(axis=1), 3).tolist(),
+        }
+
+    def neighbours(self, source: str, size: int = NEIGHBOURS) -> dict[str, Any]:
+        """The phrases whose vectors are nearest by cosine similarity.
+
+        Args:
+            source: str.
+            size: int. How many. Defaults to `10`.
+        """
+        found = self._neighbourhood.nearest(self._source(source), size)
+        return {
+            "phrases": self._neighbourhood.encoded,
+            "neighbours": [{"text": text, "similarity": round(similarity, 4)} for text, similarity in found],
+        }
+
+    def preparations(self) -> Iterator[Callable[[], Any]]:
+        """What compiles for the shapes of short sources, and encodes the phrases, in parts: iterator of callables.
+
+        The first makes short phrases quick; those after it may be run while requests come.
+        """
+        first, *others = map(self._text_of, self._widths())
+        yield lambda: [self.translate(first), self.sample(first)]
+        yield from self._neighbourhood.steps()
+        for text in others:
+            yield functools.partial(self.translate, text)
+            yield functools.partial(self.sample, text)
+
+    def _widths(self):
+        """Tokens of the sources of each shape, up to 24, and not more than are allowed."""
+        longest = self.limits.max_words + 1
+        return sorted({min(width, longest) for width in range(WIDTH_STEP, 3 * WIDTH_STEP + 1, WIDTH_STEP)})
+
+    def _text_of(self, tokens):
+        return " ".join(["a"] * (tokens - 1))  # whether the model knows it does not matter
+
+    def _source(self, text):
+        words = self._words(text)
+        if not words:
+            raise InputError("found no words", "expected a phrase or a sentence")
+        return words
+
+    def _words(self, text):
+        [words] = self._directory.words([text])
+        if len(words) > self.limits.max_words:
+            raise InputError(f"found {len(words)} words", f"expected {self.limits.max_words} at most")
+        return words
+
+    def _scored(self, source, targets):
+        """Text, ln p, tokens and attention of each target."""
+        pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
+        names = ["token_log_probs", "attention"] if self.has_attention else ["token_log_probs"]
+        tokens, *attention = self._scorer.columns(pairs, names)
+        scored = []
+        for i, (words, log_probs) in enumerate(zip(targets, tokens, strict=True)):
+            each = zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
+            scored.append({
+                "text": " ".join(words),
+                **_probability(float(log_probs.sum())),
+                "tokens": [{"word": word, **_probability(float(log_prob))} for word, log_prob in each],
+                "attention": np.round(attention[0][i].astype(float), 3).tolist() if attention else None,
+            })  # fmt: skip
+        return scored
+
+    def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[dict[str, Any]]:
+        return [
+            {"word": word, "known": number != UNKNOWN}
+            for word, number in zip(words, vocabulary.encode(words), strict=False)
+        ]
+
+    def _examples(self):
+        """Phrases to begin with: of a few words where there are such."""
+        short = [phrase for phrase in self._phrases if len(phrase.split(" ")) in EXAMPLE_WORDS]
+        return (short or [phrase for phrase in self._phrases if len(phrase) < 200])[:EXAMPLES]
+
+
+def _probability(log_prob):
+    return {"log_prob": round(log_prob, 4), "probability": float(f"{math.exp(log_prob):.4g}")}

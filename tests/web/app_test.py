@@ -1,0 +1,218 @@
+"""The API and the files of the page, asked in this process."""
+
+import json
+
+import jsonschema
+import numpy as np
+import pytest
+from eagerly import uncompiled
+from starlette.testclient import TestClient
+from toy_explorer import PHRASES, toy_explorer
+
+from keras_encdec.scoring import TextScorer
+from keras_encdec.web import create_app
+from keras_encdec.web.openapi import openapi
+
+HOST = "http://127.0.0.1:8080"
+# What is posted to each address, and what the limits are in the tests.
+POSTED = {
+    "translate": {"source": "le chat <b>", "beams": 4, "best": 3},
+    "sample": {"source": "le chat", "samples": 9, "best": 4, "seed": 3},
+    "score": {"source": "le chat", "target": "the cat", "page": "me"},
+    "gates": {"source": "le chat"},
+    "neighbours": {"source": "la maison", "size": 3},
+}
+LIMITS = {"max_words": 9, "requests_per_minute": 1000}
+
+
+@pytest.fixture(scope="module")
+def explorers(model_dirs, tmp_path_factory):
+    """The paper's model, one with attention, an LSTM without attention or phrases, and a reverse model."""
+    folder = tmp_path_factory.mktemp("models")
+    with uncompiled():
+        yield {
+            "encdec": toy_explorer(model_dirs / "forward", limits=LIMITS),
+            "attention": toy_explorer(folder / "attention", cell="gru", attention="global"),
+            "lstm": toy_explorer(folder / "lstm", phrases=[], cell="lstm"),
+            "reverse": toy_explorer(model_dirs / "reverse", phrases=["the cat", "the house 's"]),
+        }
+
+
+@pytest.fixture(scope="module")
+def asked(explorers):
+    """Callable that posts to an address of a model: the answer."""
+    clients = {name: TestClient(create_app(explorer, ["127.0.0.1"]), HOST, raise_server_exceptions=False)
+               for name, explorer in explorers.items()}  # fmt: skip
+
+    def ask(name, body=None, model="encdec", **arguments):
+        if body is not None:
+            arguments |= {"content": body} if isinstance(body, str | bytes) else {"json": body}
+            return clients[model].post(f"/api/{name}", **arguments)
+        return clients[model].get(name, **arguments)
+
+    return ask
+
+
+def refused(response, status, *expected):
+    assert response.status_code == status, response.text
+    [sentence] = response.json().values()
+    assert sentence[0].isupper() and sentence.endswith(".") and "\n" not in sentence
+    for text in expected:
+        assert text in sentence, sentence
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_description_is_of_what_is_asked_and_answered(asked, explorers):
+    described = asked("/openapi.json").json()
+    assert described == json.loads(json.dumps(openapi(explorers["encdec"].limits)))
+    assert set(described["paths"]) == {"/api/model", *(f"/api/{name}" for name in POSTED)}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            name = path.removeprefix("/api/")
+            if method == "post":
+                body = operation["requestBody"]["content"]["application/json"]["schema"]
+                jsonschema.Draft202012Validator.check_schema(body)
+                jsonschema.validate(POSTED[name], body)
+            for model in ("encdec", "attention"):
+                answer = asked(name, POSTED[name], model) if method == "post" else asked(path, model=model)
+                assert answer.status_code == 200, answer.text
+                schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+                jsonschema.validate(answer.json(), schema, jsonschema.Draft202012Validator)
+
+
+def test_targets_come_with_their_tokens_and_attention(asked):
+    answer = asked("translate", POSTED["translate"], "attention").json()
+    assert answer["source"] == [{"word": word, "known": True} for word in ("le", "chat", "<b>")]
+    targets = answer["targets"]
+    assert len(targets) == 3 and [one["log_prob"] for one in targets] == sorted(
+        (one["log_prob"] for one in targets), reverse=True
+    )
+    for target in targets:
+        assert target["tokens"][-1]["word"] == "(end)"
+        assert " ".join(token["word"] for token in target["tokens"][:-1]) == target["text"]
+        assert sum(token["log_prob"] for token in target["tokens"]) == pytest.approx(target["log_prob"], abs=1e-3)
+        assert np.exp(target["log_prob"]) == pytest.approx(target["probability"], rel=2e-3)
+        assert np.array(target["attention"]).shape == (len(target["tokens"]), 4)
+        np.testing.assert_allclose(np.sum(target["attention"], axis=1), 1, atol=4e-3)
+    assert asked("translate", {"source": "le chien"}).json()["source"][1] == {"word": "chien", "known": False}
+
+
+def test_samples_are_counted(asked):
+    answer = asked("sample", POSTED["sample"]).json()
+    counts = [target["count"] for target in answer["targets"]]
+    assert counts == sorted(counts, reverse=True) and len(counts) == 4 and sum(counts) <= answer["samples"] == 9
+    assert asked("sample", POSTED["sample"]).json() == answer
+    assert asked("sample", {**POSTED["sample"], "seed": 4}).json() != answer
+
+
+def test_pairs_are_scored_as_elsewhere(asked, forward_scorer, model_dirs):
+    pair = POSTED["score"]["source"], POSTED["score"]["target"]
+    [expected] = forward_scorer.score([forward_scorer.words(*pair)])
+    answer = asked("score", POSTED["score"]).json()
+    assert answer["target"]["log_prob"] == pytest.approx(expected, abs=1e-3)
+    assert answer["perplexity"] == pytest.approx(np.exp(-expected / 3), rel=1e-3)
+    reverse = TextScorer(model_dirs / "reverse")
+    [expected] = reverse.score([reverse.words("le chat", "the cat")])
+    answer = asked("score", {"source": "the cat", "target": "le chat"}, "reverse").json()
+    assert answer["target"]["log_prob"] == pytest.approx(expected, abs=1e-3)
+    assert asked("score", {"source": "le", "target": ""}).json()["target"]["tokens"][0]["word"] == "(end)"
+
+
+def test_neighbours_and_gates_are_of_the_words_as_typed(asked):
+    near = asked("neighbours", {"source": "R&D <b> [X]", "size": 10}).json()
+    assert near["phrases"] == len(PHRASES) and len(near["neighbours"]) == len(PHRASES) - 1  # not itself
+    similarities = [one["similarity"] for one in near["neighbours"]]
+    assert similarities == sorted(similarities, reverse=True)
+    exact = asked("neighbours", {"source": "la maison la", "size": 1}).json()["neighbours"][0]
+    assert exact["text"] in PHRASES
+    gates = asked("gates", {"source": "a|b <script> &lt;"}).json()
+    assert gates["words"] == ["a|b", "<script>", "<", "(end)"] and gates["units"] == 8
+    assert np.array(gates["update"]).shape == np.array(gates["reset"]).shape == (4, 8)
+    assert gates["mean_update"][0] == pytest.approx(np.mean(gates["update"][0]), abs=0.01)
+
+
+def test_what_a_model_lacks_is_told(asked):
+    facts = asked("/api/model", model="lstm").json()
+    assert not facts["has_gates"] and not facts["has_attention"] and not facts["has_neighbours"]
+    refused(asked("gates", {"source": "le"}, "lstm"), 404, "has no gates")
+    refused(asked("neighbours", {"source": "le"}, "lstm"), 404, "no phrases to compare with")
+    assert asked("translate", POSTED["translate"], "lstm").json()["targets"][0]["attention"] is None
+    assert asked("/api/model", model="reverse").json()["reads"] == "target"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, ["Found no source", "beams (optional)"]),
+        ([], ["Found no JSON object"]),
+        ({"source": 1}, ["source=1", "a text"]),
+        ({"source": " \t"}, ["Found no words"]),
+        ({"source": "le " * 10}, ["Found 10 words", "9 at most"]),
+        ({"source": "x" * 181}, ["181 characters", "180 at most"]),
+        ({"source": "le", "beams": 0}, ["beams=0", "from 1 to 32"]),
+        ({"source": "le", "beams": True}, ["beams=True"]),
+        ({"source": "le", "beams": 2.5}, ["beams=2.5"]),
+        ({"source": "le", "page": "x" * 65}, ["page of 65 characters"]),
+        ({"source": "le", "colour": "red"}, ["'colour'"]),
+        ('{"source": "\\ud800"}', ["surrogate"]),
+        ("{", ["not JSON"]),
+        (b"\xff", ["not JSON"]),
+        ("[" * 4000, ["not JSON"]),
+    ],
+)
+def test_wrong_requests_are_refused_by_a_sentence(asked, body, expected):
+    refused(asked("translate", body, headers={"Content-Type": "application/json"}), 422, *expected)
+
+
+def test_requests_of_other_kinds_are_refused(asked, explorers):
+    size = explorers["encdec"].limits.max_bytes
+    refused(asked("translate", "x" * (size + 1), headers={"Content-Type": "application/json"}), 413, f"{size:,} bytes")
+    in_parts = (b"x" * 100 for _ in range(1 + size // 100))
+    client = TestClient(create_app(explorers["encdec"]), HOST)
+    refused(client.post("/api/translate", content=in_parts, headers={"Content-Type": "application/json"}), 413)
+    refused(asked("translate", '{"source": "le"}', headers={"Content-Type": "text/plain"}), 415, "application/json")
+    refused(asked("/api/translate"), 405, "GET")
+    refused(asked("/none"), 404, "/none")
+    refused(asked("/page/../app.py"), 404)
+    refused(asked("/api/model", headers={"Host": "evil.example"}), 400, "'evil.example'", "127.0.0.1")
+    assert asked("/api/model", headers={"Host": "127.0.0.1:9"}).status_code == 200
+
+
+def test_too_many_requests_are_refused(explorers, model_dirs):
+    client = TestClient(create_app(toy_explorer(model_dirs / "forward", [], {"requests_per_minute": 2})), HOST)
+    assert [client.get("/api/model").status_code for _ in range(3)] == [200, 200, 429]
+    refused(client.get("/api/model"), 429, "more than 2 requests within a minute")
+    assert 0 < int(client.get("/api/model").headers["retry-after"]) <= 60
+    assert client.get("/").status_code == 200  # the page itself
+    other = TestClient(client.app, HOST, client=("10.0.0.1", 1))
+    assert other.get("/api/model").status_code == 200
+
+
+def test_a_failure_is_a_sentence_too(explorers, asked, monkeypatch):
+    monkeypatch.setattr(explorers["encdec"], "translate", lambda source: 1 / 0)
+    answer = asked("translate", {"source": "le"})
+    refused(answer, 500, "failed")
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/", "/page/try.js", "/page/try.css", "/api/model", "/openapi.json", "/none"])
+def test_every_answer_keeps_the_page_to_itself(asked, path):
+    headers = asked(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'" and policy["frame-ancestors"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert headers["referrer-policy"] == "no-referrer" and headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers
+
+
+def test_the_page_has_no_script_or_style_of_its_own(asked):
+    page, script = asked("/").text, asked("/page/try.js").text
+    assert "<style" not in page and " style=" not in page and "onclick" not in page and "<script>" not in page
+    assert "innerHTML" not in script and "insertAdjacent" not in script and "eval(" not in script
+
+
+def test_bytes_of_a_vocabulary_that_are_no_text_are_answered(asked):
+    answer = asked("score", {"source": "le", "target": "caf\ufffd"})
+    assert answer.status_code == 200
+    drawn = asked("sample", {"source": "le chat", "samples": 200, "best": 200})
+    assert drawn.status_code == 200 and "caf\ufffd" in drawn.text

@@ -1,0 +1,71 @@
+import asyncio
+import threading
+
+import pytest
+
+from keras_encdec.web.computations import MOST_WAITING, BusyError, Computations, ReplacedError
+
+
+def computed(questions):
+    """What comes of questions, (key, function), that are asked at once while another computes."""
+    computations, begun, go_on = Computations(), threading.Event(), threading.Event()
+
+    async def all_of_them():
+        first = asyncio.ensure_future(computations.run(lambda: (begun.set(), go_on.wait())))
+        await asyncio.to_thread(begun.wait)
+        others = []
+        for key, function in questions:
+            others.append(asyncio.ensure_future(computations.run(function, key)))
+            await asyncio.sleep(0)
+        go_on.set()
+        await first
+        return await asyncio.gather(*others, return_exceptions=True)
+
+    try:
+        return asyncio.run(all_of_them())
+    finally:
+        computations.close()
+
+
+def test_a_newer_question_takes_the_place_of_the_waiting_one():
+    ran = []
+    questions = [("mine", lambda: ran.append(1)), ("yours", lambda: ran.append(2)), ("mine", lambda: ran.append(3)),
+                 (None, lambda: ran.append(4)), (None, lambda: ran.append(5))]  # fmt: skip
+    results = computed(questions)
+    assert ran == [2, 3, 4, 5] and isinstance(results[0], ReplacedError) and results[1:] == [None] * 4
+
+
+def test_functions_run_one_at_a_time_and_fail_alone():
+    busy = threading.Lock()
+
+    def alone(number):
+        assert busy.acquire(blocking=False)
+        busy.release()
+        return 1 // number
+
+    results = computed([(None, lambda number=number: alone(number)) for number in (1, 0, 1)])
+    assert results[0] == results[2] == 1 and isinstance(results[1], ZeroDivisionError)
+
+
+def test_too_many_that_wait_are_refused():
+    results = computed([(key, lambda: 0) for key in range(MOST_WAITING + 1)])
+    assert [type(result) for result in results[-3:]] == [int, BusyError, BusyError]
+
+
+def test_who_no_longer_waits_is_no_replacement():
+    computations = Computations()
+
+    async def given_up():
+        begun, go_on = threading.Event(), threading.Event()
+        first = asyncio.ensure_future(computations.run(lambda: (begun.set(), go_on.wait())))
+        await asyncio.to_thread(begun.wait)
+        second = asyncio.ensure_future(computations.run(lambda: 0, "mine"))
+        await asyncio.sleep(0)
+        second.cancel()
+        go_on.set()
+        await first
+        await second
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(given_up())
+    computations.close()

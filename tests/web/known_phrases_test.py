@@ -1,0 +1,41 @@
+import shutil
+
+import pytest
+from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
+from toy_report import SOURCES, write_table
+
+from keras_encdec.data.prepare import prepare
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.web import known_phrases
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return ModelDirectory.load(save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS), weights=False)
+
+
+def test_of_the_training_data_without_unknown_words(directory):
+    assert known_phrases(directory) == []
+    words = [f"{one} {other}".split() for one in SOURCE_WORDS for other in SOURCE_WORDS] + [["le", "chien"]]
+    pairs = [(source, target) for source in words for target in (["the"], ["cat"])]
+    prepare(pairs, directory.path / "prepared", vocabularies=(directory.source_vocabulary, directory.target_vocabulary))
+    found = known_phrases(directory)
+    assert sorted(found) == sorted(" ".join(source) for source in words[:-1])
+    few = known_phrases(directory, size=10)
+    assert len(set(few)) == 10 and few == known_phrases(directory, size=10)
+    shutil.rmtree(directory.path / "prepared")
+
+
+def test_of_a_table_without_its_escapes(directory, tmp_path):
+    table = write_table(tmp_path / "table")
+    found = known_phrases(directory, table)
+    assert len(found) == len(SOURCES) and {"le chat <b> R&D", "|"} < set(found)
+    assert len(known_phrases(directory, table, size=3)) == 3
+
+
+def test_of_text(directory, tmp_path):
+    (tmp_path / "text").write_text("le chat\n\nle chat\nla &lt;b&gt;\n")
+    assert known_phrases(directory, input=tmp_path / "text") == ["le chat", "la <b>"]
+    with pytest.raises(InputError, match="none"):
+        known_phrases(directory, input=tmp_path / "none")

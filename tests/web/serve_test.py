@@ -1,0 +1,92 @@
+"""The command that serves the page, in this process."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+
+import httpx2
+import pytest
+from commands import fail
+from in_process import in_process
+
+from keras_encdec.cli.serve import COMMAND
+from keras_encdec.web import Explorer, RequestLimits, serve
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@pytest.mark.usefixtures("signals_obeyed", "uncompiled")
+@pytest.mark.parametrize(("number", "host"), [(signal.SIGINT, "127.0.0.1"), (signal.SIGTERM, "0.0.0.0")])
+def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, number, host):
+    if host == "0.0.0.0":  # once is enough
+        monkeypatch.setattr(Explorer, "preparations", lambda self: iter([lambda: None]))
+    (tmp_path / "text").write_text("le chat la\nla maison été\n")
+    port, answers, ended = free_port(), [], threading.Event()
+
+    def ask():
+        with httpx2.Client(trust_env=False, timeout=60) as client:
+            while not ended.wait(0.05):
+                try:
+                    answers.append(client.get(f"http://localhost:{port}/api/model"))
+                    answers.append(client.get(f"http://127.0.0.1:{port}/", headers={"Host": "other"}))
+                    url = f"http://127.0.0.1:{port}/api/translate"
+                    answers.append(client.post(url, json={"source": "le"}))
+                    break
+                except httpx2.TransportError:
+                    answers.clear()
+        if not ended.is_set():
+            os.kill(os.getpid(), number)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    done = in_process(
+        COMMAND, f"--model_dir={model_dirs / 'forward'}", f"--host={host}", f"--port={port}",
+        f"--input={tmp_path / 'text'}",
+    )  # fmt: skip
+    ended.set()
+    asking.join()
+    assert done.returncode == 128 + number, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Compiling." and lines[-1] == "encdec-serve: interrupted; unfinished output was removed."
+    assert lines[-2] == f"Open http://{host}:{port} in a browser; Ctrl-C ends the server."
+    warned = [line for line in lines if line.startswith("warning: whoever reaches")]
+    assert len(warned) == (host == "0.0.0.0") and len(lines) == 3 + len(warned)
+    facts, page, translated = answers
+    assert facts.json()["examples"] == ["le chat la", "la maison été"] and translated.json()["targets"]
+    assert page.status_code == 200 and "server" not in page.headers
+
+
+def test_flags_are_passed_on(monkeypatch):
+    calls = []
+    monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda *a, say, **named: calls.append((a, named)))
+    flags = ["--model_dir=m", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
+    assert COMMAND.main([*flags, "--max_words=9", "--requests_per_minute=8"]) == 0
+    named = {"phrase_table": "t", "input": None, "encoding": "latin-1", "limits": RequestLimits(9, 8)}
+    assert calls == [(("m", "h", 1), named)]
+
+
+def test_wrong_use_is_told(model_dirs, tmp_path, monkeypatch):
+    fail(in_process(COMMAND), 2, "--model_dir must have a value")
+    fail(in_process(COMMAND, "--model_dir=m", "--port=70000"), 2, "port")
+    fail(in_process(COMMAND, "--model_dir=m", "--max_words=0"), 2, "max_words")
+    fail(in_process(COMMAND, "--model_dir=/none", "--port=0"), 1, "/none: found no such directory")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        fail(in_process(COMMAND, "--model_dir=m", f"--port={port}"), 1, f"port {port}", "in use", "another --port")
+    fail(in_process(COMMAND, "--model_dir=m", "--port=0", "--host=no.such.host.invalid"), 1, "no.such.host.invalid")
+    two = "--phrase_table=t", "--input=i"
+    fail(in_process(COMMAND, "--model_dir=m", *two), 2, "--phrase_table", "--input")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else object())
+    fail(in_process(COMMAND, "--model_dir=m"), 1, "needs uvicorn", 'pip install "keras-encdec[web]"')
+
+
+def test_a_language_model_is_refused(tmp_path):
+    from toy_models import TARGET_WORDS, save_model
+
+    path = save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)
+    fail(in_process(COMMAND, f"--model_dir={path}", "--port=0"), 1, "found a language model")
