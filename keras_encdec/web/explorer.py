@@ -44,7 +44,7 @@ class Explorer:
 
     Example:
 
-        Explorer(ModelDirectory.load("model")).translate("open the file")["targets"][0]["text"]
+        print(Explorer(ModelDirectory.load("model")).translate("open the file"))
     """
 
     def __init__(
