@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # is tested with every backend by tests/models/recurrent_language_model_test.py, beams by generator_test.py.
 COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py tests/trainers/checkpoints_test.py \
 	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py tests/scoring/attention_test.py) \
-	$(filter-out %_file_test.py %/random_sampler_test.py %/beam_sampler_test.py %/search_test.py \
+	$(filter-out %_file_test.py %/sampler_test.py %/random_sampler_test.py %/beam_sampler_test.py %/search_test.py \
 		%/unknown_replacement_test.py,$(wildcard tests/decoding/*_test.py))
 # Two files at a time, each by one process, in the order of tests/conftest.py.
 PYTEST = $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
@@ -19,8 +19,8 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-dev lint
 	KERAS_BACKEND=tensorflow $(PYTEST) tests --doctest-modules keras_encdec
-	KERAS_BACKEND=jax $(PYTEST) $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
-	KERAS_BACKEND=torch $(PYTEST) $(COMPUTED) --doctest-modules keras_encdec/layers keras_encdec/models
+	KERAS_BACKEND=jax $(PYTEST) $(COMPUTED)
+	KERAS_BACKEND=torch $(PYTEST) $(COMPUTED)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
