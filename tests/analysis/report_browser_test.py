@@ -1,29 +1,18 @@
 """The report's page in a real browser: Chromium without a window."""
 
-import os
-import pathlib
-import shutil
-
 import numpy as np
 import pytest
+from headless_browser import AXE, headless_browser, serious_violations, show
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 from keras_encdec.analysis import ScoreComparison, TablePair, Vectors
 from keras_encdec.analysis.page.page import page
 from keras_encdec.analysis.sections.map_section import map_section
 from keras_encdec.analysis.sections.score_section import score_section
 
-selenium = pytest.importorskip("selenium", reason="no selenium to drive a browser with: pip install '.[dev]'")
-from selenium import webdriver  # noqa: E402
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
-
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-if not BROWSER or not DRIVER:
-    pytest.skip("no Chromium: apt-get install chromium chromium-driver", allow_module_level=True)
-ROOT = pathlib.Path(__file__).parents[2]
-AXE = pathlib.Path(os.environ.get("NODE_PATH", ROOT / "node_modules")) / "axe-core" / "axe.min.js"
 WICKED = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"
 
 
@@ -45,21 +34,14 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    with headless_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(params=[1400, 390], ids=["wide", "narrow"])
 def opened(browser, path, request):
     """The browser with the page in it, in a wide window and in a narrow one."""
-    metrics = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    show(browser, request.param)
     browser.get(path.as_uri())
     for name in ("scores", "words"):
         painted(browser, name)
@@ -154,11 +136,6 @@ def test_pointing_at_a_point_names_it_and_dragging_moves(opened):
 @pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm install axe-core in the checkout, or set NODE_PATH")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(opened, scheme):
-    feature = [{"name": "prefers-color-scheme", "value": scheme}]
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": feature})
+    show(opened, script(opened, "return innerWidth"), scheme)
     figure(opened, "words").find_element(By.CSS_SELECTOR, "input").send_keys("word1")
-    script(opened, AXE.read_text(encoding="utf-8"))
-    run = "const done = arguments[0]; axe.run().then((found) => done(found.violations))"
-    violations = opened.execute_async_script(run)
-    found = [(one["id"], one["impact"], [node["html"] for node in one["nodes"]][:3]) for one in violations]
-    assert not [one for one in found if one[1] in ("serious", "critical")], found
+    assert not serious_violations(opened)
