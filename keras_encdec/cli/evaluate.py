@@ -44,10 +44,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Evaluates as the flags say."""
-    import json
-
-    from keras_encdec.formats import open_output
     from keras_encdec.formats.files import check_distinct_files
+    from keras_encdec.formats.json_files import write_json
     from keras_encdec.tuning.evaluate import evaluate
 
     systems = {}
@@ -69,9 +67,7 @@ def main(flag_values: flags.FlagValues) -> None:
         },
     )  # fmt: skip
     if flag_values.json_out:
-        with open_output(flag_values.json_out) as file:
-            found = [evaluation.to_dict() for evaluation in evaluations]
-            file.write(json.dumps(found, indent=2, ensure_ascii=False).encode() + b"\n")
+        write_json(flag_values.json_out, [evaluation.to_dict() for evaluation in evaluations])
     if flag_values.json_out != "-":
         print("\n\n".join(map(str, evaluations)))
 

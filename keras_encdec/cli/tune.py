@@ -56,9 +56,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Tunes as the flags say."""
-    import json
-
-    from keras_encdec.formats import open_output
+    from keras_encdec.formats.json_files import write_json
     from keras_encdec.tuning.tune import tune
 
     outputs = ("weights_out", "moses_ini_out", "all_weights_out", "json_out")
@@ -76,8 +74,7 @@ def main(flag_values: flags.FlagValues) -> None:
         },
     )  # fmt: skip
     if flag_values.json_out:
-        with open_output(flag_values.json_out) as file:
-            file.write(json.dumps(tuning.to_dict(), indent=2, ensure_ascii=False).encode() + b"\n")
+        write_json(flag_values.json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in [flag_values[name].value for name in outputs] else sys.stdout)
     tell_missing(tuning.missing, "count as empty translations")
     if tuning.hypotheses == tuning.sentences:

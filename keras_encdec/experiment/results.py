@@ -1,15 +1,16 @@
 """The results of an experiment: the table as Markdown, JSON and a plot."""
 
 import dataclasses
-import json
 import os
 import pathlib
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_encdec.experiment.experiment_config import ExperimentConfig
 from keras_encdec.experiment.stage_runner import StageResult
 from keras_encdec.formats import open_output
+from keras_encdec.formats.json_files import write_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,8 +112,7 @@ def write_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> N
         folder: the directory.
     """
     folder = pathlib.Path(folder)
-    with open_output(folder / "results.json") as file:
-        file.write(json.dumps(result.to_dict(), indent=2, ensure_ascii=False).encode() + b"\n")
+    write_json(folder / "results.json", result.to_dict())
     with open_output(folder / "results.md") as file:
         file.write(_markdown(result).encode())
 
@@ -137,8 +137,5 @@ pools all tunings (Clark et al., 2011). Signature: `{result.metric}|{result.sign
 
 
 def _mean_and_deviation(scores):
-    mean = sum(scores) / len(scores)
-    if len(scores) == 1:
-        return f"{mean:.2f}"
-    deviation = (sum((score - mean) ** 2 for score in scores) / (len(scores) - 1)) ** 0.5
-    return f"{mean:.2f} ± {deviation:.2f}"
+    mean = f"{statistics.fmean(scores):.2f}"
+    return mean if len(scores) == 1 else f"{mean} ± {statistics.stdev(scores):.2f}"

@@ -1,12 +1,12 @@
 """The functions that stages of an experiment call: jobs of the package, with files in and files out."""
 
-import json
 import pathlib
 import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from keras_encdec.formats import open_output, read_weights
+from keras_encdec.formats import read_weights
+from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.smt.extract import extract_phrase_table
@@ -157,7 +157,7 @@ def tune_row(
     `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on.
 
     Returns:
-        dict: "dev", the metric on the development set with each seed's weights; "metric", "signature".
+        dict: "dev", the metric on the development set with each seed's weights; "metric", its name.
     """
     numbers = range(1, seeds + 1)
     tuning = tune([dev_nbest], [dev_target], weights, algorithm, metric, seeds=numbers, all_weights_out=output)
@@ -190,5 +190,4 @@ def evaluate_rows(
         baseline = texts.pop(next(iter(texts)))
         (evaluation,) = evaluate([reference], texts, baseline, [metric], tokenize="none", unescape=True)
         evaluations[part] = evaluation.to_dict()
-    with open_output(output) as file:
-        file.write(json.dumps(evaluations, indent=2, ensure_ascii=False).encode() + b"\n")
+    write_json(output, evaluations)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_encdec.experiment.stage import Stage, checksum
-from keras_encdec.formats import open_output
+from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.os_errors import explained
 from keras_encdec.parsed_files import read_parsed
 
@@ -69,9 +69,9 @@ def run_stages(
             begun(stage)
             if not is_same or "outputs" in record:
                 _remove_outputs(stage)
-            _write(path, key)
+            write_json(path, key)
             record = _run(stage, key)
-            _write(path, record)
+            write_json(path, record)
         results.append(StageResult(stage.name, record["seconds"], record["result"], was_run))
         ended(results[-1])
     return results
@@ -108,8 +108,3 @@ def _read(path):
         return read_parsed(path, json.loads)
     except (OSError, ValueError):  # none yet, or half a file: the stage is run
         return {}
-
-
-def _write(path, record):
-    with open_output(path) as file:
-        file.write(json.dumps(record, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.formats import FilePath, PhraseTableReader, open_output
+from keras_encdec.formats import FilePath, open_output
 from keras_encdec.formats.moses_weights import weights_text
+from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.smt.decoder_weights import initial_weights
 from keras_encdec.smt.phrase_decoder import decode_nbest
 from keras_encdec.tuning.corpus_metric import CorpusMetric
@@ -138,7 +139,7 @@ def tune_decoder(
     encoding = decoding.get("encoding")
     corpus_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
     if weights is None:
-        weights = initial_weights(_number_of_scores(phrase_table, encoding))
+        weights = initial_weights(number_of_scores(phrase_table))
     current = {name: list(values) for name, values in weights.items()}
     unlisted = {name: current.pop(name) for name in (_UNKNOWN,) if name in current}
     folder = made_directory(output_dir)
@@ -165,13 +166,6 @@ def tune_decoder(
     result = DecoderTuning(corpus_metric.label, tuple(done), is_converged)
     _write(folder / "weights", result.weights, result.best.score)
     return result
-
-
-def _number_of_scores(phrase_table: FilePath, encoding: str | None) -> int:
-    with PhraseTableReader(phrase_table, encoding, limit=1) as reader:
-        for _ in reader:
-            pass
-        return reader.num_scores
 
 
 def _write(path: pathlib.Path, weights: Mapping[str, Sequence[float]], score: float) -> None:
