@@ -7,10 +7,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.no_gradients import without_gradients
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.log_probs import token_log_probs
 
 
+@without_gradients
 def perplexity(model: Any, batches: Iterable[dict[str, Any]], with_source: bool = True) -> float:
     """exp of minus the mean log-probability of a target token, end of sequence included.
 
