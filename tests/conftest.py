@@ -28,7 +28,8 @@ LONGEST = (
     "export/export_test.py", "docs_commands_test.py", "trainers/train_test.py", "cli/train_test.py",
     "export/served_model_test.py", "models/rnn_encoder_decoder_test.py", "models/recurrent_encoder_decoder_test.py",
     "export/verify_test.py", "export/serving_test.py", "trainers/architectures_test.py", "contributing_test.py",
-    "scoring/batch_encoder_test.py", "layers/recurrence_test.py", "export/serving_peer_test.py", "packaging_test.py",
+    "scoring/scorer_test.py", "scoring/batch_encoder_test.py", "layers/recurrence_test.py", "models/oracle_test.py",
+    "decoding/generator_test.py", "export/serving_peer_test.py", "packaging_test.py",
 )  # fmt: skip
 
 

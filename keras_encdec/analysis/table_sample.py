@@ -1,4 +1,4 @@
-"""What the report needs of a phrase table, read once in bounded memory."""
+"""A sample of a phrase table for the report, read once in bounded memory."""
 
 import dataclasses
 import itertools

@@ -45,7 +45,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     flags.DEFINE_bool(
         "unknown_count", False,
-        "Add the number of target words outside the shortlist: e to its power in a phrase table, itself in TSV.", **own,
+        "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV.",
+        **own,
     )  # fmt: skip
     flags.DEFINE_bool(
         "token_scores", False, "TSV: add a column with ln p of each target token, the end of sequence last.", **own
@@ -56,8 +57,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "A line that is malformed or that the server refuses stops the command, or (keep) is written all the same, "
         "with a neutral score, and counted.", **own,
     )  # fmt: skip
-    flags.DEFINE_integer("batch_size", 64, "Pairs a request.", 1, **own)
-    flags.DEFINE_integer("in_flight", IN_FLIGHT, "Requests side by side.", 1, **own)
+    flags.DEFINE_integer("batch_size", 64, "Pairs per request.", 1, **own)
+    flags.DEFINE_integer("in_flight", IN_FLIGHT, "Concurrent requests.", 1, **own)
     flags.DEFINE_float("deadline", DEADLINE, "Seconds that a call may take.", 1e-3, **own)
     flags.DEFINE_float(
         "patience", None,

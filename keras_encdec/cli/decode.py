@@ -25,21 +25,24 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         'moses.ini, or a file of lines "Name= w [w ...]". Default: those that Moses begins tuning with.', **define,
     )  # fmt: skip
     flags.DEFINE_multi_string(
-        "weight", [], "Name=w, weight of a feature beside those of --weights or instead; may be given often.", **define
+        "weight", [], "Name=w, the weight of a feature; overrides --weights. May be repeated.", **define
     )
-    flags.DEFINE_integer("nbest_size", 100, "Most hypotheses of a sentence; they all differ.", lower_bound=1, **define)
+    flags.DEFINE_integer(
+        "nbest_size", 100, "Maximum number of hypotheses per sentence, all distinct.", lower_bound=1, **define
+    )
     flags.DEFINE_integer(
         "pop_limit", 300,
         "Hypotheses that are tried for each number of translated words. More take longer, and find higher totals.",
         lower_bound=1, **define,
     )  # fmt: skip
     flags.DEFINE_integer(
-        "distortion_limit", 6, "Longest distance in words that is jumped in the source; -1 has no limit.",
+        "distortion_limit", 6, "Maximum distortion: source words that a jump may skip; -1: no limit.",
         lower_bound=-1, **define,
     )  # fmt: skip
     flags.DEFINE_integer(
-        "table_limit", 20, "Most targets of a source phrase, the best ones; 0 has no limit.", lower_bound=0, **define
-    )
+        "table_limit", 20, "Maximum number of targets per source phrase, the best ones; 0: no limit.", lower_bound=0,
+        **define,
+    )  # fmt: skip
     flags.DEFINE_integer(
         "max_sentence_length", 100, "Most words in a sentence; a longer one is an error.", lower_bound=1,
         upper_bound=500, **define,

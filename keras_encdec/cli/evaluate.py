@@ -23,7 +23,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "baseline", [],
         "Translations that all systems are compared with; may be given for each of several runs. "
-        "Default: none, and nothing is tested for significance.",
+        "Default: none, without significance tests.",
         **define,
     )  # fmt: skip
     flags.DEFINE_multi_enum("metric", ["bleu"], METRICS, "What is computed; may be given often.", **define)
@@ -31,8 +31,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "tokenize", "13a", ["none", "13a", "intl", "char", "zh"],
         "Sacrebleu's tokenizer for BLEU: none for text in tokens, 13a for raw text.", **define,
     )  # fmt: skip
-    flags.DEFINE_bool("unescape", False, "Take Moses's escapes, such as &apos;, off all texts.", **define)
-    flags.DEFINE_integer("bootstrap_samples", 1000, "Test sets that are drawn.", lower_bound=1, **define)
+    flags.DEFINE_bool("unescape", False, "Remove Moses's escapes, such as &apos;, from all texts.", **define)
+    flags.DEFINE_integer("bootstrap_samples", 1000, "Bootstrap samples of the test set.", lower_bound=1, **define)
     flags.DEFINE_integer("trials", 10_000, "Trials of approximate randomization.", lower_bound=1, **define)
     flags.DEFINE_integer("seed", 12345, "Random seed of both tests.", lower_bound=0, **define)
     flags.DEFINE_string("encoding", None, "Encoding of all files. Default: UTF-8.", **define)

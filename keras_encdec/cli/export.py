@@ -35,7 +35,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     flags.DEFINE_integer(
         "remove_version", None,
-        "Export nothing: take this version away, its labels in models.config first. Not the stable one.",
+        "Export nothing: remove this version, after its labels in models.config. The stable version cannot be removed.",
         1, LARGEST, **own,
     )  # fmt: skip
     define_configuration_flags(flag_values, ServingConfig, "limits and search")

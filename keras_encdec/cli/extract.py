@@ -19,7 +19,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "output", None,
         "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
-        "output. What is sorted meanwhile takes several times its space, in a hidden folder beside it.",
+        "output. Temporary files for sorting, in a hidden folder beside it, take several times its space.",
         **define,
     )  # fmt: skip
     flags.DEFINE_string(

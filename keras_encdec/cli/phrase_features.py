@@ -34,7 +34,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     flags.DEFINE_string(
         "moses_feature", "TranslationModel0",
-        "Name of the table's feature in the list, by whose values phrases are recovered where the list has no "
+        "Name of the phrase table's feature in the list; its values are used to recover the phrases if the list has no "
         "segmentation.",
         **define,
     )  # fmt: skip
@@ -43,8 +43,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )
     flags.DEFINE_enum(
         "on_error", "stop", ["stop", "keep"],
-        "A malformed line and a hypothesis whose phrases are not found stop the command, or (keep) are counted: the "
-        "hypothesis gets the mean of its sentence's others, a malformed line 0; one of the table is left out.",
+        "A malformed line, or a hypothesis whose phrases are not found, stops the command. With keep they are counted: "
+        "the hypothesis gets the mean of the others of its sentence, a malformed line gets 0, and a malformed line of "
+        "the table is left out.",
         **define,
     )  # fmt: skip
 

@@ -53,7 +53,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "Source phrases of four words or more on the map of phrases, which are drawn; 0 for no map.",
         lower_bound=0, **define,
     )  # fmt: skip
-    flags.DEFINE_integer("seed", 0, "Random seed of all that is drawn.", lower_bound=0, **define)
+    flags.DEFINE_integer("seed", 0, "Random seed for all sampling.", lower_bound=0, **define)
     flags.DEFINE_string("encoding", None, "Encoding of the files. Default: UTF-8.", **define)
 
 

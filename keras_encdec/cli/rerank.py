@@ -33,7 +33,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         **define,
     )  # fmt: skip
     flags.DEFINE_multi_string(
-        "weight", [], "Name=w, weight of a feature beside those of --weights or instead; may be given often.", **define
+        "weight", [], "Name=w, the weight of a feature; overrides --weights. May be repeated.", **define
     )
     flags.DEFINE_bool(
         "word_penalty", False, "Add the feature WordPenalty0, minus the number of words, to a list without.", **define

@@ -19,8 +19,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string("model_dir", None, "Directory of the model.", flag_values=flag_values)
     flags.DEFINE_bool(
         "resume", False,
-        "Go on with the training in --model_dir from its last checkpoint. Without one it starts; one that has come to "
-        "its end says so, and the exit status is 0.",
+        "Continue the training in --model_dir from its last checkpoint. Starts a new one if there is none; if it has "
+        "finished, says so and exits with status 0.",
         flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_string(

@@ -27,11 +27,11 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         **define,
     )  # fmt: skip
     flags.DEFINE_multi_string(
-        "weight", [], "Name=w, a weight to begin with, beside those of --weights or instead; may be given often.",
+        "weight", [], "Name=w, the initial weight of a feature; overrides --weights. May be repeated.",
         **define,
     )  # fmt: skip
     flags.DEFINE_enum("algorithm", "mert", ["mert", "mira", "pro"], "How the weights are searched for.", **define)
-    flags.DEFINE_enum("metric", "bleu", ["bleu", "chrf"], "What the weights are to make high.", **define)
+    flags.DEFINE_enum("metric", "bleu", ["bleu", "chrf"], "Metric to maximize.", **define)
     flags.DEFINE_integer(
         "seeds", 1, "Searches, with the seeds 1, 2 and so on; the best weights are written.", lower_bound=1, **define
     )

@@ -20,8 +20,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_integer("version", None, "Version to compare. Default: the newest.", 1, **own)
     flags.DEFINE_string(
         "input", None,
-        "Pairs to score. Default: half of them lines of the phrase table that the package carries, half made of the "
-        "model's words.",
+        "Pairs to score. Default: half of them from the phrase table that comes with the package, half random "
+        "sequences of the model's words.",
         **own,
     )  # fmt: skip
     formats = format_names(ColumnKind.LOG_PROB, has_source_file=False)

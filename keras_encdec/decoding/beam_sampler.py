@@ -57,8 +57,8 @@ class BeamSampler(Sampler):
     )
     coverage_penalty: float = hyperparameter(
         0.0,
-        "Of a model with attention: add this x times the sum of ln min(attention, 1) of all source words to the rank; "
-        "0: do not.",
+        "For a model with attention: weight of the coverage penalty in the rank, the sum of ln min(attention, 1) over "
+        "the source words; 0: none.",
         minimum=0,
     )
     suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")

@@ -1,4 +1,4 @@
-"""What surrounds the model in statistical machine translation."""
+"""Tools for the other steps of statistical machine translation."""
 
 from typing import TYPE_CHECKING
 

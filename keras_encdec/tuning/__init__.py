@@ -1,4 +1,4 @@
-"""Weights of n-best lists, and what they gain: tuning, evaluation, significance."""
+"""Tuning of feature weights, evaluation and significance tests."""
 
 from typing import TYPE_CHECKING
 

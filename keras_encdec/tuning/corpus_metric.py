@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 class CorpusMetric:
-    """A metric of a corpus, as sacrebleu computes it, apart into counts of sentences and the score of their sums.
+    """A corpus metric as in sacrebleu, split into counts per sentence and the score of their sums.
 
     Tuning and tests of significance score a corpus many thousands of times, each with other hypotheses. The counts of
     each hypothesis are sacrebleu's; sums of them are scored here for many corpora at once.

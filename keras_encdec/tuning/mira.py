@@ -1,4 +1,4 @@
-"""Batch MIRA: weights by which good hypotheses beat bad ones with a margin of what the metric makes of them."""
+"""Batch MIRA: weights that rank good hypotheses above bad ones by a margin of their difference in the metric."""
 
 import numpy as np
 

@@ -149,8 +149,8 @@ TARGET = {
 
 SOURCE = Field("source", "What the model reads: a phrase or a sentence.", required=True)
 PAGE_FIELD = Field(
-    PAGE, "Name of the page that asks: a newer request of the same name to this address takes the place of one that "
-    "still waits, which is answered by 409.",
+    PAGE, "Name of the requesting page: a newer request with the same name to this path replaces one that is still "
+    "waiting, which gets status 409.",
 )  # fmt: skip
 
 MODEL = _object(

@@ -1,4 +1,4 @@
-"""What the page and its API tell of a model."""
+"""The answers that the page and its API give about a model."""
 
 import functools
 import math

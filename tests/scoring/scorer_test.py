@@ -141,8 +141,8 @@ def test_a_source_of_more_targets_than_a_group_holds(model, scorer):
     np.testing.assert_allclose(scorer.score(many)[::40], model_scores(model, many[::40]), rtol=2e-6, atol=1e-4)
 
 
-def test_a_sequence_of_thousands_of_words(model, scorer):
-    long = [*np.random.default_rng(9).integers(3, 3 + WORDS, 2000).tolist(), 2]
+def test_a_sequence_of_more_than_a_thousand_words(model, scorer):
+    long = [*np.random.default_rng(9).integers(3, 3 + WORDS, 1100).tolist(), 2]
     some = [(long, [4, 2]), ([4, 2], long)]
     # In a compiled loop: step by step the model takes long.
     sides = {"source": pad([source for source, _ in some]), "target": pad([target for _, target in some])}
