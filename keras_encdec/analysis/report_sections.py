@@ -186,8 +186,9 @@ class ReportSections:
         if corpus:
             self._say("Counting what the gates do.")
             corpus = phrase_gates(self._directory, corpus[:most])
-            shown = phrases or _drawn(sentences, SHOWN_GATES, f"shown {self._options.seed}")
-            yield gate_section(phrase_gates(self._directory, shown) if shown else [], corpus)
+            longest = sorted(sources, key=lambda one: len(one.split()))[-SHOWN_GATES:]  # of a table without long ones
+            shown = phrases or _drawn(sentences or longest, SHOWN_GATES, f"shown {self._options.seed}")
+            yield gate_section(phrase_gates(self._directory, shown), corpus)
 
     def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
         """Raises InputError where the model knows no word of the pairs, and notes where it knows few."""

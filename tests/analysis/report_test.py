@@ -103,6 +103,7 @@ def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
     summary = report(model_dirs / "forward", tmp_path / "out", tmp_path / "table")
     text = summary.page.read_text(encoding="utf-8")
     assert "no source phrase of four words or more" in text and "r undefined" in text
+    assert [path.name for path in summary.page.parent.glob("figures/gates_[0-9].png")] == ["gates_1.png"]
     [notice] = summary.notices
     assert notice.startswith(f"Most source words of {tmp_path}/table are unknown to the model (67 %)")
     assert notice in text
