@@ -13,7 +13,7 @@ from keras_encdec.stop_signals import SAME_SIGNAL, STOP_SIGNALS, handle_stop_sig
 
 # Seconds that the main thread has to obey, before a program ends without it.
 GRACE = 0.5
-SENTENCE = "interrupted; unfinished output was removed."
+SENTENCE = "interrupted; no unfinished output is left."
 
 
 class Interruption:

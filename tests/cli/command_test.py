@@ -72,7 +72,7 @@ def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
         (InputError("found a", "expected b", "do c", "table.gz", 7), 1, "encdec-some: table.gz, line 7: found a, exp"),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out.gz"), 1, "out.gz: No space left on device; free space"),
         (ImportError("install tensorflow_text."), 1, "encdec-some: install tensorflow_text."),
-        (KeyboardInterrupt(), 130, "encdec-some: interrupted; unfinished output was removed."),
+        (KeyboardInterrupt(), 130, "encdec-some: interrupted; no unfinished output is left."),
         (SystemExit("found no usable backend."), 1, "found no usable backend."),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_signal_ends_the_work_even_where_its_exception_became_another(number, 
             raise ImportError("as in the middle of an import") from None
 
     before = signal.getsignal(number)
-    fail(in_process(command(work)), 128 + number, "encdec-some: interrupted; unfinished output was removed.")
+    fail(in_process(command(work)), 128 + number, "encdec-some: interrupted; no unfinished output is left.")
     assert signal.getsignal(number) is before
 
 

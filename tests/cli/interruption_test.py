@@ -56,7 +56,7 @@ def define_flags(flag_values):
 
 Command("encdec-some", define_flags, main).run()
 """
-LINE = "encdec-some: interrupted; unfinished output was removed.\n"
+LINE = "encdec-some: interrupted; no unfinished output is left.\n"
 
 
 def stopped(folder, job, *numbers, command=()):

@@ -126,5 +126,5 @@ def test_a_command_that_is_stopped_leaves_nothing(model_dirs, tmp_path, out):
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM, errors
-    assert errors == "encdec-score: interrupted; unfinished output was removed.\n"
+    assert errors == "encdec-score: interrupted; no unfinished output is left.\n"
     assert os.listdir(out) == []

@@ -163,5 +163,5 @@ def test_an_interrupt_while_it_starts_is_one_sentence(program, training_files, t
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert errors == "encdec-train: interrupted; unfinished output was removed.\n"
+    assert errors == "encdec-train: interrupted; no unfinished output is left.\n"
     assert not (tmp_path / "m").exists()

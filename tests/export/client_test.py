@@ -375,7 +375,7 @@ def test_a_client_that_is_stopped_leaves_nothing(client, model, many, out, numbe
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
-    assert errors == "encdec-client: interrupted; unfinished output was removed.\n"
+    assert errors == "encdec-client: interrupted; no unfinished output is left.\n"
     assert os.listdir(out) == []
 
 

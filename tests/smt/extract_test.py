@@ -220,5 +220,5 @@ def test_what_is_killed_leaves_no_process_and_is_cleared_away_by_the_next(files,
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)  # which ends when no process has the pipes any longer
         assert process.returncode == status
-    assert errors == "encdec-extract: interrupted; unfinished output was removed.\n"
+    assert errors == "encdec-extract: interrupted; no unfinished output is left.\n"
     assert os.listdir(out) == []

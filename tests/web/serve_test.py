@@ -52,7 +52,7 @@ def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, nu
     asking.join()
     assert done.returncode == 128 + number, done.stderr
     lines = done.stderr.splitlines()
-    assert lines[0] == "Compiling." and lines[-1] == "encdec-serve: interrupted; unfinished output was removed."
+    assert lines[0] == "Compiling." and lines[-1] == "encdec-serve: interrupted; no unfinished output is left."
     assert lines[-2] == f"Open http://{host}:{port} in a browser; Ctrl-C ends the server."
     warned = [line for line in lines if line.startswith("warning: whoever reaches")]
     assert len(warned) == (host == "0.0.0.0") and len(lines) == 3 + len(warned)
