@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 
 import pytest
 
@@ -15,6 +16,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 QUICK_COMPILATION = "xla_backend_optimization_level=0", "xla_cpu_parallel_codegen_split_count=1"
 QUICK_COMPILATION += ("xla_cpu_use_fusion_emitters=false",)
 os.environ.setdefault("XLA_FLAGS", " ".join(f"--{flag}" for flag in QUICK_COMPILATION))
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # one for all processes of the run, which inherit it
+    CACHE = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # A processor for each process of the run: threads that share the work of tiny models take longer than one.
 if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
     PROCESSORS = sorted(os.sched_getaffinity(0))
