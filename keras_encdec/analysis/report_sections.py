@@ -186,9 +186,10 @@ class ReportSections:
         if corpus:
             self._say("Counting what the gates do.")
             corpus = phrase_gates(self._directory, corpus[:most])
-            longest = sorted(sources, key=lambda one: len(one.split()))[-SHOWN_GATES:]  # of a table without long ones
-            shown = phrases or _drawn(sentences or longest, SHOWN_GATES, f"shown {self._options.seed}")
-            yield gate_section(phrase_gates(self._directory, shown), corpus)
+            if not phrases:  # no table, or one without long phrases
+                others = sentences or sorted(sources, key=lambda one: len(one.split()))[-SHOWN_GATES:]
+                phrases = _drawn(others, SHOWN_GATES, f"shown {self._options.seed}")
+            yield gate_section(phrase_gates(self._directory, phrases), corpus)
 
     def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
         """Raises InputError where the model knows no word of the pairs, and notes where it knows few."""

@@ -59,7 +59,7 @@ def painted(browser, name):
 
 
 def settled(browser, name, condition):
-    WebDriverWait(browser, 20).until(lambda _: condition(painted(browser, name)))
+    return WebDriverWait(browser, 20).until(lambda _: condition(painted(browser, name)))
 
 
 def script(browser, code, *arguments):
@@ -95,22 +95,22 @@ def test_search_finds_and_shows_text_as_text(opened):
 def test_zoom_by_buttons_keys_and_wheel(opened):
     words = figure(opened, "words")
     words.find_element(By.CSS_SELECTOR, "button[aria-label='Zoom in']").click()
-    settled(opened, "words", lambda count: count < 60)
+    assert settled(opened, "words", lambda count: count < 60)
     words.find_element(By.CSS_SELECTOR, "button[aria-label='Show all points']").click()
-    settled(opened, "words", lambda count: count == 60)
+    assert settled(opened, "words", lambda count: count == 60)
     canvas = words.find_element(By.TAG_NAME, "canvas")
     canvas.send_keys("++", Keys.ARROW_LEFT)
-    settled(opened, "words", lambda count: count < 60)
+    assert settled(opened, "words", lambda count: count < 60)
     canvas.send_keys("0")
-    settled(opened, "words", lambda count: count == 60)
+    assert settled(opened, "words", lambda count: count == 60)
     script(opened, "arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", canvas)
     wheel = {"type": "mouseWheel", "deltaX": 0, "deltaY": -600, **middle(opened, canvas)}
     opened.execute_cdp_cmd("Input.dispatchMouseEvent", wheel)
-    settled(opened, "words", lambda count: count < 60)
+    assert settled(opened, "words", lambda count: count < 60)
     canvas.send_keys("0")
     for name in "ABC"[: len(words.find_elements(By.CSS_SELECTOR, "button[aria-label^='Zoom to']"))]:
         words.find_element(By.CSS_SELECTOR, f"button[aria-label='Zoom to region {name}']").click()
-    settled(opened, "words", lambda count: count < 60)
+    assert settled(opened, "words", lambda count: count < 60)
 
 
 def middle(browser, canvas):

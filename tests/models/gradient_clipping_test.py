@@ -52,12 +52,12 @@ def test_elements_are_clipped_and_then_the_norm():
     assert_alike(both, [one * NORM / norm(clipped) for one in clipped])
 
 
-@pytest.mark.parametrize("share, clipped, scaled", [(0.9, 2, False), (1.1, 0, True)])
+@pytest.mark.parametrize("share, clipped, scaled", [(0.9, 2, False), (1.1, 0, True), (None, None, False)])
 def test_norms_are_those_before_the_norm_is_clipped(share, clipped, scaled, tmp_path):
     """In a compiled step; and the file is that of the optimizer alone."""
     model = toy()
     gradient = step(toy(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=4.0), clip_elements=BOUND)
-    optimizer = keras.optimizers.SGD(0.0, global_clipnorm=share * norm(gradient))
+    optimizer = keras.optimizers.SGD(0.0, global_clipnorm=share and share * norm(gradient))
     if scaled:
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)
     model.compile(optimizer, clip_elements=BOUND)
