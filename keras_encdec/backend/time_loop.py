@@ -8,9 +8,10 @@ from keras import ops
 
 from keras_encdec.backend.devices import name
 
-#: Up to this many steps a loop is written out, so that a compiler sees every step; beyond it the graph would grow with
-#: the sentence, and take long to compile. Phrases of up to 7 words and their end of sequence fit.
-WRITTEN_OUT_STEPS = 16
+#: Up to this many steps a loop is written out, so that a compiler sees every step: phrases of up to 7 words and their
+#: end of sequence fit. Beyond it, XLA copies the sums of all later steps into the kernel of each step's gradient, so
+#: that time and compiling grow with the square of the length (`benchmarks/recurrence.py --steps 8 16`).
+WRITTEN_OUT_STEPS = 8
 
 
 def time_loop(steps: int | None) -> "_WrittenOut | _Loop":

@@ -24,7 +24,7 @@ def run_recurrence(
         state_t = step(inputs_t, state_{t-1}, parameters)    state_{t-1} where step t is masked
 
     Gradients flow to the inputs, the initial state, the parameters, and, of a step that is a plain function, to
-    whatever else it uses. Up to 16 steps are written out; more are a loop, which a compiler takes in the same time
+    whatever else it uses. Up to 8 steps are written out; more are a loop, which a compiler takes in the same time
     whatever the length. PyTorch takes step by step in any case.
 
     Args:
