@@ -26,7 +26,7 @@ def prepare(path, options):
         # Numbers keep their size from layer to layer, so that scores differ.
         weights[kernel], weights[bias] = rng.normal(0, (2 / shape[0]) ** 0.5, shape), np.zeros(shape[1])
     weights["target.E"][0] = 0
-    some = options.sentences // 20
+    some = options.sentences // 80
     lists = read_text(options.input, options.nbest)[1][:some] if options.nbest else []
     lists = lists or [random_hypotheses(numbers, numbers.randint(4, 20), 100) for _ in range(some)]
     batches = rng.integers(FIRST_WORD, IDS, (BATCHES, options.batch, LENGTH), np.int32)

@@ -48,6 +48,10 @@ class Decoder(keras.layers.Layer):
     #: Number of words that the state depends on, the last ones that were read, 0 before the beginning; `None` where it
     #: depends on all of them. A scorer then computes each distinct n-gram of a language model once.
     context_length: int | None = None
+    #: Width of a sum over the words of a context, where `features` depends on them by this sum only, as in the first
+    #: layer of a feed-forward model: `word_products` gives the terms, and `features_of_sums` goes on from the sums. A
+    #: scorer then computes the terms of each word once, not in every context (Devlin et al., 2014, section 3.2).
+    context_sum_width: int | None = None
 
     def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
         """Makes the weights; every size is known, so that no shape is needed."""
@@ -102,6 +106,28 @@ class Decoder(keras.layers.Layer):
 
         The arguments are those of `advance`, but for the state, which is the new one. It may be called for the rows of
         many steps at once.
+
+        Returns:
+            float tensor `(rows, feature_width)`.
+        """
+        raise NotImplementedError
+
+    def word_products(self, words: Any) -> Any:
+        """What each word adds to the sum over a context, at each position; only with a `context_sum_width`.
+
+        Args:
+            words: int32 tensor `(words,)`, ids, 0 for no word before the beginning.
+
+        Returns:
+            float tensor `(context_length, words, context_sum_width)`.
+        """
+        raise NotImplementedError
+
+    def features_of_sums(self, sums: Any) -> Any:
+        """As `features`, from sums of `word_products` over a context; only with a `context_sum_width`.
+
+        Args:
+            sums: float tensor `(rows, context_sum_width)`.
 
         Returns:
             float tensor `(rows, feature_width)`.

@@ -41,6 +41,8 @@ class FeedForwardDecoder(Decoder):
     Reference:
         - Schwenk, 2007, "Continuous space language models"
         - Cho et al., 2014 (arXiv 1406.1078), section 4.1.2
+        - Devlin et al., 2014, "Fast and Robust Neural Network Joint Models for Statistical Machine Translation",
+          section 3.2: `word_products`
     """
 
     def __init__(
@@ -80,6 +82,11 @@ class FeedForwardDecoder(Decoder):
         return self.ngram_order - 1
 
     @property
+    def context_sum_width(self) -> int | None:
+        # In fewer bits a sum of rounded products is not the product rounded once.
+        return self.hidden_units[0] if self.hidden_units and self.compute_dtype in ("float32", "float64") else None
+
+    @property
     def state_spec(self) -> dict[str, TensorSpec]:
         return {"words": TensorSpec((self.context_length,), "int32")}
 
@@ -104,17 +111,26 @@ class FeedForwardDecoder(Decoder):
         self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
     ) -> Any:
         embedded = self.embedding(state["words"])
-        return self._through_layers(ops.reshape(embedded, (-1, self.context_length * self.embedding_dim)))
+        inputs = ops.reshape(embedded, (-1, self.context_length * self.embedding_dim))
+        return self._through_layers(inputs, self.hidden_layers)
+
+    def word_products(self, words: Any) -> Any:
+        kernel = ops.convert_to_tensor(self.hidden_layers[0].kernel)
+        kernels = ops.reshape(kernel, (self.context_length, self.embedding_dim, self.hidden_units[0]))
+        return ops.matmul(self.embedding(words)[None], kernels)
+
+    def features_of_sums(self, sums: Any) -> Any:
+        return self._through_layers(ops.relu(sums + self.hidden_layers[0].bias), self.hidden_layers[1:])
 
     # As in the base, but without a recurrence: all contexts of all sentences are rows of one product a layer.
     def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
         steps = ops.shape(previous)[1]
         embedded = self.embedding(ops.pad(previous, [[0, 0], [self.context_length - 1, 0]]))
         contexts = [embedded[:, i : i + steps] for i in range(self.context_length)]
-        return self.logits(self._through_layers(ops.concatenate(contexts, axis=-1)))
+        return self.logits(self._through_layers(ops.concatenate(contexts, axis=-1), self.hidden_layers))
 
-    def _through_layers(self, inputs):
-        for layer in self.hidden_layers:
+    def _through_layers(self, inputs, layers):
+        for layer in layers:
             inputs = layer(self.input_dropout(inputs))
         return self.input_dropout(inputs)
 

@@ -26,6 +26,8 @@ class NgramDecoder(keras.layers.Layer):
         context_of_ngram: int32 tensor `(batches, size)`, the slot of each n-gram's context: batch * size + column.
         words: int32 tensor `(batches, size)`, the last word of each n-gram.
         ngram_batches: int32 scalar, how many of these batches are in use.
+        table: float tensor `(rows, width)` of `WordProductTables`; the contexts are its rows then, not ids. Defaults
+            to `None`.
 
     Returns:
         tuple of float32 tensors: the logit of each n-gram's last word `(batches * size,)`, and of each context the
@@ -39,32 +41,44 @@ class NgramDecoder(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, contexts: Any, context_batches: Any, context_of_ngram: Any, words: Any, ngram_batches: Any
+        self,
+        contexts: Any,
+        context_batches: Any,
+        context_of_ngram: Any,
+        words: Any,
+        ngram_batches: Any,
+        table: Any = None,
     ) -> tuple[Any, Any]:
         decoder = self.model.decoder
         matrix, bias = map(ops.convert_to_tensor, decoder.output_weights)
         total = log_sum_exp(matrix, bias, self.careful)
-        batches, size, length = contexts.shape
+        batches, size, _ = contexts.shape
 
-        def features_of(batch, table, totals):
-            before = contexts[batch]
-            state, memory = self.model.start(before)
-            for position in range(length):  # more words than these the state does not depend on
-                state = decoder.advance(before[:, position], state, memory)
-            features = decoder.features(before[:, -1], state, memory)
+        def compute_features(batch, stored, totals):
+            features = self._features(contexts[batch], table)
             return (
-                store_rows(table, batch * size, features),
+                store_rows(stored, batch * size, features),
                 store_rows(totals, batch * size, total(ops.cast(features, matrix.dtype))),
             )
 
-        table, totals = ops.zeros((batches * size, matrix.shape[0])), ops.zeros((batches * size,))
-        table, totals = counted_loop(features_of, context_batches, table, totals)
+        stored, totals = ops.zeros((batches * size, matrix.shape[0])), ops.zeros((batches * size,))
+        stored, totals = counted_loop(compute_features, context_batches, stored, totals)
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         batches, size = words.shape
 
         def logits_of(batch, logits):
-            features, weights = take_rows(table, context_of_ngram[batch]), take_rows(output, words[batch])
+            features, weights = take_rows(stored, context_of_ngram[batch]), take_rows(output, words[batch])
             return [store_rows(logits, batch * size, ops.sum(features * weights, -1) + ops.take(bias, words[batch]))]
 
         [logits] = counted_loop(logits_of, ngram_batches, ops.zeros((batches * size,)))
         return logits, totals
+
+    def _features(self, contexts, table):
+        """What the output matrix multiplies, of contexts `(size, context_length)`."""
+        decoder, length = self.model.decoder, contexts.shape[1]
+        if table is not None:
+            return decoder.features_of_sums(sum(take_rows(table, contexts[:, i]) for i in range(length)))
+        state, memory = self.model.start(contexts)
+        for i in range(length):  # more words than these the state does not depend on
+            state = decoder.advance(contexts[:, i], state, memory)
+        return decoder.features(contexts[:, -1], state, memory)

@@ -1,7 +1,9 @@
 """Log-probabilities of many sequences by a language model of limited context."""
 
+import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -13,6 +15,7 @@ from keras_encdec.scoring.distinct_ngrams import DistinctNgrams
 from keras_encdec.scoring.ngram_counts import NgramCounts
 from keras_encdec.scoring.ngram_decoder import NgramDecoder
 from keras_encdec.scoring.ngram_groups import NgramGroup, cut_ngrams
+from keras_encdec.scoring.word_product_table import WordProductTables
 
 
 class NgramScorer:
@@ -32,6 +35,7 @@ class NgramScorer:
         self._context_length = model.decoder.context_length
         # By whether the maximum of the logits is subtracted.
         self._decoders = {careful: compiled_call(NgramDecoder(model, careful)) for careful in (False, True)}
+        self._tables = WordProductTables(model)
         self._careful, self._run = False, run
         self.counts, self._lock = NgramCounts(), threading.Lock()
 
@@ -45,15 +49,16 @@ class NgramScorer:
             float64 array of the same shape, nats, 0 on padding.
         """
         ngrams = DistinctNgrams(rows, self._context_length)
-        log_probs = np.concatenate(list(self._run(self._log_probs, cut_ngrams(ngrams))))
+        ngrams.contexts, *table = self._tables.contexts_and_table(ngrams.contexts)
+        log_probs = np.concatenate(list(self._run(functools.partial(self._log_probs, table), cut_ngrams(ngrams))))
         inside = rows != 0
         with self._lock:
             self.counts += NgramCounts(int(np.count_nonzero(inside)), len(ngrams.words), len(ngrams.contexts))
         return np.where(inside, log_probs[ngrams.numbers], 0.0)
 
-    def _log_probs(self, group: NgramGroup) -> np.ndarray:
+    def _log_probs(self, table: Sequence[Any], group: NgramGroup) -> np.ndarray:
         def decode(careful):
-            return map(ops.convert_to_numpy, self._decoders[careful](*group.inputs))
+            return map(ops.convert_to_numpy, self._decoders[careful](*group.inputs, *table))
 
         if not self._careful:
             logits, totals = decode(careful=False)

@@ -8,8 +8,9 @@ from recurrent_toys import stirred
 
 from keras_encdec.data import pad
 from keras_encdec.models import FeedForwardLanguageModel
-from keras_encdec.scoring import Scorer, ngram_groups
+from keras_encdec.scoring import Scorer, ngram_groups, word_product_table
 from keras_encdec.scoring.ngram_counts import NgramCounts
+from keras_encdec.scoring.word_product_table import WordProductTables
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,40 @@ def test_scores_are_the_models_when_compiled(model):
     np.testing.assert_allclose(
         Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("words", [2, 1024], ids=["with a table of products", "without"])
+def test_scores_are_the_models_whether_products_of_words_are_computed_first(model, monkeypatch, words):
+    monkeypatch.setattr(word_product_table, "FEWEST", words)
+    targets = random_targets(60)
+    contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
+    rows, *table = WordProductTables(model).contexts_and_table(contexts)
+    if words == 1024:
+        assert table == [] and rows is contexts
+    else:
+        # Three distinct ids, 0 among them: room for four at each of two positions.
+        assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
+        products = numpy(model.decoder.word_products(np.array([0, 3, 8], np.int32)))
+        np.testing.assert_allclose(numpy(table[0]).reshape(2, 4, -1)[:, :3], products, atol=1e-6)
+    np.testing.assert_allclose(
+        Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5
+    )
+
+
+def test_a_table_that_is_too_large_is_not_computed(model, monkeypatch):
+    monkeypatch.setattr(word_product_table, "FEWEST", 2)
+    contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
+    monkeypatch.setattr(word_product_table, "BYTES", 2 * 4 * 6 * 4)
+    assert len(WordProductTables(model).contexts_and_table(contexts)) == 2
+    monkeypatch.setattr(word_product_table, "BYTES", 2 * 4 * 6 * 4 - 1)
+    assert len(WordProductTables(model).contexts_and_table(contexts)) == 1
+
+
+def test_few_bits_and_models_without_hidden_layers_have_no_sums_of_products():
+    sizes = {"ngram_order": 3, "embedding_dim": 4}
+    assert FeedForwardLanguageModel(6, **sizes, hidden_units=(6,)).decoder.context_sum_width == 6
+    assert FeedForwardLanguageModel(6, **sizes, hidden_units=(6,), dtype="bfloat16").decoder.context_sum_width is None
+    assert FeedForwardLanguageModel(6, **sizes, hidden_units=()).decoder.context_sum_width is None
 
 
 @pytest.mark.usefixtures("uncompiled")
