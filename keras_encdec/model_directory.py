@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import pathlib
@@ -16,7 +15,7 @@ from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture, import_models
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, open_output
-from keras_encdec.formats.os_errors import explained
+from keras_encdec.formats.checksums import file_checksum
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.parsed_files import read_parsed
 from keras_encdec.text import Tokenizer, Vocabulary
@@ -94,7 +93,7 @@ class ModelDirectory:
             "tokenization": self.tokenization,
             "architecture": name,
             "has_source": has_source,
-            "sha256": {file_name: _sha256(self.path / file_name) for file_name in vocabularies},
+            "sha256": {file_name: file_checksum(self.path / file_name) for file_name in vocabularies},
             "model": model,
             "training": training or {},
         }
@@ -197,7 +196,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
 def _check_unchanged(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
     """Checks files of a model directory: ids mean nothing with words in another order."""
     for name, expected in checksums.items():
-        found = _sha256(folder / name)
+        found = file_checksum(folder / name)
         if found != expected:
             taken = next((other for other in checksums if checksums[other] == found), None)
             raise InputError(
@@ -205,11 +204,6 @@ def _check_unchanged(folder: pathlib.Path, checksums: Mapping[str, str]) -> None
                 f"expected the file of the SHA-256 checksum {expected}",
                 "put back the file, or copy the whole directory again", folder / name,
             )  # fmt: skip
-
-
-def _sha256(path):
-    with explained(path, "to read a file"), open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _is_direction(value):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.checksums import file_checksum
 from keras_encdec.formats.os_errors import explained
 
 # What a model directory needs to be used; the rest of it belongs to training, and changes without changing the model.
@@ -63,14 +64,9 @@ def checksum(path: str | os.PathLike[str]) -> str:
         if not path.exists():
             raise InputError("found nothing there", "expected a file or a directory", path=path)
         if not path.is_dir():
-            return _file_checksum(path)
+            return file_checksum(path)
         files = [path / name for name in _MODEL_FILES if (path / name).exists()]
         if path / "config.json" not in files:
             files = sorted(file for file in path.rglob("*") if file.is_file())
-        lines = [f"{file.relative_to(path)} {_file_checksum(file)}\n" for file in files]
+        lines = [f"{file.relative_to(path)} {file_checksum(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _file_checksum(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

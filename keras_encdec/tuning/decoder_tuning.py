@@ -1,6 +1,7 @@
 """Tuning of the phrase-based decoder: sentences are translated, weights tuned on their lists, and so on in turns."""
 
 import dataclasses
+import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +9,11 @@ from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath, open_output
+from keras_encdec.formats.checksums import file_checksum
+from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.moses_weights import weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
+from keras_encdec.parsed_files import read_parsed
 from keras_encdec.smt.decoder_weights import initial_weights
 from keras_encdec.smt.phrase_decoder import decode_nbest
 from keras_encdec.tuning.corpus_metric import CorpusMetric
@@ -105,7 +109,9 @@ def tune_decoder(
     translations have the best score.
 
     The directory has of each round the list, `run1.nbest.gz`, and its weights, `run1.weights`, and in the end the best
-    ones, `weights`. Files of the same names are replaced.
+    ones, `weights`. Files of the same names are replaced. Killed and called again, with files of the same content and
+    the same settings of the decoder, it takes the lists that are already there: `lists.json` says what they were made
+    with.
 
     Args:
         source: sentences, one a line.
@@ -143,16 +149,17 @@ def tune_decoder(
     current = {name: list(values) for name, values in weights.items()}
     unlisted = {name: current.pop(name) for name in (_UNKNOWN,) if name in current}
     folder = made_directory(output_dir)
+    decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding)
     done: list[TuningRound] = []
     hypotheses, is_converged = 0, False
     for number in range(1, rounds + 1):
-        start, nbest = time.monotonic(), folder / f"run{number}.nbest.gz"
-        decode_nbest(source, phrase_table, language_model, nbest, {**current, **unlisted}, **decoding)
+        start, decoded_with = time.monotonic(), {**current, **unlisted}
+        nbest = decoder.nbest(number, decoded_with)
         features = read_nbest_features([nbest], references, corpus_metric, encoding=encoding)
         score = features.score(features.to_array(current))
-        _write(folder / f"run{number}.weights", {**current, **unlisted}, score)
-        decoded_with, lists = {**current, **unlisted}, [*(one.nbest for one in done), nbest]
+        _write(folder / f"run{number}.weights", decoded_with, score)
         if number < rounds:
+            lists = [*(one.nbest for one in done), nbest]
             tuning = tune(
                 lists, references, algorithm=algorithm, metric=metric, seeds=seeds, other_weights=current,
                 tokenize=tokenize, encoding=encoding,
@@ -166,6 +173,45 @@ def tune_decoder(
     result = DecoderTuning(corpus_metric.label, tuple(done), is_converged)
     _write(folder / "weights", result.weights, result.best.score)
     return result
+
+
+class _RecordedDecoder:
+    """Writes the list of each round, if it is not there, and keeps a record of what each was made with.
+
+    Args:
+        folder: directory of the lists and the record.
+        files: the sentences, the phrase table and the language model.
+        options: further arguments of `decode_nbest`.
+    """
+
+    def __init__(self, folder: pathlib.Path, files: Sequence[FilePath], options: Mapping[str, Any]) -> None:
+        self._folder, self._files, self._options = folder, files, options
+        settings = {name: value for name, value in options.items() if name not in ("number_of_processes", "progress")}
+        self._made_with = {"settings": settings, "inputs": [file_checksum(file) for file in files]}
+        try:
+            record = read_parsed(self._record, json.loads)
+        except (OSError, ValueError):  # none yet, or another file
+            record = {}
+        is_same = {name: record.get(name) for name in self._made_with} == self._made_with
+        self._weights = list(record.get("weights", ())) if is_same else []
+
+    @property
+    def _record(self):
+        return self._folder / "lists.json"
+
+    def nbest(self, number: int, weights: dict[str, list[float]]) -> pathlib.Path:
+        """The list of a round, by its number from 1 and its weights."""
+        path = self._folder / f"run{number}.nbest.gz"
+        if self._weights[number - 1 : number] != [weights] or not path.exists():
+            # The record never tells of a list that is being replaced.
+            self._record_weights(self._weights[: number - 1])
+            decode_nbest(*self._files, path, weights, **self._options)
+            self._record_weights([*self._weights, weights])
+        return path
+
+    def _record_weights(self, weights):
+        self._weights = weights
+        write_json(self._record, {**self._made_with, "weights": weights})
 
 
 def _write(path: pathlib.Path, weights: Mapping[str, Sequence[float]], score: float) -> None:

@@ -6,7 +6,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, parse_nbest_line, read_weights
 from keras_encdec.smt import decode_nbest, estimate_ngrams
-from keras_encdec.tuning import tune_decoder
+from keras_encdec.tuning import decoder_tuning, tune_decoder
 
 pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
 
@@ -53,7 +53,7 @@ def test_rounds_of_translating_and_tuning_find_weights_that_translate_rightly(fi
     # The next round has nothing new, so that there is no other.
     assert tuning.is_converged and tuning.best.number < len(tuning.rounds) < 8
     names = [f"run{number + 1}.{kind}" for number in range(len(tuning.rounds)) for kind in ("nbest.gz", "weights")]
-    assert sorted(path.name for path in (files / "out").iterdir()) == sorted([*names, "weights"])
+    assert sorted(path.name for path in (files / "out").iterdir()) == sorted([*names, "lists.json", "weights"])
     assert [path.name for path in tuning.lists] == names[::2]
     weights, _ = read_weights(files / "out" / "weights")
     assert weights == tuning.weights == read_weights(files / "out" / f"run{tuning.best.number}.weights")[0]
@@ -71,6 +71,54 @@ def test_it_begins_with_the_weights_given_and_keeps_that_of_unknown_words(files)
     assert tuning.weights == given and len(tuning.rounds) == 1
     assert first_hypotheses(tuning.nbest) == REFERENCES
     assert read_weights(files / "out" / "weights")[0] == given
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The names of the lists that are made."""
+    names = []
+
+    def recorded(*arguments, **options):
+        names.append(arguments[3].name)
+        return decode_nbest(*arguments, **options)
+
+    monkeypatch.setattr(decoder_tuning, "decode_nbest", recorded)
+    return names
+
+
+def without_times(tuning):
+    return [(one.number, one.weights, one.score, one.nbest.name) for one in tuning.rounds]
+
+
+def test_a_tuning_that_was_killed_takes_the_lists_that_are_there(files, decoded):
+    def interrupt(done):
+        if done.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(files, report=interrupt)
+    assert decoded == ["run1.nbest.gz", "run2.nbest.gz"] and not (files / "out" / "weights").exists()
+    resumed = tuned(files)
+    names = [path.name for path in resumed.lists]
+    assert decoded == names and len(names) > 2, "it has made each list once"
+    again = tuned(files)
+    assert decoded == names and without_times(again) == without_times(resumed)
+    (files / "out").rename(files / "first")
+    assert without_times(tuned(files)) == without_times(resumed) and decoded == [*names, *names]
+
+
+def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
+    tuned(files, rounds=1)
+    tuned(files, rounds=1, pop_limit=3)
+    assert decoded == ["run1.nbest.gz"] * 2
+    (files / "table").write_text(TABLE.replace("0.1 0.9", "0.2 0.9"))
+    tuned(files, rounds=1, pop_limit=3)
+    assert decoded == ["run1.nbest.gz"] * 3
+    (files / "out" / "run1.nbest.gz").unlink()
+    tuned(files, rounds=1, pop_limit=3)
+    (files / "out" / "lists.json").write_text("{")
+    tuned(files, rounds=1, pop_limit=3)
+    assert decoded == ["run1.nbest.gz"] * 5
 
 
 def test_what_cannot_be_used_is_told(files):
