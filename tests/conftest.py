@@ -4,6 +4,7 @@ import gc
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -125,3 +126,22 @@ def out(tmp_path):
     """A folder for nothing but what is written."""
     (tmp_path / "out").mkdir()
     return tmp_path / "out"
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """Makes a disk of some size, such as "100k"; a function of it."""
+    mounted = []
+
+    def make(size):
+        folder = tmp_path / size
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+            pytest.skip("mounting a small disk needs root")
+        mounted.append(folder)
+        return folder
+
+    yield make
+    for folder in mounted:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # files of what failed may still be mapped

@@ -338,14 +338,8 @@ def test_an_unusable_place_is_reported_at_once(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small disk needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+def small_disk(disk):
+    return disk("200k")
 
 
 FULL = "found the disk full when trying to write; free space or name a path on another disk, and run again."

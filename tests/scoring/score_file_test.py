@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -494,14 +493,8 @@ def test_an_output_that_is_an_input_is_refused(forward_scorer, tmp_path, table):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small disk needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+def small_disk(disk):
+    return disk("100k")
 
 
 def test_a_full_disk_is_told_and_left_clean(forward_scorer, tmp_path, small_disk):

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import threading
 import zipfile
 
@@ -390,25 +389,6 @@ def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
         train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
     result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
     assert result.last.updates == 4
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """Makes a disk of some size; a function of it."""
-    mounted = []
-
-    def make(size):
-        folder = tmp_path / size
-        folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-            pytest.skip("mounting a small disk needs root")
-        mounted.append(folder)
-        return folder
-
-    yield make
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # the failed training's files may still be mapped
 
 
 @pytest.mark.usefixtures("eager")
