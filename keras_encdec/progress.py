@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 import time
+from collections.abc import Callable
 from typing import Protocol, Self, TextIO
 
 from tqdm import tqdm
@@ -73,6 +74,10 @@ class Progress:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+#: What a job of several steps calls at each: with what is counted, and its name.
+ShowProgress = Callable[[CountedInput, str], Progress]
 
 
 class ReadingProgress(Progress):

@@ -4,6 +4,7 @@ import gc
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -33,9 +34,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 LONGEST = (
     "export/export_test.py", "docs_commands_test.py", "trainers/train_test.py", "cli/train_test.py",
     "export/served_model_test.py", "models/rnn_encoder_decoder_test.py", "models/recurrent_encoder_decoder_test.py",
-    "export/verify_test.py", "export/serving_test.py", "trainers/architectures_test.py", "contributing_test.py",
-    "scoring/scorer_test.py", "scoring/batch_encoder_test.py", "layers/recurrence_test.py", "models/oracle_test.py",
-    "decoding/generator_test.py", "export/serving_peer_test.py", "packaging_test.py",
+    "trainers/resume_test.py", "export/verify_test.py", "export/serving_test.py", "trainers/architectures_test.py",
+    "contributing_test.py", "scoring/scorer_test.py", "scoring/batch_encoder_test.py", "layers/recurrence_test.py",
+    "models/oracle_test.py", "decoding/generator_test.py", "export/serving_peer_test.py",
+    "export/served_search_test.py", "packaging_test.py",
 )  # fmt: skip
 
 
@@ -125,3 +127,22 @@ def out(tmp_path):
     """A folder for nothing but what is written."""
     (tmp_path / "out").mkdir()
     return tmp_path / "out"
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """Makes a disk of some size, such as "100k"; a function of it."""
+    mounted = []
+
+    def make(size):
+        folder = tmp_path / size
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+            pytest.skip("mounting a small disk needs root")
+        mounted.append(folder)
+        return folder
+
+    yield make
+    for folder in mounted:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # files of what failed may still be mapped

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import sampler_of
+from keras_encdec.decoding.target_files import TargetFiles
 from keras_encdec.decoding.target_limits import LENGTH_FACTOR
 from keras_encdec.decoding.target_writers import TARGET_WRITERS
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.decoding.unknown_replacement import UnknownReplacement
 from keras_encdec.file_summary import FileSummary
 from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable, unencodable
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.formats.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
@@ -119,61 +120,37 @@ def generate_file(
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
     if lent is None:
         _check_ensemble(directories, weights, average)
-    elif weights is not None or average is not None:
-        given = "weights" if weights is not None else "average"
-        raise ConfigurationError(f"found {{{given}}} with a TextGenerator, which has its own; make it with them")
+    else:
+        _check_no_weights(weights, average)
     _check_format(format, most, feature_name)
-    if max_length_factor is not None and not 0 <= max_length_factor < math.inf:
-        raise ConfigurationError("found {max_length_factor}=%s, expected a number, 0 or more", max_length_factor)
-    if max_length is not None and max_length < 0:
-        raise ConfigurationError("found {max_length}=%s, expected 0 or more", max_length)
+    _check_lengths(max_length_factor, max_length)
     check_distinct_files(input, output, dictionary, alignments)
     _check_choices(sampler, replace_unknown, dictionary, join_subwords)
     link_line = alignment_line(alignments, alignment_format)
     translations = read_dictionary(dictionary, encoding) if dictionary else None
     replacement = UnknownReplacement(translations) if replace_unknown else None
     file_encoding = FileEncoding(encoding)
+    name = FEATURE_NAME if feature_name is None else feature_name
+    join = SUBWORD_JOINERS[join_subwords] if join_subwords else " ".join
+    writer = TARGET_WRITERS[format](escape, most, bool(input), sampler.needs_draws, name, join)
     with contextlib.ExitStack() as files:
         lines = files.enter_context(InputLines(input)) if input else None
         output_file = files.enter_context(open_output(output))
         alignment_file = files.enter_context(open_output(alignments)) if alignments else None
+        targets = TargetFiles(writer, output_file, alignment_file, link_line, encoding, input)
         start = time.monotonic()
         generator = lent or TextGenerator(directories, weights, average or "arithmetic")
         _check_source(generator, input, max_length_factor, max_length)
         _check_attention(generator, replace_unknown, alignments)
-        writer = TARGET_WRITERS[format](
-            escape,
-            most,
-            bool(input),
-            sampler.needs_draws,
-            FEATURE_NAME if feature_name is None else feature_name,
-            SUBWORD_JOINERS[join_subwords] if join_subwords else " ".join,
-        )
-        limits = {"max_length_factor": LENGTH_FACTOR if max_length_factor is None else max_length_factor}
-        limits["max_length"] = LANGUAGE_MODEL_LIMIT if lines is None and max_length is None else max_length
-
-        def write(first, sources):
-            results = generator.generate(
-                sources, sampler, replacement, with_attention=bool(alignments), first=first, **limits
-            )
-            for number, (source, hypotheses) in enumerate(zip(sources, results, strict=True), start=first):
-                text = writer.lines(number, source, hypotheses)
-                output_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
-                if alignment_file:
-                    text = "".join(
-                        link_line(each.source_words, each.words, each.attention) + "\n"
-                        for each in writer.written(hypotheses)
-                    )
-                    alignment_file.write(_encoded(text, file_encoding, encoding, input, number + 1))
-            output_file.flush()
-
+        limits = _limits(input, max_length_factor, max_length)
+        options = {"sampler": sampler, "replacement": replacement, "with_attention": bool(alignments), **limits}
         if lines is None:
-            write(0, [""])
+            targets.write(0, [""], generator.generate([""], first=0, **options))
             return GenerationSummary(1, time.monotonic() - start, output)
         texts = _texts(lines, file_encoding)
         with progress(lines) as read:
             while window := list(itertools.islice(texts, WINDOW)):
-                write(read.count, window)
+                targets.write(read.count, window, generator.generate(window, first=read.count, **options))
                 read.add(len(window))
     return GenerationSummary(read.count, read.seconds, output)
 
@@ -189,6 +166,12 @@ def _check_ensemble(directories: Sequence, weights: Sequence[float] | None, aver
         raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
 
 
+def _check_no_weights(weights: Sequence[float] | None, average: str | None) -> None:
+    if weights is not None or average is not None:
+        given = "weights" if weights is not None else "average"
+        raise ConfigurationError(f"found {{{given}}} with a TextGenerator, which has its own; make it with them")
+
+
 def _check_format(format: str, most: int | None, feature_name: str | None) -> None:
     if format not in TARGET_WRITERS:
         raise ConfigurationError("found {format}=%s, expected one of %s", format, ", ".join(TARGET_WRITERS))
@@ -202,6 +185,13 @@ def _check_format(format: str, most: int | None, feature_name: str | None) -> No
                 "found {feature_name} with {format}=%s, expected it with {format}=moses_nbest", format
             )
         check_feature_name(feature_name)
+
+
+def _check_lengths(max_length_factor: float | None, max_length: int | None) -> None:
+    if max_length_factor is not None and not 0 <= max_length_factor < math.inf:
+        raise ConfigurationError("found {max_length_factor}=%s, expected a number, 0 or more", max_length_factor)
+    if max_length is not None and max_length < 0:
+        raise ConfigurationError("found {max_length}=%s, expected 0 or more", max_length)
 
 
 def _check_choices(
@@ -241,6 +231,14 @@ def _check_source(
         raise ConfigurationError(f"found {{max_length_factor}} {other}; drop it, and give {{max_length}}")
 
 
+def _limits(input: Path | None, max_length_factor: float | None, max_length: int | None) -> dict[str, float | None]:
+    """The arguments of `TextGenerator.generate` that bound the length of targets, with their defaults."""
+    if not input and max_length is None:
+        max_length = LANGUAGE_MODEL_LIMIT
+    factor = LENGTH_FACTOR if max_length_factor is None else max_length_factor
+    return {"max_length_factor": factor, "max_length": max_length}
+
+
 def _texts(lines: InputLines, encoding: FileEncoding) -> Iterator[str]:
     for raw in lines:
         try:
@@ -249,11 +247,3 @@ def _texts(lines: InputLines, encoding: FileEncoding) -> Iterator[str]:
             raise undecodable(error, lines.path, lines.line_number) from None
         is_first = lines.line_number == 1 and encoding.is_utf8
         yield text.removeprefix(BYTE_ORDER_MARK) if is_first else text
-
-
-def _encoded(text: str, encoding: FileEncoding, name: str | None, path: Path | None, line: int) -> bytes:
-    try:
-        return encoding.encode(text)
-    except UnicodeEncodeError as error:
-        expected, remedy = "one that has all of the model's words", "leave --encoding out, for UTF-8"
-        raise unencodable(error, name, path, line, "what was generated", expected, remedy) from None

@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_encdec.text.vocabulary import END
 
+SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of sequence
+
 
 def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) -> None:
     """Checks that each row holds ids below a number, none of them 0, closed by the end of sequence.

@@ -41,6 +41,11 @@ class ScoredRange(NamedTuple):
     counts_of_counts: np.ndarray
     rows: np.ndarray
 
+    @property
+    def lines(self) -> int:
+        """Lines of the range."""
+        return int(self.counts_of_counts[0])
+
 
 def extract_batch(folder: str, number: int, symmetrization: str, max_length: int) -> ExtractedBatch:
     """Extracts the phrase pairs of a batch of sentences, and removes the batch.

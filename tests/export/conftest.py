@@ -1,4 +1,4 @@
-"""An exported toy model and servers of it, made once for all tests here."""
+"""What the tests of exports, of servers and of the client share."""
 
 import contextlib
 import functools
@@ -37,6 +37,20 @@ def quick_export(exported, monkeypatch):
 
     monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", copy)
     monkeypatch.setattr("keras_encdec.export.export_check.check_version", lambda *arguments: None)
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """The directory of another toy model, and its served functions."""
+    from toy_served_model import served
+
+    return served(tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture
+def no_search(monkeypatch):
+    """Models made in the test have no signatures of samplers, to trace which takes longest."""
+    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", dict)
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +93,38 @@ def verify_command():
     from keras_encdec.cli.verify import COMMAND
 
     return functools.partial(in_process, COMMAND)
+
+
+@pytest.fixture
+def model():
+    """What a fake server answers with, and what it was asked."""
+    from fake_prediction_server import FakeModel
+
+    return FakeModel()
+
+
+@pytest.fixture
+def servers(model):
+    """The addresses of a fake server of the model by protocol."""
+    from fake_prediction_server import serving
+
+    with serving(model) as addresses:
+        yield addresses
+
+
+@pytest.fixture(params=["grpc", "rest"])
+def client(request, client_command, servers):
+    """The command with the address of the fake server, by either protocol."""
+
+    def run(*flags, start=client_command):
+        return start(f"--server={servers[request.param]}", *flags)
+
+    return run
+
+
+@pytest.fixture
+def many(tmp_path):
+    """A table of 100 lines, each of other words."""
+    path = tmp_path / "many"
+    path.write_text("".join(f"s{i} ||| t{i} ||| 0.5\n" for i in range(1, 101)))
+    return path

@@ -15,7 +15,7 @@ import pytest
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.progress import ReadingProgress
-from keras_encdec.smt import extract, extract_phrase_table, extract_steps, score_phrases
+from keras_encdec.smt import extract, extract_phrase_table, extract_steps, extraction_job, score_phrases
 
 SENTENCES = [
     ("the house", "la maison", "0-0 1-1"), ("the [blue] house", "la maison bleue", "0-0 1-2 2-1"),
@@ -94,8 +94,9 @@ def test_on_the_disk_it_is_as_in_memory(tmp_path, out, monkeypatch, smoothing):
         links = {(choose.randrange(min(i + 2, len(source))), min(i, len(target) - 1)) for i in most}
         sentences.append((" ".join(source), " ".join(target), " ".join(f"{i}-{j}" for i, j in sorted(links))))
     monkeypatch.setattr(extract, "SentenceBatches", functools.partial(extract.SentenceBatches, words_in_batch=100))
-    monkeypatch.setattr(extract, "plan_ranges", functools.partial(extract.plan_ranges, range_bytes=1000))
-    monkeypatch.setattr(extract, "PAIRS_IN_PARTITION", 200)
+    plan_ranges = functools.partial(extraction_job.plan_ranges, range_bytes=1000)
+    monkeypatch.setattr(extraction_job, "plan_ranges", plan_ranges)
+    monkeypatch.setattr(extraction_job, "PAIRS_IN_PARTITION", 200)
     monkeypatch.setattr(extract_steps, "write_runs", functools.partial(extract_steps.write_runs, pairs_in_memory=50))
     expected = in_memory(sentences, max_length=4, smoothing=smoothing)
     assert len(expected) > 300 and expected == sorted(expected, key=str.encode)
@@ -196,7 +197,7 @@ def test_progress_is_told_of_each_step(files, out):
 SCRIPT = """
 import multiprocessing, sys, time
 from keras_encdec.cli.extract import COMMAND
-from keras_encdec.smt import extract
+from keras_encdec.smt.extraction_job import ExtractionJob
 
 def extract_slowly(job, *arguments):
     waiting = job._side_by_side(time.sleep, [0.01, 0.01, 600, 600])
@@ -204,7 +205,7 @@ def extract_slowly(job, *arguments):
     print(*[process.pid for process in multiprocessing.active_children()], flush=True)
     next(waiting)
 
-extract._Job.extract = extract_slowly
+ExtractionJob.extract = extract_slowly
 if __name__ == "__main__":
     COMMAND.run()
 """

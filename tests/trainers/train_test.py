@@ -1,28 +1,19 @@
 """Training as a function."""
 
-import gzip
-import itertools
 import json
-import os
 import re
 import shutil
-import socket
-import subprocess
 import threading
-import zipfile
 
 import keras
 import numpy as np
 import pytest
-from tiny_trainings import SIZES, number_of_updates, rounds, tiny_config, train_tiny
+from tiny_trainings import SIZES, number_of_updates, rounds, train_tiny
 
-from keras_encdec.cli.demo import demonstrate
 from keras_encdec.data import Batches, PreparedPairs
-from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingRound, train
-from keras_encdec.trainers.checkpoints import load_checkpoint
 
 
 def test_it_says_what_it_made(trained):
@@ -120,61 +111,6 @@ def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path, request):
     assert keras.config.dtype_policy().name == policy
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
-def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
-    """bfloat16 on a CPU: only the optimizer is compiled by XLA."""
-    settings = {"dtype_policy": "mixed_bfloat16", "jit_compile": "auto"}
-    train_tiny(tsv, tmp_path / "model", updates=10, **settings)
-    train_tiny(tsv, tmp_path / "model", resume=True, updates=20, **settings)
-    history = rounds(tmp_path / "model")
-    assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
-
-
-def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_go_on_too(tsv, tmp_path):
-    settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
-    settings |= {"label_smoothing": 0.1, "warmup_updates": 50}
-    train_tiny(tsv, tmp_path, updates=40, **settings)
-    assert load_model(tmp_path / "last.keras", compiled=True).label_smoothing == 0.1
-    with pytest.raises(ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the model"):
-        train_tiny(tsv, tmp_path, resume=True, updates=60, **{**settings, "label_smoothing": 0.0})
-    train_tiny(tsv, tmp_path, resume=True, updates=60, **settings)
-    assert number_of_updates(tmp_path) == [20, 40, 60]
-    # The step size of a round's last update: of the share of the training, and of the warm-up, that was done then.
-    rates = [one["learning_rate"] for one in rounds(tmp_path)]
-    expected = [0.02 * (1 - 19 / 40) * 20 / 50, 0.02 * (1 - 39 / 40) * 40 / 50, 0.02 * (1 - 59 / 60)]
-    assert rates == pytest.approx(expected, rel=0.011)
-    assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(training_files, tsv, tmp_path):
-    other, refusals, scored = TrainingData(phrase_table=training_files / "table.gz"), set(), []
-
-    class Intruder(TrainingReporter):
-        def prepared(self, *arguments):
-            self.intrude()
-
-        def round_ended(self, *arguments):
-            self.intrude()
-            scored.append(TextScorer(tmp_path / "model").score([(["s1"], ["t1"])]).shape)
-
-        def intrude(self):
-            for resume in (False, True):
-                with pytest.raises(InputError) as error:
-                    train_tiny(other, tmp_path / "model", resume=resume, updates=1, model={"units": 9})
-                refusals.add(str(error.value))
-            with pytest.raises(InputError, match="another training at work in it"):
-                demonstrate(tmp_path)  # its model would be in the same place
-
-    train(tiny_config(updates=1), tsv, tmp_path / "model", reporter=Intruder(lambda line: None))
-    assert scored == [(1,)] and refusals == {
-        f"{tmp_path}/model: found another training at work in it (process {os.getpid()} on {socket.gethostname()}), "
-        "expected one at a time; wait until it ends, or give another --model_dir."
-    }
-    assert not list((tmp_path / "model").glob(".*"))
-    assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
-
-
 def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path, request):
     data = TrainingData(phrase_table=training_files / "table.gz")
     request.getfixturevalue("eager")  # unlike the first
@@ -245,180 +181,3 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
     (batch,) = validated
     total = float(keras.ops.sum(model.score(batch["source"], batch["target"])))
     assert total / 2 == pytest.approx(rounds(tmp_path / "m")[-1]["val_log_likelihood"], rel=1e-4)
-
-
-def test_an_existing_model_is_not_overwritten(training_files, trained):
-    path, data = trained[0].model_dir, TrainingData(phrase_table=training_files / "table.gz")
-    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    with pytest.raises(ValueError, match=f"{path} holds a model already; give another model_dir, or resume"):
-        train_tiny(data, path, updates=1)
-    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the model to go on with"):
-        train_tiny(data, path, resume=True, updates=50, model={"units": 9})
-    expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the model to go on"
-    with pytest.raises(ValueError, match=expected):
-        train_tiny(data, path, resume=True, updates=50, batch_size=32, optimizer="sgd")
-    with pytest.raises(ValueError, match="found architecture=recurrent, expected architecture=encdec as in"):
-        train_tiny(data, path, resume=True, updates=50, architecture="recurrent")
-    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
-
-
-@pytest.mark.usefixtures("eager")
-def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
-    """As a scheduler repeats the same command whenever it was killed."""
-    path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
-    copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
-    for folder, resume in itertools.product((path, copied), (True, False)):
-        with pytest.raises(InputError, match=f"{folder}: found best.keras and no last.keras, expected last.keras to"):
-            train_tiny(tsv, folder, resume=resume, updates=30)
-    (path / "history.json").unlink()  # as a kill within the first round leaves it
-    with pytest.raises(InputError, match="diverged"):
-        train_tiny(tsv, path, updates=1, optimizer="sgd", learning_rate=1e38)
-    assert not (path / "best.keras").exists(), "of other vocabularies"
-    _, lines = train_tiny(tsv, path, resume=True, updates=1)
-    assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
-
-
-def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, trained):
-    result, _ = trained
-    path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
-    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    for settings in ({"updates": 25}, {"minutes": result.last.seconds / 61}):
-        again, (line,) = train_tiny(data, path, resume=True, **settings)
-        assert again.rounds == result.rounds and again.best == result.best and again.signal is None
-        assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
-    _, (other, _) = train_tiny(data.replace(phrase_table="other.gz"), path, resume=True, updates=25)
-    table = data.phrase_table
-    assert other == f"Going on with the pairs that were prepared from {table}; other.gz is not read."
-    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
-
-
-def test_nothing_but_a_prepared_set_is_replaced(tsv, tmp_path):
-    (tmp_path / "prepared").mkdir()
-    (tmp_path / "prepared" / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=f"{tmp_path}/prepared: found 'thesis.tex' in it, expected a prepared set"):
-        train_tiny(tsv, tmp_path, updates=1)
-    assert (tmp_path / "prepared" / "thesis.tex").read_text() == "years of work"
-
-
-@pytest.mark.usefixtures("eager")
-def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files, tsv, tmp_path):
-    def fails(data, *expected, **settings):
-        with pytest.raises(InputError) as error:
-            train_tiny(data, tmp_path / "m", **{"updates": 1, **settings})
-        assert all(str(text) in str(error.value) for text in expected), error.value
-
-    table, short = tmp_path / "table.gz", tmp_path / "short"
-    data = TrainingData(phrase_table=table)
-    table.write_bytes(gzip.compress(b"s1 ||| t1 ||| 1\ns1 ||| t1\n"))
-    fails(data, f"{table}, line 2: found 2 fields", "--on_error=keep")
-    table.write_bytes((training_files / "table.gz").read_bytes()[:-100])
-    fails(data, f"{table}, line ", "expected a complete gzip file")
-    table.write_bytes(b"")
-    fails(data, f"{table}: found an empty file")
-    fails(TrainingData(phrase_table=tmp_path), f"{tmp_path}: found a directory")
-    table.write_bytes(b"s1 s2 ||| t1 ||| 1\n||| t1 ||| 1\n")
-    expected = "found 2 pairs, of which 1 are longer than 1 words and 1 have an empty side", "raise --max_length"
-    fails(data.replace(max_length=1), *expected)
-    short.write_text("t1\n")
-    data = TrainingData(source=training_files / "source", target=short)
-    fails(data, f"{training_files}/source: found 400 lines, and 1 lines in {short}, expected as many in both")
-    short.write_text("s3\ns1\ns3\n")
-    expected = f"{short}, line 3: found 's3' again, as on line 1, expected distinct words"
-    fails(tsv.replace(source_vocabulary=short), expected)
-    assert not (tmp_path / "m").exists()
-    (tmp_path / "tsv").write_text("s1\tt1\nno tab\n")
-    data = TrainingData(tsv=tmp_path / "tsv")
-    fails(data.replace(tokenize=True), f"{tmp_path}/tsv, line 2: found no tab")
-    fails(tsv.replace(validation=(tmp_path / "tsv",)), f"{tmp_path}/tsv, line 2: found no tab")
-    shutil.rmtree(tmp_path / "m")
-    with pytest.raises(InputError, match=f"{table}/m: found a file where the path"):
-        train_tiny(tsv, table / "m", updates=1)
-    _, lines = train_tiny(data.replace(on_error="keep"), tmp_path / "m", updates=1)
-    assert lines[0] == "1 unique pairs of 1; left out: 0 longer than 30 words, 0 with an empty side, 1 malformed."
-    assert sorted(os.listdir(tmp_path)) == ["m", "short", "table.gz", "tsv"]
-
-
-def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path):
-    model = shutil.copytree(trained[0].model_dir, tmp_path / "m")
-    data = TrainingData(phrase_table=training_files / "table.gz")
-    shutil.copy(model / "best.keras", model / "last.keras")
-    with pytest.raises(InputError, match=f"{model}/last.keras: found no history of the training in it, expected a ch"):
-        train_tiny(data, model, resume=True, updates=50)
-    half = dict(rounds(model)[0], updates=1.5)
-    spoilt = [{}, *({"rounds": found} for found in ([], [{}], ["a"], [half]))]
-    for history in ((model / "history.json").read_text(), "[" * 100_000, *map(json.dumps, spoilt)):
-        shutil.copy(model / "best.keras", model / "last.keras")
-        with zipfile.ZipFile(model / "last.keras", "a") as archive:
-            archive.writestr("history.json", history)
-            archive.writestr("generator.npz", "of nothing")
-        with pytest.raises(InputError, match=f"{model}/last.keras: found a history or a generator in it"):
-            load_checkpoint(model)
-    (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
-    with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(.*train the model"):
-        train_tiny(data, model, resume=True, updates=50)
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_training_that_diverges_stops_and_keeps_what_was_good(tsv, tmp_path):
-    path = tmp_path / "m"
-    settings = {"round_updates": 2, "optimizer": "sgd", "clip_norm": 0}
-    with pytest.raises(InputError, match="the training diverged: train again with a lower --learning_rate"):
-        train_tiny(tsv, path, updates=10, **settings, learning_rate=1e30)
-    assert not (path / "best.keras").exists()
-    train_tiny(tsv, path, updates=4, **settings, learning_rate=0.001)
-    with pytest.raises(InputError, match="diverged: go on from the round before with --resume and a lower --learn"):
-        train_tiny(tsv, path, resume=True, updates=10, **settings, learning_rate=1e30)
-    assert number_of_updates(path) == [2, 4]
-    best = (path / "best.keras").read_bytes()
-    # Steps that are too large, but not that much: the last model gets worse, and the best is kept.
-    _, lines = train_tiny(tsv, path, resume=True, updates=6, **settings, learning_rate=0.3)
-    assert any("after 4 updates" in line for line in lines) and (path / "best.keras").read_bytes() == best
-    assert rounds(path)[-1]["val_perplexity"] > 20
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
-    """It called the architecture by its cell."""
-    settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
-    train_tiny(tsv, tmp_path, updates=2, **settings)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["training"] |= {"architecture": "gru", "language_model": False}
-    config["model"] |= {"bidirectional": None, "source_words": 12, "target_words": 12}
-    del config["architecture"], config["has_source"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the model to go on with"):
-        train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
-    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
-    assert result.last.updates == 4
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """Makes a disk of some size; a function of it."""
-    mounted = []
-
-    def make(size):
-        folder = tmp_path / size
-        folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-            pytest.skip("mounting a small disk needs root")
-        mounted.append(folder)
-        return folder
-
-    yield make
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # the failed training's files may still be mapped
-
-
-@pytest.mark.usefixtures("eager")
-def test_a_full_disk_is_told(tsv, disk):
-    settings = {"updates": 10, "model": {"units": 100}}
-    tiny, small = disk("100k"), disk("900k")
-    with pytest.raises(InputError, match=f"{tiny}/m/prepared: found the disk full.*free space"):
-        train_tiny(tsv, tiny / "m", **settings)
-    assert os.listdir(tiny) == []
-    expected = "could not be written .No space left on device.; free space, then train again"
-    with pytest.raises(InputError, match=f"{small}/m/last.keras: {expected}"):
-        train_tiny(tsv, small / "m", **settings)
-    assert not list((small / "m").glob(".partial*")) and not (small / "m" / "last.keras").exists()

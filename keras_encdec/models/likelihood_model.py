@@ -1,0 +1,156 @@
+"""Training by the log-probabilities of targets."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_encdec.backend.training_step import portable_compile_config
+from keras_encdec.models.gradient_clipping import exact_clipping
+from keras_encdec.models.gradient_norms import GradientNorms
+from keras_encdec.models.id_sequences import SPECIAL_IDS, check_training_arrays
+from keras_encdec.models.log_probs import sequence_log_probs
+from keras_encdec.models.metrics import LogLikelihood, Perplexity
+
+
+class LikelihoodModel(keras.Model):
+    """Base of models whose outputs are log-probabilities of tokens: the loss, the metrics, and what `fit` takes.
+
+    The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs, with label
+    smoothing if it is asked for; `compile` takes no other.
+
+    A subclass defines `sides`, sets `source_words` and `target_words`, the words in each shortlist, and a call returns
+    what that of a `TranslationModel` does.
+
+    Args:
+        **arguments: of `keras.Model`.
+    """
+
+    #: Whether targets depend on a source; those of a language model do not.
+    has_source: bool = True
+    source_words: int
+    target_words: int
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.reduction, self.clip_elements, self.label_smoothing = "sum", None, 0.0
+        self.perplexity = Perplexity()
+        self.log_likelihood = LogLikelihood()
+
+    @staticmethod
+    def sides(inputs: Any) -> tuple[Any, Any]:
+        """Source and target of what the model is called with."""
+        raise NotImplementedError
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        reduction: str = "sum",
+        clip_elements: float | None = None,
+        label_smoothing: float = 0.0,
+        **arguments: Any,
+    ) -> None:
+        """Configures training.
+
+        With label smoothing e, the loss of a token in training is that of a target distribution which gives a share e
+        of the probability to all V ids w that can be predicted, those of the padding not counted, evenly:
+
+            -((1 - e) log p(y_t | y_<t, x) + e / V sum over w of log p(w | y_<t, x))
+
+        The metrics, and the loss of validation, are those without.
+
+        Args:
+            optimizer: as of any Keras model.
+            reduction: "sum" or "mean" of the pairs' losses over the batch. It is the scale of the gradient,
+                to be thought of in clipping it and in the step size of SGD: the thesis has the mean.
+                Defaults to "sum".
+            clip_elements: float. Bound that each element of the gradient is clipped to, before the optimizer
+                clips the norm. Defaults to `None`: no such clipping.
+            label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: none.
+            **arguments: of `keras.Model.compile`; the loss and the metrics are the model's own.
+
+        Raises:
+            ValueError: for another reduction, a bound that is not positive, or a label smoothing out of range.
+
+        Reference:
+            - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
+        """
+        if reduction not in ("sum", "mean"):
+            raise ValueError(f'found reduction={reduction!r}, expected "sum" or "mean"')
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"found label_smoothing={label_smoothing}, expected a number from 0 to below 1")
+        self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
+        super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
+        GradientNorms.of(self.optimizer).keep_out_of_files(self.optimizer)  # also of what Keras wraps around it
+
+    def get_compile_config(self) -> dict[str, Any]:
+        config = super().get_compile_config()
+        own = "reduction", "clip_elements", "label_smoothing"
+        return config and {**config, **{name: getattr(self, name) for name in own}}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        self.compile(**keras.saving.deserialize_keras_object(portable_compile_config(config)))
+        self.optimizer.build(self.trainable_variables)
+
+    def fit(self, x: Any = None, y: Any = None, *args: Any, **arguments: Any) -> Any:
+        """Trains, see `keras.Model.fit`.
+
+        Args:
+            x: the pairs, source and target: a dict of "source" and "target", or the tuple of the two, integer arrays
+                `(pairs, time)` of ids closed by the end of sequence and padded with 0; or anything that yields batches
+                of such.
+            y: `None`, or the target of `x` once more, which Keras needs beside `sample_weight`.
+            *args, **arguments: of `keras.Model.fit`.
+
+        Returns:
+            the history, see `keras.Model.fit`.
+
+        Raises:
+            ValueError: for another `y`, and for arrays that are no such ids; what other data yield is not looked into.
+        """
+        self._check_pairs(x, y)
+        validation = arguments.get("validation_data")
+        if isinstance(validation, tuple | list) and validation:
+            self._check_pairs(*validation[:2], names=("validation_data[0]", "validation_data[1]"))
+        return super().fit(x, y, *args, **arguments)
+
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **arguments: Any) -> Any:
+        """The loss and the metrics, see `keras.Model.evaluate`; of pairs as `fit` takes them."""
+        self._check_pairs(x, y)
+        return super().evaluate(x, y, *args, **arguments)
+
+    def _check_pairs(self, x, y=None, names=("x", "y")):
+        arrays = hasattr(x, "shape") or isinstance(x, dict | tuple | list)
+        if y is not None and (hasattr(x, "shape") and self.has_source or not arrays or y is not self.sides(x)[1]):
+            expected = '{"source": source, "target": target}' if self.has_source else '{"target": target}'
+            raise ValueError(
+                f"found {names[1]}, expected {names[0]}={expected} and no {names[1]} but this target: the model reads "
+                "it, too, and predicts each word from those before"
+            )
+        if arrays:
+            source, target = self.sides(x)
+            ids = {"source": self.source_words + SPECIAL_IDS, "target": self.target_words + SPECIAL_IDS}
+            check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        if self._compile_loss is not None or self._compile_metrics is not None:
+            raise ValueError(
+                f"{type(self).__name__} owns its loss and its metrics (perplexity, log_likelihood): "
+                "call compile() without loss= and metrics=."
+            )
+        log_probs = y_pred
+        if isinstance(y_pred, dict):
+            log_probs = (1 - self.label_smoothing) * y_pred["log_probs"]
+            log_probs = log_probs + self.label_smoothing * y_pred["mean_log_probs"]
+        pairs = sequence_log_probs(log_probs)
+        if sample_weight is not None:
+            pairs = pairs * ops.cast(sample_weight, pairs.dtype)
+        return -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        log_probs = y_pred["log_probs"] if isinstance(y_pred, dict) else y_pred
+        self.perplexity.update_state(log_probs, self.sides(x)[1])
+        self.log_likelihood.update_state(log_probs)
+        return self.get_metrics_result()

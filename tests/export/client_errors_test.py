@@ -1,0 +1,135 @@
+"""The client when the server is away, refuses or errs, and when it is stopped itself."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from commands import fail, succeed
+from fake_prediction_server import Failure
+from fake_scores import expected
+from plain_or_gzipped import write
+
+
+def test_bytes_that_no_text_has_are_the_servers_to_refuse(client, tmp_path, out):
+    table = write(tmp_path / "table", b"a ||| b ||| 1\na\xff ||| b ||| 1\n")
+    flags = [f"--input={table}", f"--output={out}/table", "--encoding=utf-8"]
+    fail(client(*flags), 1, f"{table}, line 2: found a pair that the server refuses (found a source that is not UTF-8")
+    done = succeed(client(*flags, "--on_error=keep"))
+    assert "1 lines that the server refused were written with a neutral score." in done.stderr
+    assert (out / "table").read_bytes().splitlines()[1] == b"a\xff ||| b ||| 1 1"
+
+
+def test_a_server_that_comes_back_is_waited_for(client, model, many, out):
+    model.failures = [Failure("UNAVAILABLE", "try again")] * 7
+    succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=3"))
+    assert (out / "table").read_bytes() == expected(many)
+    assert len(model.requests) == 10 + 7
+
+
+def test_patience_ends_with_the_line_that_was_waited_for(client, model, many, out):
+    model.unavailable = b"s45"
+    flags = [f"--input={many}", f"--output={out}/table", "--batch_size=10", "--patience=0.3"]
+    fail(client(*flags), 1, f"{many}, line 41: found the server at ", "unavailable (The batch", "--patience")
+    assert os.listdir(out) == []
+    assert sum(b"s45" in sources for _, sources, _, _ in model.requests) > 1
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_server_that_is_not_there_is_told(client_command, many, out, scheme):
+    with socket.socket() as closed:
+        closed.bind(("localhost", 0))
+        address = f"{scheme}localhost:{closed.getsockname()[1]}"
+        flags = [f"--server={address}", "--patience=0.2"]
+        done = client_command(*flags, f"--input={many}", f"--output={out}/table")
+        fail(done, 1, f"found the server at {address} unavailable", "Connection refused", "start it, check --server")
+        fail(client_command(*flags[:1], "--health"), 1, f"found the server at {address} unavailable")
+    assert os.listdir(out) == []
+
+
+def test_a_call_has_a_deadline(client, model, many, out):
+    model.held.clear()
+    flags = [f"--input={many}", f"--output={out}/table", "--deadline=0.4", "--batch_size=60"]
+    sentence = "within 0.4 s; give a longer --deadline or a smaller --batch_size."
+    fail(client(*flags), 1, f"{many}, line 1: found no answer from the server at ", sentence)
+    assert os.listdir(out) == []
+
+
+def test_a_refused_pair_is_found(client, model, many, out):
+    model.refused = b"s77"
+    flags = [f"--input={many}", f"--output={out}/table", "--batch_size=30", "--unknown_count"]
+    refusal = "found a pair that the server refuses (found a source of 1 tokens, expected at most 0);"
+    fail(client(*flags), 1, f"{many}, line 77: {refusal}", "or give --on_error=keep")
+    assert os.listdir(out) == []
+    done = succeed(client(*flags, "--on_error=keep"))
+    assert "1 lines that the server refused were written with a neutral score." in done.stderr
+    lines = expected(many, unknown=True).split(b"\n")
+    lines[76] = b"s77 ||| t77 ||| 0.5 1 1"
+    assert (out / "table").read_bytes() == b"\n".join(lines)
+
+
+def test_pairs_that_were_refused_for_others_are_healed(client, model, many, out):
+    # Ten pairs, five, two and one, and that twice again, as when a server merges them with a bad one.
+    model.failures = [Failure("INVALID_ARGUMENT", "somebody else's")] * 6
+    succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=1"))
+    assert (out / "table").read_bytes() == expected(many)
+    assert [len(sources) for _, sources, _, _ in model.requests][:7] == [10, 5, 2, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Failure("INVALID_ARGUMENT", "assertion failed: [found a source of] [300] [tokens, expected at most 256]"),
+        Failure("INVALID_ARGUMENT", "assertion failed: [found a target of] [99] [bytes, expected at most 64]"),
+        Failure("INVALID_ARGUMENT", "assertion failed: [found a source that is not UTF-8, expected UTF-8]"),
+        Failure("INVALID_ARGUMENT", "assertion failed: [found sources and targets:] [2] [1]"),
+        Failure("FAILED_PRECONDITION", "Tensors with name 'source:0' from different tasks have different shapes"),
+        Failure("INTERNAL", "Tensor concat operation failed: tensors have different data types"),
+    ],
+)
+def test_a_refusal_that_is_about_no_pair_of_the_request_is_not_believed(client, model, many, out, refusal):
+    """However often it comes: the server has merged the request with another, which is at fault."""
+    model.failures = [refusal] * 9
+    succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=50", "--in_flight=2"))
+    assert (out / "table").read_bytes() == expected(many)
+    assert {len(sources) for _, sources, _, _ in model.requests} <= {50, len(many.read_bytes().splitlines()) % 50}
+
+
+def test_other_errors_are_told(client, model, many, out):
+    flags = [f"--input={many}", f"--output={out}/table"]
+    model.failures = [Failure("INTERNAL", "out of memory\n\t [[{{node a}}]]")]
+    fail(client(*flags), 1, f"{many}, line ", "of the server at ", "(out of memory), expected an answer")
+    del model.signatures["score_tokens"]
+    fail(client(*flags), 1, "found a model with the signatures encode, score on the server", "expected score_tokens")
+    assert os.listdir(out) == []
+
+
+def test_scores_that_are_no_numbers_are_an_error(client, model, many, out):
+    model.outputs["log_prob"] = np.float32("nan")
+    flags = [f"--input={many}", f"--output={out}/table"]
+    fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "log_prob that is not a number")
+    model.outputs["log_prob"] = []
+    fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "(0 values of log_prob for 64 pairs)")
+    assert os.listdir(out) == []
+
+
+def installed(*flags):
+    script = pathlib.Path(sys.executable).with_name("encdec-client")
+    return subprocess.Popen([script, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_client_that_is_stopped_leaves_nothing(client, model, many, out, number):
+    model.held.clear()
+    flags = [f"--input={many}", f"--output={out}/table", "--batch_size=10", "--deadline=600"]
+    process = client(*flags, start=installed)
+    assert model.holding.wait(60)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    assert errors == "encdec-client: interrupted; no unfinished output is left.\n"
+    assert os.listdir(out) == []

@@ -1,0 +1,185 @@
+"""Tests of reading lines."""
+
+import contextlib
+import gzip
+import os
+import re
+import subprocess
+import tempfile
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numbered_lines import numbered_lines
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.files import InputLines
+
+
+def naive_lines(data):
+    lines = data.split(b"\n")
+    return lines[:-1] if lines[-1] == b"" else lines
+
+
+def read(path):
+    with InputLines(path) as lines:
+        return list(lines)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"\x00\xff", b"\x85", b"bc" * 70000])).map(b"".join)
+    | st.binary(),
+    compressed=st.booleans(),
+)
+def test_lines_are_those_of_a_naive_split(tmp_path_factory, data, compressed):
+    if not data or (data.startswith(b"\x1f\x8b") and not compressed):
+        return
+    path = tmp_path_factory.getbasetemp() / "random"
+    path.write_bytes(gzip.compress(data) if compressed else data)
+    with InputLines(path) as lines:
+        numbered = [(lines.line_number, line) for line in lines]
+    expected = naive_lines(data)
+    assert numbered == list(enumerate(expected, start=1))
+    assert lines.line_number == len(expected)
+    assert lines.ended_with_newline == data.endswith(b"\n")
+    assert lines.bytes_read == lines.bytes_total == path.stat().st_size
+
+
+def test_the_content_decides_what_is_gzipped(tmp_path):
+    (tmp_path / "plain.gz").write_bytes(b"one\ntwo")
+    (tmp_path / "gzipped.txt").write_bytes(gzip.compress(b"one\ntwo"))
+    assert read(tmp_path / "plain.gz") == read(tmp_path / "gzipped.txt") == [b"one", b"two"]
+
+
+def test_all_members_of_a_gzip_file_are_read(tmp_path):
+    members = [gzip.compress(data) for data in (b"one\ntw", b"o\n", b"", b"x" * 300_000, b"\n3")]
+    path = tmp_path / "members.gz"
+    for padding in (b"", bytes(1000), bytes(300_000)):
+        path.write_bytes(b"".join(members) + padding)
+        assert read(path) == [b"one", b"two", b"x" * 300_000, b"3"]
+
+
+def test_lines_are_read_from_a_pipe():
+    with subprocess.Popen(["printf", r"one\ntwo\n"], stdout=subprocess.PIPE) as process:
+        with InputLines(f"/dev/fd/{process.stdout.fileno()}") as lines:
+            assert list(lines) == [b"one", b"two"]
+        assert (lines.bytes_total, lines.bytes_read) == (0, 8)
+
+
+@contextlib.contextmanager
+def standard_input(data):
+    """Has the data on the standard input in the `with` block."""
+    kept = os.dup(0)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
+def test_a_hyphen_is_the_standard_input():
+    with standard_input(gzip.compress(b"one\ntwo")):
+        assert read("-") == [b"one", b"two"]
+    with standard_input(b""), pytest.raises(InputError, match="standard input: found an empty file"):
+        InputLines("-")
+
+
+def test_progress_moves_with_the_lines(tmp_path):
+    path = tmp_path / "long"
+    path.write_bytes(b"0123456789\n" * 100_000)
+    with InputLines(path) as lines:
+        positions = {lines.bytes_read for _ in lines}
+    assert len(positions) > 5 and max(positions) == lines.bytes_total == 1_100_000
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    (tmp_path / "long.gz").write_bytes(gzip.compress(b"0123456789abcdef\n" * 1_000_000, 1))
+    tracemalloc.start()
+    with InputLines(tmp_path / "long.gz") as lines:
+        count = sum(1 for _ in lines)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 1_000_000 and peak < 5e6
+
+
+def test_a_truncated_file_is_reported_where_it_broke(tmp_path):
+    data = numbered_lines(100_000)
+    compressed = gzip.compress(data)
+    path = tmp_path / "cut.gz"
+    for size in (len(compressed) // 2, len(compressed) - 1, 12):
+        path.write_bytes(compressed[:size])
+        complete = []
+        with pytest.raises(InputError) as caught, InputLines(path) as lines:
+            complete.extend(lines)
+        # Every line that the file holds was given out before the error.
+        available = zlib.decompressobj(31).decompress(path.read_bytes()).count(b"\n")
+        assert complete == data.split(b"\n")[:available]
+        assert str(caught.value) == (
+            f"{path}, line {len(complete) + 1}: found the end of the file inside gzipped data, "
+            "expected a complete gzip file; copy or make the file again."
+        )
+
+
+def test_a_file_that_lacks_only_its_trailer_gives_all_its_lines(tmp_path):
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(b"x\n" * 1_000_000)[:-8])
+    with InputLines(path) as lines, pytest.raises(InputError, match="line 1000001: found the end of"):
+        list(lines)
+
+
+def test_corrupt_data_are_reported(tmp_path):
+    data = numbered_lines(100_000)
+    compressed = bytearray(gzip.compress(data))
+    compressed[len(compressed) // 2] ^= 0xFF
+    for name, content in {
+        "flipped.gz": bytes(compressed),
+        "checksum.gz": gzip.compress(data)[:-8] + b"\0\0\0\0" + gzip.compress(data)[-4:],
+        "garbage.gz": gzip.compress(data) + b"garbage",
+        "header.gz": b"\x1f\x8b\x07" + b"\0" * 20,
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            read(tmp_path / name)
+        found, _, rest = str(caught.value).partition(", expected a complete gzip file; ")
+        assert rest == "copy or make the file again."
+        assert re.search(
+            r", line 100001: found other data after gzipped data$"
+            if name == "garbage.gz"
+            else r", line \d+: found corrupt gzipped data \(.+\)$",
+            found,
+        )
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"", mtime=0)])
+def test_an_empty_file_is_reported(tmp_path, content):
+    path = tmp_path / "empty"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        InputLines(path)
+    assert str(caught.value) == (
+        f"{path}: found an empty file, expected at least one line; check how it was made."
+    )
+
+
+def test_a_missing_file_and_a_directory_are_reported(tmp_path):
+    with pytest.raises(InputError) as caught:
+        InputLines(tmp_path / "missing")
+    assert str(caught.value) == (
+        f"{tmp_path}/missing: found no such file or directory when trying to read a file; check the path."
+    )
+    with pytest.raises(InputError, match="found a directory when trying to read a file; name a file"):
+        InputLines(tmp_path)
+
+
+def test_a_file_without_lines_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_encdec.formats.files._LONGEST_LINE", 1 << 20)
+    (tmp_path / "blob").write_bytes(b"short\n" + bytes(3 << 20))
+    with pytest.raises(InputError, match="line 2: found a line of more than 1 MiB, expected lines of text"):
+        read(tmp_path / "blob")

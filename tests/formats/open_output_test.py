@@ -1,0 +1,200 @@
+"""Tests of writing files whole or not at all."""
+
+import contextlib
+import gzip
+import os
+import pathlib
+import stat
+import tempfile
+
+import pytest
+from numbered_lines import numbered_lines
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
+
+
+@contextlib.contextmanager
+def without_privileges():
+    """Drops root, to whom permissions do not apply."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+    else:
+        yield
+
+
+def test_missing_permissions_are_reported():
+    # Not in tmp_path, which lies in a directory that only its owner may enter.
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "secret").write_bytes(b"x\n")
+        (folder / "secret").chmod(0)
+        folder.chmod(0o555)
+        with without_privileges():
+            with pytest.raises(InputError) as caught:
+                InputLines(folder / "secret")
+            assert str(caught.value) == (
+                f"{folder}/secret: found no permission when trying to read a file; "
+                "change the permissions or name another path."
+            )
+            with pytest.raises(InputError) as caught, open_output(folder / "out"):
+                pytest.fail("opened")
+            assert str(caught.value) == (
+                f"{folder}/out: found no permission when trying to write a file; "
+                "change the permissions or name another path."
+            )
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_output_appears_when_complete(tmp_path, name):
+    data = numbered_lines(50_000)
+    path = tmp_path / name
+    with open_output(path) as file:
+        for line in data.splitlines(keepends=True):
+            file.write(line)
+        assert not path.exists()
+        assert [entry[0] for entry in os.listdir(tmp_path)] == ["."]
+    assert os.listdir(tmp_path) == [name]
+    content = path.read_bytes()
+    assert (gzip.decompress(content) if name.endswith(".gz") else content) == data
+
+
+def test_equal_content_gives_equal_compressed_bytes(tmp_path):
+    for name in ("one.gz", "two.gz"):
+        with open_output(tmp_path / name) as file:
+            file.write(b"text\n" * 1000)
+    content = (tmp_path / "one.gz").read_bytes()
+    assert content == (tmp_path / "two.gz").read_bytes()
+    assert content[3:8] == bytes(5), "neither a name nor a time in the header"
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+@pytest.mark.parametrize("error", [KeyError("in the block"), KeyboardInterrupt(), InputError("found it")])
+def test_output_does_not_appear_after_an_exception(tmp_path, name, error):
+    path = tmp_path / name
+    path.write_bytes(b"as it was")
+    with pytest.raises(type(error)) as caught, open_output(path) as file:
+        file.write(b"x" * 1_000_000)
+        raise error
+    assert caught.value is error
+    assert os.listdir(tmp_path) == [name] and path.read_bytes() == b"as it was"
+
+
+def test_an_error_of_the_block_is_not_mistaken_for_one_of_the_output(tmp_path):
+    with pytest.raises(FileNotFoundError), open_output(tmp_path / "out"):
+        os.stat(tmp_path / "other input")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_permissions_follow_the_umask(tmp_path, mask):
+    old = os.umask(mask)
+    try:
+        with open_output(tmp_path / "out") as file:
+            file.write(b"x")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o666 & ~mask
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/file")
+    with open_output(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "folder" / "file").read_bytes() == b"new"
+
+
+def test_a_device_is_written_to_directly():
+    with open_output("/dev/null") as file:
+        file.write(b"x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_the_standard_output_is_written_to_directly(capfd, path):
+    with open_output(path) as file:
+        file.write(b"x\n")
+    assert capfd.readouterr().out == "x\n"
+    with open_output(path, keep=False) as file:
+        file.write(b"x\n")
+    assert capfd.readouterr().out == ""
+
+
+def test_a_reader_that_left_is_no_fault_of_the_disk():
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with pytest.raises(BrokenPipeError), open_output(f"/dev/fd/{theirs}") as file:
+        file.write(b"x\n")
+    os.close(theirs)
+
+
+def test_files_for_two_purposes_are_refused(tmp_path):
+    check_distinct_files(tmp_path / "a", None, tmp_path / "b", "-", "-")
+    with pytest.raises(ValueError, match="found one file for two purposes"):
+        check_distinct_files(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a")
+
+
+def test_a_long_name_is_no_obstacle(tmp_path):
+    with open_output(tmp_path / ("n" * 255)) as file:
+        file.write(b"x")
+    assert (tmp_path / ("n" * 255)).read_bytes() == b"x"
+
+
+def test_an_unusable_place_is_reported_at_once(tmp_path):
+    (tmp_path / "file").write_bytes(b"x")
+    for path, sentence in {
+        "missing/out": "found no such file or directory when trying to write a file; check the path",
+        "file/out": "found a file where the path needs a directory when trying to write a file; check",
+        ".": "found a directory when trying to write a file; name a file",
+        "n" * 256: "found a name that is too long for the file system",
+    }.items():
+        with pytest.raises(InputError) as caught, open_output(os.path.join(tmp_path, path)):
+            pytest.fail("opened")
+        assert str(caught.value).startswith(f"{tmp_path}/{path}: {sentence}")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.fixture
+def small_disk(disk):
+    return disk("200k")
+
+
+FULL = "found the disk full when trying to write; free space or name a path on another disk, and run again."
+
+
+@pytest.mark.parametrize("size", [190_000, 210_000, 5_000_000])
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_a_full_disk_is_reported_and_left_clean(small_disk, name, size):
+    (small_disk / name).write_bytes(b"as it was")
+    with pytest.raises(InputError) as caught, open_output(small_disk / name) as file:
+        for _ in range(0, size, 1000):
+            file.write(os.urandom(1000))
+        if size < 200_000:
+            raise InputError("this fitted")
+    full = f"{small_disk}/{name}: {FULL}"
+    assert str(caught.value) == (full if size > 200_000 else "this fitted.")
+    assert os.listdir(small_disk) == [name] and (small_disk / name).read_bytes() == b"as it was"
+
+
+def test_a_full_device_is_reported():
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with pytest.raises(InputError) as caught, open_output("/dev/full") as file:
+        file.write(b"x")
+    assert str(caught.value) == f"/dev/full: {FULL}"
+
+
+def test_failing_to_rename_is_reported(tmp_path, monkeypatch):
+    def refuse(*names):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(InputError, match="found the disk full"), open_output(tmp_path / "out") as file:
+        file.write(b"x")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,31 @@
+"""What encdec-score would write for the fake server's scores."""
+
+import numpy as np
+from fake_prediction_server import token_scores, unknown_count
+
+from keras_encdec.formats import model_words, pair_format
+from keras_encdec.scoring.record_scorer import RecordScorer
+
+
+class DirectScorer:
+    """The fake model without a server."""
+
+    def all_words(self, pairs, factored=False):
+        return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
+
+    def columns(self, pairs, names):
+        tokens = [token_scores(*pair) for pair in pairs]
+        columns = {
+            "log_prob": [float(row.sum()) for row in tokens],
+            "token_log_probs": [row.astype(np.float64) for row in tokens],
+            "unknown_count": [unknown_count(target) for _, target in pairs],
+        }
+        return [columns[name] for name in names]
+
+
+def expected(path, format="phrase_table", unknown=False, tokens=False, **arguments):
+    """What encdec-score would write for the fake model's scores."""
+    known = pair_format(format)
+    scorer = RecordScorer(known, [DirectScorer()], unknown_count=unknown, token_scores=tokens)
+    with known.open_reader(path, **arguments) as reader:
+        return b"\n".join(scorer(list(reader))[0]) + b"\n" * reader.lines.ended_with_newline

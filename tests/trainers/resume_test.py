@@ -1,0 +1,123 @@
+"""Going on with a training, and what is refused then."""
+
+import itertools
+import json
+import re
+import shutil
+import zipfile
+
+import keras
+import pytest
+from tiny_trainings import number_of_updates, rounds, train_tiny
+
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import load_model
+from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers.checkpoints import load_checkpoint
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
+def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
+    """bfloat16 on a CPU: only the optimizer is compiled by XLA."""
+    settings = {"dtype_policy": "mixed_bfloat16", "jit_compile": "auto"}
+    train_tiny(tsv, tmp_path / "model", updates=10, **settings)
+    train_tiny(tsv, tmp_path / "model", resume=True, updates=20, **settings)
+    history = rounds(tmp_path / "model")
+    assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
+
+
+def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_go_on_too(tsv, tmp_path):
+    settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
+    settings |= {"label_smoothing": 0.1, "warmup_updates": 50}
+    train_tiny(tsv, tmp_path, updates=40, **settings)
+    assert load_model(tmp_path / "last.keras", compiled=True).label_smoothing == 0.1
+    with pytest.raises(ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the model"):
+        train_tiny(tsv, tmp_path, resume=True, updates=60, **{**settings, "label_smoothing": 0.0})
+    train_tiny(tsv, tmp_path, resume=True, updates=60, **settings)
+    assert number_of_updates(tmp_path) == [20, 40, 60]
+    # The step size of a round's last update: of the share of the training, and of the warm-up, that was done then.
+    rates = [one["learning_rate"] for one in rounds(tmp_path)]
+    expected = [0.02 * (1 - 19 / 40) * 20 / 50, 0.02 * (1 - 39 / 40) * 40 / 50, 0.02 * (1 - 59 / 60)]
+    assert rates == pytest.approx(expected, rel=0.011)
+    assert load_model(tmp_path / "best.keras").dtype_policy.name == "mixed_float16"
+
+
+def test_an_existing_model_is_not_overwritten(training_files, trained):
+    path, data = trained[0].model_dir, TrainingData(phrase_table=training_files / "table.gz")
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError, match=f"{path} holds a model already; give another model_dir, or resume"):
+        train_tiny(data, path, updates=1)
+    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the model to go on with"):
+        train_tiny(data, path, resume=True, updates=50, model={"units": 9})
+    expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the model to go on"
+    with pytest.raises(ValueError, match=expected):
+        train_tiny(data, path, resume=True, updates=50, batch_size=32, optimizer="sgd")
+    with pytest.raises(ValueError, match="found architecture=recurrent, expected architecture=encdec as in"):
+        train_tiny(data, path, resume=True, updates=50, architecture="recurrent")
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.usefixtures("eager")
+def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
+    """As a scheduler repeats the same command whenever it was killed."""
+    path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
+    copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
+    for folder, resume in itertools.product((path, copied), (True, False)):
+        with pytest.raises(InputError, match=f"{folder}: found best.keras and no last.keras, expected last.keras to"):
+            train_tiny(tsv, folder, resume=resume, updates=30)
+    (path / "history.json").unlink()  # as a kill within the first round leaves it
+    with pytest.raises(InputError, match="diverged"):
+        train_tiny(tsv, path, updates=1, optimizer="sgd", learning_rate=1e38)
+    assert not (path / "best.keras").exists(), "of other vocabularies"
+    _, lines = train_tiny(tsv, path, resume=True, updates=1)
+    assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
+
+
+def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, trained):
+    result, _ = trained
+    path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    for settings in ({"updates": 25}, {"minutes": result.last.seconds / 61}):
+        again, (line,) = train_tiny(data, path, resume=True, **settings)
+        assert again.rounds == result.rounds and again.best == result.best and again.signal is None
+        assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
+    _, (other, _) = train_tiny(data.replace(phrase_table="other.gz"), path, resume=True, updates=25)
+    table = data.phrase_table
+    assert other == f"Going on with the pairs that were prepared from {table}; other.gz is not read."
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path):
+    model = shutil.copytree(trained[0].model_dir, tmp_path / "m")
+    data = TrainingData(phrase_table=training_files / "table.gz")
+    shutil.copy(model / "best.keras", model / "last.keras")
+    with pytest.raises(InputError, match=f"{model}/last.keras: found no history of the training in it, expected a ch"):
+        train_tiny(data, model, resume=True, updates=50)
+    half = dict(rounds(model)[0], updates=1.5)
+    spoilt = [{}, *({"rounds": found} for found in ([], [{}], ["a"], [half]))]
+    for history in ((model / "history.json").read_text(), "[" * 100_000, *map(json.dumps, spoilt)):
+        shutil.copy(model / "best.keras", model / "last.keras")
+        with zipfile.ZipFile(model / "last.keras", "a") as archive:
+            archive.writestr("history.json", history)
+            archive.writestr("generator.npz", "of nothing")
+        with pytest.raises(InputError, match=f"{model}/last.keras: found a history or a generator in it"):
+            load_checkpoint(model)
+    (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
+    with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(.*train the model"):
+        train_tiny(data, model, resume=True, updates=50)
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
+    """It called the architecture by its cell."""
+    settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
+    train_tiny(tsv, tmp_path, updates=2, **settings)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["training"] |= {"architecture": "gru", "language_model": False}
+    config["model"] |= {"bidirectional": None, "source_words": 12, "target_words": 12}
+    del config["architecture"], config["has_source"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the model to go on with"):
+        train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
+    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
+    assert result.last.updates == 4

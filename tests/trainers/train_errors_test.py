@@ -1,0 +1,121 @@
+"""What training refuses, and how it ends when it cannot go on."""
+
+import gzip
+import os
+import shutil
+import socket
+
+import pytest
+from tiny_trainings import number_of_updates, rounds, tiny_config, train_tiny
+
+from keras_encdec.cli.demo import demonstrate
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring import TextScorer
+from keras_encdec.trainers import TrainingData, TrainingReporter, train
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(training_files, tsv, tmp_path):
+    other, refusals, scored = TrainingData(phrase_table=training_files / "table.gz"), set(), []
+
+    class Intruder(TrainingReporter):
+        def prepared(self, *arguments):
+            self.intrude()
+
+        def round_ended(self, *arguments):
+            self.intrude()
+            scored.append(TextScorer(tmp_path / "model").score([(["s1"], ["t1"])]).shape)
+
+        def intrude(self):
+            for resume in (False, True):
+                with pytest.raises(InputError) as error:
+                    train_tiny(other, tmp_path / "model", resume=resume, updates=1, model={"units": 9})
+                refusals.add(str(error.value))
+            with pytest.raises(InputError, match="another training at work in it"):
+                demonstrate(tmp_path)  # its model would be in the same place
+
+    train(tiny_config(updates=1), tsv, tmp_path / "model", reporter=Intruder(lambda line: None))
+    assert scored == [(1,)] and refusals == {
+        f"{tmp_path}/model: found another training at work in it (process {os.getpid()} on {socket.gethostname()}), "
+        "expected one at a time; wait until it ends, or give another --model_dir."
+    }
+    assert not list((tmp_path / "model").glob(".*"))
+    assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
+
+
+def test_nothing_but_a_prepared_set_is_replaced(tsv, tmp_path):
+    (tmp_path / "prepared").mkdir()
+    (tmp_path / "prepared" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=f"{tmp_path}/prepared: found 'thesis.tex' in it, expected a prepared set"):
+        train_tiny(tsv, tmp_path, updates=1)
+    assert (tmp_path / "prepared" / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.usefixtures("eager")
+def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files, tsv, tmp_path):
+    def fails(data, *expected, **settings):
+        with pytest.raises(InputError) as error:
+            train_tiny(data, tmp_path / "m", **{"updates": 1, **settings})
+        assert all(str(text) in str(error.value) for text in expected), error.value
+
+    table, short = tmp_path / "table.gz", tmp_path / "short"
+    data = TrainingData(phrase_table=table)
+    table.write_bytes(gzip.compress(b"s1 ||| t1 ||| 1\ns1 ||| t1\n"))
+    fails(data, f"{table}, line 2: found 2 fields", "--on_error=keep")
+    table.write_bytes((training_files / "table.gz").read_bytes()[:-100])
+    fails(data, f"{table}, line ", "expected a complete gzip file")
+    table.write_bytes(b"")
+    fails(data, f"{table}: found an empty file")
+    fails(TrainingData(phrase_table=tmp_path), f"{tmp_path}: found a directory")
+    table.write_bytes(b"s1 s2 ||| t1 ||| 1\n||| t1 ||| 1\n")
+    expected = "found 2 pairs, of which 1 are longer than 1 words and 1 have an empty side", "raise --max_length"
+    fails(data.replace(max_length=1), *expected)
+    short.write_text("t1\n")
+    data = TrainingData(source=training_files / "source", target=short)
+    fails(data, f"{training_files}/source: found 400 lines, and 1 lines in {short}, expected as many in both")
+    short.write_text("s3\ns1\ns3\n")
+    expected = f"{short}, line 3: found 's3' again, as on line 1, expected distinct words"
+    fails(tsv.replace(source_vocabulary=short), expected)
+    assert not (tmp_path / "m").exists()
+    (tmp_path / "tsv").write_text("s1\tt1\nno tab\n")
+    data = TrainingData(tsv=tmp_path / "tsv")
+    fails(data.replace(tokenize=True), f"{tmp_path}/tsv, line 2: found no tab")
+    fails(tsv.replace(validation=(tmp_path / "tsv",)), f"{tmp_path}/tsv, line 2: found no tab")
+    shutil.rmtree(tmp_path / "m")
+    with pytest.raises(InputError, match=f"{table}/m: found a file where the path"):
+        train_tiny(tsv, table / "m", updates=1)
+    _, lines = train_tiny(data.replace(on_error="keep"), tmp_path / "m", updates=1)
+    assert lines[0] == "1 unique pairs of 1; left out: 0 longer than 30 words, 0 with an empty side, 1 malformed."
+    assert sorted(os.listdir(tmp_path)) == ["m", "short", "table.gz", "tsv"]
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_training_that_diverges_stops_and_keeps_what_was_good(tsv, tmp_path):
+    path = tmp_path / "m"
+    settings = {"round_updates": 2, "optimizer": "sgd", "clip_norm": 0}
+    with pytest.raises(InputError, match="the training diverged: train again with a lower --learning_rate"):
+        train_tiny(tsv, path, updates=10, **settings, learning_rate=1e30)
+    assert not (path / "best.keras").exists()
+    train_tiny(tsv, path, updates=4, **settings, learning_rate=0.001)
+    with pytest.raises(InputError, match="diverged: go on from the round before with --resume and a lower --learn"):
+        train_tiny(tsv, path, resume=True, updates=10, **settings, learning_rate=1e30)
+    assert number_of_updates(path) == [2, 4]
+    best = (path / "best.keras").read_bytes()
+    # Steps that are too large, but not that much: the last model gets worse, and the best is kept.
+    _, lines = train_tiny(tsv, path, resume=True, updates=6, **settings, learning_rate=0.3)
+    assert any("after 4 updates" in line for line in lines) and (path / "best.keras").read_bytes() == best
+    assert rounds(path)[-1]["val_perplexity"] > 20
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_full_disk_is_told(tsv, disk):
+    settings = {"updates": 10, "model": {"units": 100}}
+    tiny, small = disk("100k"), disk("900k")
+    with pytest.raises(InputError, match=f"{tiny}/m/prepared: found the disk full.*free space"):
+        train_tiny(tsv, tiny / "m", **settings)
+    assert os.listdir(tiny) == []
+    expected = "could not be written .No space left on device.; free space, then train again"
+    with pytest.raises(InputError, match=f"{small}/m/last.keras: {expected}"):
+        train_tiny(tsv, small / "m", **settings)
+    assert not list((small / "m").glob(".partial*")) and not (small / "m" / "last.keras").exists()
