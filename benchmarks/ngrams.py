@@ -44,7 +44,7 @@ def parsed():
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
     parser.add_argument("--batch", type=int, default=64, help="sentences of a training step")
     parser.add_argument("--steps", type=int, default=10, help="training steps that are timed")
-    parser.add_argument("--sentences", type=int, default=4000, help="of random words; 1/80 for the n-best list")
+    parser.add_argument("--sentences", type=int, default=4000, help="of random words; the n-best list has 1/80 as many")
     parser.add_argument("--input", help="text file, the sources of the n-best list")
     parser.add_argument("--nbest", help="n-best list of these sources")
     options = parser.parse_args()

@@ -215,7 +215,7 @@ class TrainingConfig(Configuration):
         kind = architecture(values.setdefault("architecture", known.architecture))
         if isinstance(model, Mapping):
             names = {parameter.name for parameter in kind.config.hyperparameters()}
-            model = {**{name: value for name, value in known.model.items() if name in names}, **model}
+            model = {name: value for name, value in known.model_with(model).items() if name in names or name in model}
         if values.get("schedule", "halving") != "halving":
             training = {name: value for name, value in training.items() if not name.startswith("halving_")}
         return cls(**{**training, **values}, model=model)

@@ -10,6 +10,9 @@ _SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
 _LUONG = "Luong et al., 2015, section 4.1"
 _ATTENTION = "Luong et al., 2015, section 4.3"
 
+# Hyper-parameters that say how attention works.
+ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
+
 
 @dataclasses.dataclass(frozen=True)
 class RNNEncoderDecoderConfig(Configuration):
@@ -118,7 +121,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
 
     def check(self) -> None:
         if self.attention == "none":
-            for name in ("attention_score", "attention_units", "attention_window", "input_feeding"):
+            for name in ATTENTION_OPTIONS:
                 if getattr(self, name) not in (None, False, "general"):
                     raise ConfigurationError(f"found {{{name}}}=%s without {{attention}}", getattr(self, name))
         if self.attention_units is not None and self.attention_score != "concat":

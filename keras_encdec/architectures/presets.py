@@ -5,9 +5,11 @@ import importlib.resources
 import os
 import pathlib
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.architectures.configurations import ATTENTION_OPTIONS
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.parsed_files import read_parsed
@@ -44,6 +46,16 @@ class Preset:
         except ConfigurationError as error:
             raise InputError(f"{error} in [{name}]", path=self.path) from None
         return getattr(self, name)
+
+    def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The hyper-parameters of the model, with others that override them.
+
+        Without attention, what the preset says of how it works does not count.
+        """
+        model = self.model
+        if given.get("attention") == "none":
+            model = {name: value for name, value in model.items() if name not in ATTENTION_OPTIONS}
+        return {**model, **given}
 
 
 def preset_names() -> list[str]:

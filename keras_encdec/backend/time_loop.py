@@ -10,7 +10,7 @@ from keras_encdec.backend.devices import name
 
 #: Up to this many steps a loop is written out, so that a compiler sees every step: phrases of up to 7 words and their
 #: end of sequence fit. Beyond it, XLA copies the sums of all later steps into the kernel of each step's gradient, so
-#: that time and compiling grow with the square of the length (`benchmarks/recurrence.py --steps 8 16`).
+#: that run time and compile time grow with the square of the length (`benchmarks/recurrence.py --steps 8 16`).
 WRITTEN_OUT_STEPS = 8
 
 

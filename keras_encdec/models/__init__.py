@@ -6,6 +6,7 @@ from keras_encdec.architectures.presets import preset_names as preset_names
 from keras_encdec.models.decoder import Decoder as Decoder
 from keras_encdec.models.encoder import Encoder as Encoder
 from keras_encdec.models.feed_forward_language_model import FeedForwardLanguageModel as FeedForwardLanguageModel
+from keras_encdec.models.likelihood_model import LikelihoodModel as LikelihoodModel
 from keras_encdec.models.recurrent_encoder_decoder import RecurrentEncoderDecoder as RecurrentEncoderDecoder
 from keras_encdec.models.recurrent_language_model import RecurrentLanguageModel as RecurrentLanguageModel
 from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder as RNNEncoderDecoder

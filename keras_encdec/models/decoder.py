@@ -48,9 +48,9 @@ class Decoder(keras.layers.Layer):
     #: Number of words that the state depends on, the last ones that were read, 0 before the beginning; `None` where it
     #: depends on all of them. A scorer then computes each distinct n-gram of a language model once.
     context_length: int | None = None
-    #: Width of a sum over the words of a context, where `features` depends on them by this sum only, as in the first
-    #: layer of a feed-forward model: `word_products` gives the terms, and `features_of_sums` goes on from the sums. A
-    #: scorer then computes the terms of each word once, not in every context (Devlin et al., 2014, section 3.2).
+    #: Width of a sum over the words of a context, where `features` depends on them only through this sum, as in the
+    #: first layer of a feed-forward model: `word_products` gives the terms, and `features_of_sums` goes on from the
+    #: sums. A scorer then computes the terms of each word once, not in every context (Devlin et al., 2014).
     context_sum_width: int | None = None
 
     def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:

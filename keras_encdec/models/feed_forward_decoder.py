@@ -120,7 +120,8 @@ class FeedForwardDecoder(Decoder):
         return ops.matmul(self.embedding(words)[None], kernels)
 
     def features_of_sums(self, sums: Any) -> Any:
-        return self._through_layers(ops.relu(sums + self.hidden_layers[0].bias), self.hidden_layers[1:])
+        first, *others = self.hidden_layers
+        return self._through_layers(first.activation(sums + first.bias), others)
 
     # As in the base, but without a recurrence: all contexts of all sentences are rows of one product a layer.
     def call(self, previous: Any, encoded: dict[str, Any]) -> Any:

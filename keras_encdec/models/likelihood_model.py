@@ -20,7 +20,8 @@ class LikelihoodModel(keras.Model):
     smoothing if it is asked for; `compile` takes no other.
 
     A subclass defines `sides`, sets `source_words` and `target_words`, the words in each shortlist, and a call returns
-    what that of a `TranslationModel` does.
+    token log-probabilities `(batch, time)` in nats, 0 on padding; in training with label smoothing, a dict of these,
+    `log_probs`, and of the mean over all ids, `mean_log_probs`.
 
     Args:
         **arguments: of `keras.Model`.

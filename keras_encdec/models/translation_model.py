@@ -103,7 +103,7 @@ class TranslationModel(LikelihoodModel):
                 "shortlist, or the path of a model directory, which has them"
             )
         return kind.model_class(
-            *((source_words, target_words) if kind.has_source else (target_words,)), **{**loaded.model, **arguments}
+            *((source_words, target_words) if kind.has_source else (target_words,)), **loaded.model_with(arguments)
         )
 
     @classmethod

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from keras_encdec.scoring.distinct_ngrams import DistinctNgrams
 from keras_encdec.scoring.ngram_counts import NgramCounts
 from keras_encdec.scoring.ngram_decoder import NgramDecoder
 from keras_encdec.scoring.ngram_groups import NgramGroup, cut_ngrams
-from keras_encdec.scoring.word_product_table import WordProductTables
+from keras_encdec.scoring.word_product_tables import WordProductTables
 
 
 class NgramScorer:
@@ -49,16 +49,18 @@ class NgramScorer:
             float64 array of the same shape, nats, 0 on padding.
         """
         ngrams = DistinctNgrams(rows, self._context_length)
-        ngrams.contexts, *table = self._tables.contexts_and_table(ngrams.contexts)
+        ngrams.contexts, table = self._tables.contexts_and_table(ngrams.contexts)
         log_probs = np.concatenate(list(self._run(functools.partial(self._log_probs, table), cut_ngrams(ngrams))))
         inside = rows != 0
         with self._lock:
             self.counts += NgramCounts(int(np.count_nonzero(inside)), len(ngrams.words), len(ngrams.contexts))
         return np.where(inside, log_probs[ngrams.numbers], 0.0)
 
-    def _log_probs(self, table: Sequence[Any], group: NgramGroup) -> np.ndarray:
+    def _log_probs(self, table: Any, group: NgramGroup) -> np.ndarray:
+        inputs = group.inputs if table is None else (*group.inputs, table)
+
         def decode(careful):
-            return map(ops.convert_to_numpy, self._decoders[careful](*group.inputs, *table))
+            return map(ops.convert_to_numpy, self._decoders[careful](*inputs))
 
         if not self._careful:
             logits, totals = decode(careful=False)

@@ -8,7 +8,7 @@ import os
 import pickle
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
@@ -22,7 +22,7 @@ from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.parallel import available_processors, in_order, processes
-from keras_encdec.progress import CountedInput, CountedWork, Progress
+from keras_encdec.progress import CountedWork, Progress, ShowProgress
 from keras_encdec.smt.decoder_weights import DecoderWeights, initial_weights
 from keras_encdec.smt.distinct_derivations import distinct_derivations
 from keras_encdec.smt.ngram_model import NgramModel
@@ -97,7 +97,7 @@ def decode_nbest(
     max_sentence_length: int = MAX_SENTENCE_LENGTH,
     encoding: str | None = None,
     number_of_processes: int | None = None,
-    progress: Callable[[CountedInput, str], Progress] = Progress,
+    progress: ShowProgress = Progress,
 ) -> DecodingSummary:
     """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
 

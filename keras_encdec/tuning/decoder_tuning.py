@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from keras_encdec import __version__
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.formats.checksums import file_checksum
@@ -109,9 +110,8 @@ def tune_decoder(
     translations have the best score.
 
     The directory has of each round the list, `run1.nbest.gz`, and its weights, `run1.weights`, and in the end the best
-    ones, `weights`. Files of the same names are replaced. Killed and called again, with files of the same content and
-    the same settings of the decoder, it takes the lists that are already there: `lists.json` says what they were made
-    with.
+    ones, `weights`. Files of the same names are replaced, but for lists that an earlier call made of the same files
+    with the same settings and weights, as after an interruption: `lists.json` says what they were made with.
 
     Args:
         source: sentences, one a line.
@@ -146,7 +146,7 @@ def tune_decoder(
     corpus_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
     if weights is None:
         weights = initial_weights(number_of_scores(phrase_table))
-    current = {name: list(values) for name, values in weights.items()}
+    current = {name: [float(value) for value in values] for name, values in weights.items()}
     unlisted = {name: current.pop(name) for name in (_UNKNOWN,) if name in current}
     folder = made_directory(output_dir)
     decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding)
@@ -186,8 +186,9 @@ class _RecordedDecoder:
 
     def __init__(self, folder: pathlib.Path, files: Sequence[FilePath], options: Mapping[str, Any]) -> None:
         self._folder, self._files, self._options = folder, files, options
-        settings = {name: value for name, value in options.items() if name not in ("number_of_processes", "progress")}
-        self._made_with = {"settings": settings, "inputs": [file_checksum(file) for file in files]}
+        settings = {name: str(options[name]) for name in sorted({*options} - {"number_of_processes", "progress"})}
+        checksums = [file_checksum(file) for file in files]
+        self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         try:
             record = read_parsed(self._record, json.loads)
         except (OSError, ValueError):  # none yet, or another file

@@ -9,9 +9,7 @@ from google.protobuf import text_format
 from serving_peer_batching import parse_parameters
 from serving_peer_models import Models
 from serving_peer_status import Refusal
-from tensorflow_serving.apis import (
-    prediction_log_pb2,
-)
+from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 from toy_serving import AVAILABLE, END, Peer, predict_request, regress_request, save, wait, x_request
 

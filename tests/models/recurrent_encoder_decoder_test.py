@@ -274,7 +274,7 @@ def test_presets_have_their_sizes_and_those_of_the_other_model_are_refused():
     config = model.config
     assert (config.cell, config.layers, config.units, config.embedding_dim) == ("lstm", 2, 7, 1000)
     assert config.reverse_source and config.dropout == 0.2
-    assert RecurrentEncoderDecoder.from_preset("small_sentences", 5, 5).config.bidirectional == "concat"
+    assert RecurrentEncoderDecoder.from_preset("small_sentences", 5, 5).config.bidirectional == "sum"
     with pytest.raises(ValueError, match="'small' of the model RNNEncoderDecoder"):
         RecurrentEncoderDecoder.from_preset("small", 5, 5)
     with pytest.raises(ValueError, match="'luong2015' of the model RecurrentEncoderDecoder"):

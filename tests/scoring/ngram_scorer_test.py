@@ -8,14 +8,31 @@ from recurrent_toys import stirred
 
 from keras_encdec.data import pad
 from keras_encdec.models import FeedForwardLanguageModel
-from keras_encdec.scoring import Scorer, ngram_groups, word_product_table
+from keras_encdec.scoring import Scorer, ngram_groups, word_product_tables
 from keras_encdec.scoring.ngram_counts import NgramCounts
-from keras_encdec.scoring.word_product_table import WordProductTables
+from keras_encdec.scoring.word_product_tables import WordProductTables
 
 
 @pytest.fixture(scope="module")
 def model():
     return stirred(FeedForwardLanguageModel(6, ngram_order=3, embedding_dim=4, hidden_units=(6, 5)))
+
+
+@pytest.fixture(params=[True, False], ids=["table", "no table"])
+def with_table(request, monkeypatch):
+    """Whether the products of words are computed first, in every call."""
+    tables = []
+
+    def recorded(self, contexts):
+        found = contexts_and_table(self, contexts)
+        tables.append(found[1] is not None)
+        return found
+
+    contexts_and_table = WordProductTables.contexts_and_table
+    monkeypatch.setattr(word_product_tables, "FEWEST", 2 if request.param else 1024)
+    monkeypatch.setattr(WordProductTables, "contexts_and_table", recorded)
+    yield request.param
+    assert tables and set(tables) == {request.param}
 
 
 def random_targets(number, longest=7):
@@ -27,7 +44,7 @@ def pairs_of(targets):
     return [((2,), target) for target in targets]
 
 
-@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.usefixtures("uncompiled", "with_table")
 @pytest.mark.parametrize("size, batches", [(1024, 16), (3, 4)], ids=["one group", "many groups"])
 def test_scores_are_the_models_and_each_ngram_is_computed_once(model, monkeypatch, size, batches):
     for name, value in (("SIZE", size), ("SMALLEST", size), ("BATCHES", batches)):
@@ -46,38 +63,35 @@ def test_scores_are_the_models_and_each_ngram_is_computed_once(model, monkeypatc
     assert scorer.score([]).tolist() == []
 
 
+@pytest.mark.usefixtures("with_table")
 def test_scores_are_the_models_when_compiled(model):
-    targets = random_targets(9)
-    np.testing.assert_allclose(
-        Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5
-    )
-
-
-@pytest.mark.parametrize("words", [2, 1024], ids=["with a table of products", "without"])
-def test_scores_are_the_models_whether_products_of_words_are_computed_first(model, monkeypatch, words):
-    monkeypatch.setattr(word_product_table, "FEWEST", words)
     targets = random_targets(60)
-    contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
-    rows, *table = WordProductTables(model).contexts_and_table(contexts)
-    if words == 1024:
-        assert table == [] and rows is contexts
-    else:
-        # Three distinct ids, 0 among them: room for four at each of two positions.
-        assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
-        products = numpy(model.decoder.word_products(np.array([0, 3, 8], np.int32)))
-        np.testing.assert_allclose(numpy(table[0]).reshape(2, 4, -1)[:, :3], products, atol=1e-6)
     np.testing.assert_allclose(
         Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5
     )
+
+
+def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
+    contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
+    unchanged, table = WordProductTables(model).contexts_and_table(contexts)
+    assert unchanged is contexts and table is None, "few contexts are not worth a table"
+    monkeypatch.setattr(word_product_tables, "FEWEST", 2)
+    rows, table = WordProductTables(model).contexts_and_table(contexts)
+    # Three distinct ids, 0 among them: room for four at each of two positions.
+    assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
+    products = numpy(model.decoder.word_products(np.array([0, 3, 8], np.int32)))
+    np.testing.assert_allclose(numpy(table).reshape(2, 4, -1)[:, :3], products, atol=1e-6)
+    # Of nine ids that can be, not sixteen.
+    assert WordProductTables(model).contexts_and_table(np.arange(9).repeat(8).reshape(-1, 2))[1].shape == (18, 6)
 
 
 def test_a_table_that_is_too_large_is_not_computed(model, monkeypatch):
-    monkeypatch.setattr(word_product_table, "FEWEST", 2)
+    monkeypatch.setattr(word_product_tables, "FEWEST", 2)
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
-    monkeypatch.setattr(word_product_table, "BYTES", 2 * 4 * 6 * 4)
-    assert len(WordProductTables(model).contexts_and_table(contexts)) == 2
-    monkeypatch.setattr(word_product_table, "BYTES", 2 * 4 * 6 * 4 - 1)
-    assert len(WordProductTables(model).contexts_and_table(contexts)) == 1
+    monkeypatch.setattr(word_product_tables, "BYTES", 2 * 4 * 6 * 4)
+    assert WordProductTables(model).contexts_and_table(contexts)[1] is not None
+    monkeypatch.setattr(word_product_tables, "BYTES", 2 * 4 * 6 * 4 - 1)
+    assert WordProductTables(model).contexts_and_table(contexts)[1] is None
 
 
 def test_few_bits_and_models_without_hidden_layers_have_no_sums_of_products():
@@ -87,12 +101,12 @@ def test_few_bits_and_models_without_hidden_layers_have_no_sums_of_products():
     assert FeedForwardLanguageModel(6, **sizes, hidden_units=()).decoder.context_sum_width is None
 
 
-@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.usefixtures("uncompiled", "with_table")
 def test_large_logits_are_summed_with_care(model):
     large = keras.models.clone_model(model)
     large.set_weights(model.get_weights())
     large.decoder.output_matrix.bias.assign([300.0] * 9)
-    targets = random_targets(5)
+    targets = random_targets(60)
     np.testing.assert_allclose(Scorer(large).score(pairs_of(targets)), numpy(large.score(pad(targets))), atol=1e-3)
 
 

@@ -43,6 +43,17 @@ def test_what_is_given_overrides_a_preset():
     assert TrainingData.from_preset("small", max_length=7).max_length == 7
 
 
+@pytest.mark.parametrize("preset", ["small_sentences", "luong2015_attention"])
+def test_what_a_preset_says_of_attention_does_not_count_without_it(preset):
+    attentive = TrainingConfig.from_preset(preset, updates=1).model
+    assert attentive.attention != "none" and attentive.input_feeding == (preset != "small_sentences")
+    config = TrainingConfig.from_preset(preset, updates=1, model={"attention": "none"}).model
+    assert (config.attention, config.attention_score, config.input_feeding) == ("none", "general", None)
+    assert config.units == attentive.units
+    with pytest.raises(ValueError, match="found attention_score=dot without attention"):
+        TrainingConfig.from_preset(preset, updates=1, model={"attention": "none", "attention_score": "dot"})
+
+
 def test_what_a_preset_says_of_another_architecture_or_schedule_does_not_count():
     config = TrainingConfig.from_preset("small_sentences", architecture="language_model", updates=1)
     assert (config.model.cell, config.model.units, config.model.dropout) == ("gru", 256, 0.3)

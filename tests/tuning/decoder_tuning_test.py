@@ -1,11 +1,13 @@
 """Tuning of the phrase-based decoder."""
 
+import numpy as np
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, parse_nbest_line, read_weights
 from keras_encdec.smt import decode_nbest, estimate_ngrams
+from keras_encdec.smt.decoder_weights import initial_weights
 from keras_encdec.tuning import decoder_tuning, tune_decoder
 
 pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
@@ -114,11 +116,15 @@ def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
     (files / "table").write_text(TABLE.replace("0.1 0.9", "0.2 0.9"))
     tuned(files, rounds=1, pop_limit=3)
     assert decoded == ["run1.nbest.gz"] * 3
+    weights = {**initial_weights(2), "LM0": [0.7]}
+    for _ in range(2):
+        tuned(files, weights, rounds=1, pop_limit=np.int64(3))
+    assert decoded == ["run1.nbest.gz"] * 4
     (files / "out" / "run1.nbest.gz").unlink()
-    tuned(files, rounds=1, pop_limit=3)
+    tuned(files, weights, rounds=1, pop_limit=3)
     (files / "out" / "lists.json").write_text("{")
-    tuned(files, rounds=1, pop_limit=3)
-    assert decoded == ["run1.nbest.gz"] * 5
+    tuned(files, weights, rounds=1, pop_limit=3)
+    assert decoded == ["run1.nbest.gz"] * 6
 
 
 def test_what_cannot_be_used_is_told(files):

@@ -9,14 +9,14 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.language_model import LanguageModel
 
-# A table has room for a power of two of words, as each number is compiled; at least so many.
+# A table has at least this many rows for each position, and a power of two of them: each number is compiled.
 FEWEST = 256
-# A table takes at most this much memory, in bytes.
-BYTES = 1 << 29
+# A table takes at most this much memory, in bytes: enough for the paper's CSLM with 15,000 words.
+BYTES = 640 << 20
 
 
 class WordProductTables:
-    """Makes tables of what each word of some contexts adds to the first layer, where a table saves computation.
+    """Makes tables of what words add to the first layer, where such a table saves computation.
 
     A table costs as much as the first layer of as many contexts as it has words; with it, the first layer of a context
     is a sum of n - 1 of its rows. `benchmarks/ngrams.py` shows what it is worth (sentences, nbest).
@@ -29,25 +29,26 @@ class WordProductTables:
         self._decoder = model.decoder
         self._products = compiled_call(_WordProducts(model.decoder, name="word_products", dtype=model.dtype_policy))
 
-    def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, *tuple[Any, ...]]:
-        """A table for some contexts, and where in it their words are.
+    def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Any]:
+        """The table for a number of contexts, and where in it their words are.
 
         Args:
             contexts: int array `(contexts, context_length)`, ids.
 
         Returns:
             tuple: int32 array `(contexts, context_length)`, rows of the table, and the table, float tensor `(rows,
-            context_sum_width)`. The contexts alone where a table is not worth computing, or would be too large.
+            context_sum_width)`. The contexts as they are, and `None`, where a table is not worth computing, or would be
+            too large.
         """
         width = self._decoder.context_sum_width
         if width is None:
-            return (contexts,)
+            return contexts, None
         is_used = np.zeros(self._decoder.vocabulary_size, bool)
         is_used[contexts] = True
-        words = np.flatnonzero(is_used)
-        room, positions = max(FEWEST, 1 << (len(words) - 1).bit_length()), contexts.shape[1]
+        words, positions = np.flatnonzero(is_used), contexts.shape[1]
+        room = min(max(FEWEST, 1 << (len(words) - 1).bit_length()), max(FEWEST, len(is_used)))
         if 2 * room > len(contexts) or 4 * positions * room * width > BYTES:
-            return (contexts,)
+            return contexts, None
         number = np.cumsum(is_used, dtype=np.int32) - 1
         rows = number[contexts] + room * np.arange(positions, dtype=np.int32)
         return rows, self._products(np.pad(words.astype(np.int32), (0, room - len(words))))
