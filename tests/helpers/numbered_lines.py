@@ -2,5 +2,5 @@
 
 
 def numbered_lines(count):
-    """So many of them, as bytes."""
+    """A number of different lines, as bytes."""
     return b"".join(b"line %d %x\n" % (number, hash((number, "x")) & 0xFFFFFFFF) for number in range(count))
