@@ -1,5 +1,6 @@
 """Files of settings in JSON or TOML, which people edit and copy."""
 
+import json
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -26,3 +27,18 @@ def read_parsed(path: pathlib.Path, parse: Callable[[str], Any]) -> dict[str, An
     if not isinstance(values, dict):
         raise ValueError(f"it holds a {type(values).__name__}, not settings by name")
     return values
+
+
+def read_record(path: pathlib.Path) -> dict[str, Any]:
+    """What a job wrote of itself, as JSON, to know later what it has done; empty where there is none, or half of one.
+
+    Args:
+        path: pathlib.Path.
+
+    Returns:
+        dict.
+    """
+    try:
+        return read_parsed(path, json.loads)
+    except (OSError, ValueError):
+        return {}

@@ -9,8 +9,8 @@ from keras import ops
 from keras_encdec.backend.devices import name
 
 #: Up to this many steps a loop is written out, so that a compiler sees every step: phrases of up to 7 words and their
-#: end of sequence fit. Beyond it, XLA copies the sums of all later steps into the kernel of each step's gradient, so
-#: that run time and compile time grow with the square of the length (`benchmarks/recurrence.py --steps 8 16`).
+#: end of sequence fit. Of more steps written out, XLA copies the sums of all later ones into the kernel of each step's
+#: gradient, so that run time and compile time grow with the square of the length (`benchmarks/recurrence.py`).
 WRITTEN_OUT_STEPS = 8
 
 

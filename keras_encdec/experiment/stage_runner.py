@@ -1,7 +1,6 @@
 """Runs the stages of an experiment, each one only if its inputs, settings or outputs have changed."""
 
 import dataclasses
-import json
 import os
 import pathlib
 import shutil
@@ -12,7 +11,7 @@ from typing import Any
 from keras_encdec.experiment.stage import Stage, checksum
 from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.os_errors import explained
-from keras_encdec.parsed_files import read_parsed
+from keras_encdec.parsed_files import read_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +61,7 @@ def run_stages(
     results = []
     for stage in stages:
         path = folder / f"{stage.name}.json"
-        key, record = stage.key(), _read(path)
+        key, record = stage.key(), read_record(path)
         is_same = {name: record.get(name) for name in key} == key
         was_run = not (is_same and "outputs" in record and record["outputs"] == _checksums(stage))
         if was_run:
@@ -101,10 +100,3 @@ def _remove_outputs(stage):
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _read(path):
-    try:
-        return read_parsed(path, json.loads)
-    except (OSError, ValueError):  # none yet, or half a file: the stage is run
-        return {}

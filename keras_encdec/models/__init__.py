@@ -6,6 +6,7 @@ from keras_encdec.architectures.presets import preset_names as preset_names
 from keras_encdec.models.decoder import Decoder as Decoder
 from keras_encdec.models.encoder import Encoder as Encoder
 from keras_encdec.models.feed_forward_language_model import FeedForwardLanguageModel as FeedForwardLanguageModel
+from keras_encdec.models.id_sequences import SPECIAL_IDS as SPECIAL_IDS
 from keras_encdec.models.likelihood_model import LikelihoodModel as LikelihoodModel
 from keras_encdec.models.recurrent_encoder_decoder import RecurrentEncoderDecoder as RecurrentEncoderDecoder
 from keras_encdec.models.recurrent_language_model import RecurrentLanguageModel as RecurrentLanguageModel
@@ -13,5 +14,4 @@ from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder as RNNEnco
 from keras_encdec.models.rnn_encoder_decoder import published_optimizer as published_optimizer
 from keras_encdec.models.symbols import from_symbols as from_symbols
 from keras_encdec.models.symbols import to_symbols as to_symbols
-from keras_encdec.models.translation_model import SPECIAL_IDS as SPECIAL_IDS
 from keras_encdec.models.translation_model import TranslationModel as TranslationModel

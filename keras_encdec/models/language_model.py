@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from keras_encdec.backend.no_gradients import without_gradients
 from keras_encdec.models.decoder import Decoder
-from keras_encdec.models.id_sequences import id_tensor
+from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.log_probs import sequence_log_probs
-from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.models.zero_states import ZeroStates
 from keras_encdec.text.vocabulary import END
 

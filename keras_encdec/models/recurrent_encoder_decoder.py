@@ -9,9 +9,10 @@ from keras_encdec.configuration import Configuration
 from keras_encdec.layers.attentions import attention_class
 from keras_encdec.layers.cells import recurrent_cell_class
 from keras_encdec.models.attention_decoder import AttentionDecoder
+from keras_encdec.models.id_sequences import SPECIAL_IDS
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_encoder import RecurrentEncoder
-from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.models.translation_model import TranslationModel
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

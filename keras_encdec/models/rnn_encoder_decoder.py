@@ -5,9 +5,10 @@ from typing import Any
 import keras
 
 from keras_encdec.architectures.configurations import RNNEncoderDecoderConfig
+from keras_encdec.models.id_sequences import SPECIAL_IDS
 from keras_encdec.models.rnn_decoder import RNNDecoder
 from keras_encdec.models.rnn_encoder import RNNEncoder
-from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.models.translation_model import TranslationModel
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

@@ -12,10 +12,10 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.backend.log_sum_exp import SAFE
 from keras_encdec.data import pad
-from keras_encdec.models.id_sequences import check_sequences
+from keras_encdec.models.id_sequences import SPECIAL_IDS, check_sequences
 from keras_encdec.models.model_in_dtype import model_in_dtype
 from keras_encdec.models.tensor_spec import TensorSpec
-from keras_encdec.models.translation_model import SPECIAL_IDS, TranslationModel
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.parallel import in_order
 from keras_encdec.scoring.batch_encoder import BatchEncoder, padded_width
 from keras_encdec.scoring.ngram_counts import NgramCounts

@@ -9,7 +9,8 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.models.decoder import Decoder
 from keras_encdec.models.language_model import LanguageModel
 
-# A table has at least this many rows for each position, and a power of two of them: each number is compiled.
+# A table has at least this many rows for each position: a power of two or the whole vocabulary, as each number of rows
+# is compiled.
 FEWEST = 256
 # A table takes at most this much memory, in bytes: enough for the paper's CSLM with 15,000 words.
 BYTES = 640 << 20
@@ -46,7 +47,7 @@ class WordProductTables:
         is_used = np.zeros(self._decoder.vocabulary_size, bool)
         is_used[contexts] = True
         words, positions = np.flatnonzero(is_used), contexts.shape[1]
-        room = min(max(FEWEST, 1 << (len(words) - 1).bit_length()), max(FEWEST, len(is_used)))
+        room = max(FEWEST, min(1 << (len(words) - 1).bit_length(), len(is_used)))
         if 2 * room > len(contexts) or 4 * positions * room * width > BYTES:
             return contexts, None
         number = np.cumsum(is_used, dtype=np.int32) - 1

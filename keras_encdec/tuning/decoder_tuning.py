@@ -1,7 +1,6 @@
 """Tuning of the phrase-based decoder: sentences are translated, weights tuned on their lists, and so on in turns."""
 
 import dataclasses
-import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from keras_encdec.formats.checksums import file_checksum
 from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.moses_weights import weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
-from keras_encdec.parsed_files import read_parsed
+from keras_encdec.parsed_files import read_record
 from keras_encdec.smt.decoder_weights import initial_weights
 from keras_encdec.smt.phrase_decoder import decode_nbest
 from keras_encdec.tuning.corpus_metric import CorpusMetric
@@ -189,10 +188,7 @@ class _RecordedDecoder:
         settings = {name: str(options[name]) for name in sorted({*options} - {"number_of_processes", "progress"})}
         checksums = [file_checksum(file) for file in files]
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
-        try:
-            record = read_parsed(self._record, json.loads)
-        except (OSError, ValueError):  # none yet, or another file
-            record = {}
+        record = read_record(self._record)
         is_same = {name: record.get(name) for name in self._made_with} == self._made_with
         self._weights = list(record.get("weights", ())) if is_same else []
 
