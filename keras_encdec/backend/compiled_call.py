@@ -27,7 +27,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Any]:
     def call(*inputs):
         leaves = keras.tree.flatten(inputs)
         # Structures are told apart by what they are called with: a layer has one for its shapes.
-        shapes = tuple((tuple(leaf.shape), str(leaf.dtype)) for leaf in leaves)
+        shapes = tuple((tuple(leaf.shape), keras.backend.standardize_dtype(leaf.dtype)) for leaf in leaves)
         if shapes in calls:
             return calls[shapes](leaves)
         with compiling:  # once, not by two threads

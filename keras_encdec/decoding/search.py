@@ -7,15 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.batch_size import reduced_batch_size
 from keras_encdec.decoding.attention_history import AttentionHistory
 from keras_encdec.decoding.hypothesis import Hypothesis
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.text.vocabulary import END, PADDING
-
-# Batches of fewer rows take no less time.
-LEAST_ROWS = 48
 
 
 class Search:
@@ -43,6 +39,7 @@ class Search:
         with_attention: bool = False,
     ) -> None:
         self._functions, self._sampler = functions, sampler
+        self._compiled = sampler.step_key, with_attention, source.shape[1]
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
         self._state, self._memory = functions.start(source)
         if rows > 1:
@@ -122,7 +119,7 @@ class Search:
     def _compact(self, searching, rows):
         """Takes sources out that are not searched for any more; the rows of the state that are wanted next."""
         sources, copies = self._log_probs.shape
-        size = reduced_batch_size(sources, np.count_nonzero(searching), LEAST_ROWS // copies)
+        size = self._functions.batches.reduced(self._compiled, sources, np.count_nonzero(searching), copies)
         if size == sources:
             return rows
         staying = np.sort(np.argsort(~searching, kind="stable")[:size])

@@ -7,9 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.batch_size import BatchReduction
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
+
+# Batches of fewer rows take no less time.
+LEAST_ROWS = 48
 
 
 class SearchFunctions:
@@ -21,12 +25,15 @@ class SearchFunctions:
     Attributes:
         start: callable, see `Ensemble.start`.
         carries_attention: bool. See `Ensemble`.
+        batches: BatchReduction, of the steps' batches.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self.start = compiled_call(_Start(ensemble))
         self.carries_attention = ensemble.carries_attention
+        # About half of a model's weights are the decoder's, and few of these are of words that are only looked up.
+        self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
         self._steps: dict[Hashable, Any] = {}
 
     def step(

@@ -48,7 +48,8 @@ class WordProductTables:
         is_used[contexts] = True
         words, positions = np.flatnonzero(is_used), contexts.shape[1]
         room = max(FEWEST, min(1 << (len(words) - 1).bit_length(), len(is_used)))
-        if 2 * room > len(contexts) or 4 * positions * room * width > BYTES:
+        bytes_each = 8 if self._decoder.compute_dtype == "float64" else 4
+        if 2 * room > len(contexts) or positions * room * width * bytes_each > BYTES:
             return contexts, None
         number = np.cumsum(is_used, dtype=np.int32) - 1
         rows = number[contexts] + room * np.arange(positions, dtype=np.int32)

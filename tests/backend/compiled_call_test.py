@@ -5,6 +5,7 @@ import time
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
@@ -29,6 +30,14 @@ def test_many_shapes_give_no_warning(caplog):
         for rows in range(1, 9):
             np.testing.assert_array_equal(ops.convert_to_numpy(call(np.ones((rows, 2), "float32"))), 2)
     assert caplog.messages == []
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="nothing is compiled")
+def test_arrays_and_tensors_share_what_is_compiled():
+    layer = Doubled()
+    call = compiled_call(layer)
+    np.testing.assert_array_equal(ops.convert_to_numpy(call(call(np.ones((3, 2), "int32")))), 4)
+    assert layer.shapes == [(3, 2)]
 
 
 def test_threads_that_meet_a_shape_first_compile_it_once():

@@ -3,7 +3,8 @@
 import pytest
 from table_model import TableModel, random_sources
 
-from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, search, search_functions
+from keras_encdec.backend import batch_size
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, search_functions
 
 
 @pytest.mark.parametrize(
@@ -18,9 +19,10 @@ def test_taking_sources_out_of_the_batch_changes_nothing(sampler, monkeypatch):
         return take_step(functions, sampler, words, *others)
 
     monkeypatch.setattr(search_functions.SearchFunctions, "step", counted)
+    monkeypatch.setattr(batch_size, "COMPILING", 0)
     with_it = Generator(model).generate(sources, sampler)
     assert sizes[0] > sizes[-1]
-    monkeypatch.setattr(search, "reduced_batch_size", lambda size, needed, minimum: size)
+    monkeypatch.setattr(batch_size.BatchReduction, "reduced", lambda batches, what, size, *others: size)
     sizes.clear()
     without = Generator(model).generate(sources, sampler)
     for mine, others in zip(with_it, without, strict=True):

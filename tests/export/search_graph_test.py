@@ -10,7 +10,7 @@ from table_model import TableModel, random_sources
 from toy_contract import window_model
 
 from keras_encdec.data import pad
-from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, registered_samplers, search
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, registered_samplers
 from keras_encdec.decoding.target_limits import target_limit
 
 tf = pytest.importorskip("tensorflow")
@@ -60,9 +60,8 @@ def in_graph(model, sources, sampler, **inputs):
 
 @pytest.fixture(autouse=True)
 def few_shapes(monkeypatch):
-    """Several parts in a graph, and little to compile in Python."""
+    """Several parts in a graph."""
     monkeypatch.setattr(search_graph, "MOST_ROWS", 64)
-    monkeypatch.setattr(search, "reduced_batch_size", lambda size, needed, minimum: size)
 
 
 def links_of(attention):
