@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.text.position_words import is_position_word, position_distance
-from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, Vocabulary
+from keras_encdec.text.subwords import BEGINS, GOES_ON
+from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 
 
 class ServedReplacement:
@@ -66,10 +67,44 @@ class ServedReplacement:
         attended = attended_words(links) if self._carries_attention else -tf.ones_like(links)
         positions = tf.where(is_named, positions, attended)
         is_known_position = (positions >= 0) & (positions < words_of_source)
-        copied = tf.gather(source_words, tf.where(is_known_position, positions, 0), batch_dims=1)
-        translated = self.table.lookup(copied)
-        replaced = tf.where(is_known_position, tf.where(translated == "", copied, translated), "<unk>")
-        return tf.where(tf.gather(self._is_unknown, ids), replaced, words)
+        whole, begin_with_marks = _whole_words(source_words)
+        is_unknown = tf.gather(self._is_unknown, ids)
+        replaced = tf.gather(self._translated(whole), tf.where(is_known_position, positions, 0), batch_dims=1)
+        words = tf.where(is_unknown, tf.where(is_known_position, replaced, UNKNOWN_WORD), words)
+        return _words_apart(words, is_unknown & is_known_position, begin_with_marks[:, None, None])
+
+    def _translated(self, words):
+        """What takes the place of source words: a translation, or their pieces."""
+        text = tf.strings.regex_replace(tf.strings.regex_replace(words, f"{GOES_ON} | ", ""), f"^{BEGINS}", "")
+        first, second = self.table.lookup(text), self.table.lookup(words)
+        return tf.where(first != "", first, tf.where(second != "", second, words))
+
+
+def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """For each piece `(sources, s)` all pieces of its word, separated by spaces; and which sources are SentencePiece's.
+
+    As `text.subwords.word_around`.
+    """
+    begins = tf.strings.regex_full_match(pieces, f"(?s){BEGINS}.*")
+    begin_with_marks = tf.reduce_any(begins, axis=1)
+    goes_on = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{GOES_ON}"), [[0, 0], [1, 0]])[:, :-1]
+    goes_on |= begin_with_marks[:, None] & ~begins
+    # No word goes on from the source before, or is padding's.
+    is_first = tf.range(tf.shape(pieces)[1]) == 0
+    numbers = tf.cumsum(tf.reshape(tf.cast(~goes_on | is_first | (pieces == ""), tf.int32), (-1,))) - 1
+    flat = tf.reshape(pieces, (-1,))
+    joined = tf.strings.unsorted_segment_join(flat, numbers, tf.size(flat), separator=" ")
+    whole = tf.strings.regex_replace(tf.gather(joined, numbers), f"{GOES_ON}$", "")
+    return tf.reshape(whole, tf.shape(pieces)), begin_with_marks
+
+
+def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tensor) -> tf.Tensor:
+    """As `text.subwords.words_apart`, of pieces `(sources, results, t)`."""
+    before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
+    after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
+    pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{GOES_ON}$", ""), pieces)
+    marked = BEGINS + tf.strings.regex_replace(pieces, f"^{BEGINS}", "")
+    return tf.where(begin_with_marks & (apart | after_one & (pieces != "")), marked, pieces)
 
 
 def attended_words(links: tf.Tensor) -> tf.Tensor:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_encdec.text.position_words import is_position_word, position_distance
-
-UNKNOWN_WORD = "<unk>"
+from keras_encdec.text.subwords import GOES_ON, begin_with_marks, word_around, word_text, words_apart
+from keras_encdec.text.vocabulary import UNKNOWN_WORD
 
 
 class UnknownReplacement:
@@ -16,6 +16,9 @@ class UnknownReplacement:
     unknown word from the source word that it attends to most. It becomes the dictionary's translation of this source
     word or, where there is none, the source word itself. It stays "<unk>" where a model without attention names no
     source word: "<unk>", "unkpos_null", and "unkpos_d" with j - d outside the source.
+
+    Of text that was cut into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), the whole
+    source word counts, and stands as a word of its own: what is copied are all its pieces, separated by spaces.
 
     Args:
         dictionary: dict of source word to target word. Defaults to `None`: source words are copied.
@@ -46,16 +49,25 @@ class UnknownReplacement:
             source_words: list of str, the source as it was given.
             attention: float array `(tokens, source_tokens)`, see `Hypothesis`. Optional.
         """
-        return [self._replaced(j, word, source_words, attention) for j, word in enumerate(words)]
+        positions = {j: self._source_position(j, word, source_words, attention) for j, word in enumerate(words)}
+        found = {j: i for j, i in positions.items() if i is not None}
+        replaced = [UNKNOWN_WORD if is_position_word(word) else word for word in words]
+        for j, i in found.items():
+            replaced[j] = self._translated(source_words, i)
+        return words_apart(replaced, found, begin_with_marks(source_words))
 
-    def _replaced(self, j, word, source_words, attention):
+    def _source_position(self, j, word, source_words, attention):
+        """Where in the source an unknown word at j comes from; `None` of a known word, and where that is not known."""
         if word != UNKNOWN_WORD and not is_position_word(word):
-            return word
+            return None
         distance = position_distance(word)
         if distance is not None and 0 <= j - distance < len(source_words):
-            i = j - distance
-        elif attention is not None and source_words:
-            i = int(np.argmax(attention[j, : len(source_words)]))  # of words: the end of sequence is none
-        else:
-            return UNKNOWN_WORD
-        return self._dictionary.get(source_words[i], source_words[i])
+            return j - distance
+        if attention is not None and source_words:
+            return int(np.argmax(attention[j, : len(source_words)]))  # of words: the end of sequence is none
+        return None
+
+    def _translated(self, source_words, i):
+        pieces = word_around(source_words, i)
+        text, copied = word_text(pieces), " ".join(pieces).removesuffix(GOES_ON)
+        return self._dictionary.get(text) or self._dictionary.get(copied, copied)

@@ -62,6 +62,7 @@ class Attention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.supports_masking = True
         if score not in SCORES:
             raise ValueError(f"found score={score!r}, expected one of {', '.join(map(repr, SCORES))}")
         if score_units is not None and score != "concat":
@@ -149,6 +150,10 @@ class Attention(keras.layers.Layer):
         weights = self.attention_weights(queries, self.keys(annotations), ops.cast(annotations_mask, "bool"), positions)
         context = ops.matmul(ops.cast(weights, self.compute_dtype), annotations)
         return (context, weights) if return_weights else context
+
+    def compute_mask(self, queries: Any, previous_mask: Any = None) -> Any:
+        """The mask of the queries: a context is as much padding as its query."""
+        return previous_mask
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -20,6 +20,7 @@ class AttentionScore(keras.layers.Layer):
 
     def __init__(self, kernel_initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.supports_masking = True
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: tuple, annotations_shape: tuple) -> None:

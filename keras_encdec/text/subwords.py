@@ -1,28 +1,107 @@
-"""Words from their pieces."""
+"""Words from their pieces.
 
-from collections.abc import Sequence
+Byte-pair encoding marks by "@@" where a word goes on, SentencePiece by "\\u2581" where one begins.
+"""
+
+from collections.abc import Collection, Sequence
+
+from keras_encdec.text.position_words import is_position_word
+from keras_encdec.text.vocabulary import UNKNOWN_WORD
+
+GOES_ON, BEGINS = "@@", "\u2581"
 
 
 def join_bpe(pieces: Sequence[str]) -> str:
     """Text of pieces that byte-pair encoding marks by "@@" where the word goes on: "transl@@ ation" is "translation".
 
+    An unknown word is a word of its own.
+
     Example:
 
-    >>> join_bpe(["a", "transl@@", "at@@", "ion"])
-    'a translation'
+    >>> join_bpe(["a", "transl@@", "at@@", "ion", "Mün@@", "<unk>"])
+    'a translation Mün <unk>'
     """
-    return (" ".join(pieces) + " ").replace("@@ ", "").strip()
+    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(GOES_ON + " ", "").strip()
 
 
 def join_sentencepiece(pieces: Sequence[str]) -> str:
     """Text of SentencePiece's pieces, of which "\\u2581" begins a word.
 
+    An unknown word is a word of its own.
+
     Example:
 
-    >>> join_sentencepiece(["\\u2581a", "\\u2581transl", "ation"])
-    'a translation'
+    >>> join_sentencepiece(["\\u2581a", "\\u2581transl", "ation", "<unk>"])
+    'a translation <unk>'
     """
-    return "".join(pieces).replace("\u2581", " ").strip()
+    pieces = " ".join(_with_unknown_apart(pieces, True)).split(" ")
+    return "".join(pieces).replace(BEGINS, " ").strip()
+
+
+def begin_with_marks(pieces: Sequence[str]) -> bool:
+    """Whether these are SentencePiece's pieces."""
+    return any(piece.startswith(BEGINS) for piece in pieces)
+
+
+def word_around(pieces: Sequence[str], i: int) -> list[str]:
+    """The pieces of the word that piece i is of; it alone where pieces have no marks.
+
+    Example:
+
+    >>> word_around(["in", "M@@", "ün@@", "chen", "."], 2)
+    ['M@@', 'ün@@', 'chen']
+    """
+    with_beginnings = begin_with_marks(pieces)
+
+    def goes_on(j):
+        before, piece = pieces[j - 1 : j + 1]
+        return before.endswith(GOES_ON) or with_beginnings and not piece.startswith(BEGINS)
+
+    start, stop = i, i + 1
+    while start > 0 and goes_on(start):
+        start -= 1
+    while stop < len(pieces) and goes_on(stop):
+        stop += 1
+    return list(pieces[start:stop])
+
+
+def word_text(pieces: Sequence[str]) -> str:
+    """The text of the pieces of a word.
+
+    Example:
+
+    >>> word_text(["M@@", "ün@@", "chen"]), word_text(["\u2581Mün", "chen"])
+    ('München', 'München')
+    """
+    return "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
+
+
+def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings: bool) -> list[str]:
+    """Pieces of which some are made words of their own.
+
+    Args:
+        pieces: list of str.
+        numbers: those of the pieces that are words of their own.
+        with_beginnings: bool. Whether these are SentencePiece's pieces.
+
+    Example:
+
+    >>> words_apart(["M@@", "Tom", "chen"], [1], False)
+    ['M', 'Tom', 'chen']
+    """
+    apart = list(pieces)
+    for j in numbers:
+        if j > 0 and j - 1 not in numbers:
+            apart[j - 1] = apart[j - 1].removesuffix(GOES_ON)
+        if with_beginnings:
+            for k in range(j, min(j + 2, len(apart))):
+                apart[k] = BEGINS + apart[k].removeprefix(BEGINS)
+    return apart
+
+
+def _with_unknown_apart(pieces, with_beginnings):
+    unknown = [j for j, piece in enumerate(pieces) if piece == UNKNOWN_WORD or is_position_word(piece)]
+    return words_apart(pieces, unknown, with_beginnings)
 
 
 SUBWORD_JOINERS = {"bpe": join_bpe, "sentencepiece": join_sentencepiece}

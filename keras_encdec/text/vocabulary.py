@@ -10,6 +10,8 @@ from keras_encdec.formats import InputLines, open_output
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 
 PADDING, UNKNOWN, END = 0, 1, 2
+#: What the unknown word is written as.
+UNKNOWN_WORD = "<unk>"
 FIRST_WORD = 3
 
 
@@ -55,7 +57,7 @@ class Vocabulary:
         """Ids of a phrase, closed by the end of sequence: list of str to list of int."""
         return [*map(self._ids.__getitem__, words), END]
 
-    def decode(self, ids: Iterable[int], unknown: str = "<unk>") -> list[str]:
+    def decode(self, ids: Iterable[int], unknown: str = UNKNOWN_WORD) -> list[str]:
         """Words of ids; special ids other than the unknown word are left out."""
         return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
 

@@ -103,7 +103,7 @@ def test_a_temperature_that_is_none_is_refused(toy):
 def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, arguments, samplers):
     served_alone = {name: registered_samplers()[name] for name in samplers}
     monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: served_alone)
-    target_words = ["unkpos_0", "unkpos_1", "unkpos_-1", "unkpos_null", "t\r"]
+    target_words = ["unkpos_0", "unkpos_1", "unkpos_-1", "unkpos_null", "t\r", "t@@", "\u2581t"]
     path, sizes = tmp_path / "model", {"cell": "rnn", "layers": 1}
     toy_models.save_model(path, ["s\r", *SOURCE_WORDS], target_words, **sizes, **arguments)
     translations = {"s7": "S7", "R&D": "[R&D]", "s\r": "\xe9"}
@@ -112,6 +112,7 @@ def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, argument
     (tmp_path / "assets").mkdir()
     model = ServedModel(directory, tmp_path / "assets", config)
     sources = ["s7 Zo\xeb R&amp;D s1", "", " s7  s\r x", "s8", "s7 Zo\xeb R&amp;D s1", "a\tb c s7 d s\r e s7"]
+    sources += ["s7 M@@ \xfcn@@ chen s@@ 7 end@@", "\u2581s 7 \u2581M \xfcn chen \u2581s2 s1 \u2581end"]
     read, generated = ("target", "source") if "reverse" in arguments else ("source", "target")
     replacement, generator = UnknownReplacement(translations), TextGenerator([directory])
     words = set()
@@ -121,9 +122,9 @@ def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, argument
         expected = [" ".join(each.words) for each in hypotheses]
         assert [text.decode() for text in texts][: len(expected)] == expected
         words.update(" ".join(expected).split(" "))
-    assert {"S7", "\xe9", "Zo\xeb"} <= words and not any(map(is_position_word, words))
+    assert {"S7", "\xe9", "Zo\xeb", "\xfcn@@", "chen", "\u2581M"} <= words and not any(map(is_position_word, words))
     if "sample" in samplers:
-        drawn = call(model, "sample", **{read: sources}, seed=range(6), temperature=[1e-6] * 6)[generated]
+        drawn = call(model, "sample", **{read: sources}, seed=range(8), temperature=[1e-6] * 8)[generated]
         greedy = [" ".join(best.words) for best, *_ in generator.generate(sources, "greedy", replacement)]
         assert [text.decode() for text in drawn] == greedy
 

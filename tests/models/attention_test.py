@@ -28,7 +28,7 @@ CHOICES = [
     for i, (kind, score, fed) in enumerate(KINDS)
 ]  # fmt: skip
 # JAX compiles all anew for each.
-EVERY = {"tensorflow": 1, "jax": 5, "torch": 2}[keras.backend.backend()]
+EVERY = {"tensorflow": 1, "jax": 5, "torch": 1}[keras.backend.backend()]
 
 
 def name_of(choices):
@@ -95,7 +95,7 @@ def log_probs_by_word(model, source, target):
     return np.stack(rows, axis=1), np.stack(attention, axis=1)
 
 
-@pytest.mark.parametrize("choices", [CHOICES[i] for i in (14, 5, 11, 0, 1, 8, 2, 15, 16)[::EVERY]], ids=name_of)
+@pytest.mark.parametrize("choices", [CHOICES[i] for i in (14, 8, 11, 0, 1, 5, 2, 15, 16)[::EVERY]], ids=name_of)
 def test_gradients_are_finite_differences_of_the_equations(choices):
     with double_precision():
         model = toy(dtype="float64", **choices)
