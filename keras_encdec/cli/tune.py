@@ -56,6 +56,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Tunes as the flags say."""
+    from keras_encdec.formats.files import check_distinct_files, open_output
     from keras_encdec.formats.json_files import write_json
     from keras_encdec.tuning.tune import tune
 
@@ -63,6 +64,13 @@ def main(flag_values: flags.FlagValues) -> None:
     if all(flag_values[name].value is None for name in outputs):
         names = ", ".join(f"--{name}" for name in outputs)
         raise UsageError(f"found no file for the weights, expected one of {names}.")
+    if flag_values.json_out:
+        outputs_of_tune = (flag_values.weights_out, flag_values.moses_ini_out)
+        inputs = (*flag_values.nbest, *flag_values.reference, *flag_values.test_nbest, *flag_values.test_reference)
+        for path in (*inputs, flag_values.weights, *outputs_of_tune):
+            check_distinct_files(path, flag_values.json_out)
+        with open_output(flag_values.json_out, keep=False):  # that nothing is searched for in vain
+            pass
     tuning = tune(
         flag_values.nbest, flag_values.reference, flag_values.weights, flag_values.algorithm, flag_values.metric,
         seeds=range(1, flag_values.seeds + 1), other_weights=weights_given(flag_values),

@@ -113,6 +113,10 @@ class TuningConfig(Configuration):
     seeds: int = hyperparameter(5, "Tunings of each row, with the seeds 1, 2 and so on.", minimum=1)
 
 
+# Of the settings of `encdec-train` in a feature's table `data`, those that name files.
+DATA_FILES = ("source_vocabulary", "target_vocabulary", "alignment", "validation_alignment")
+
+
 @dataclasses.dataclass(frozen=True)
 class FeatureConfig(Configuration):
     """A section `[features.NAME]`: a model whose score is added to the n-best lists as the feature `NAME0`.

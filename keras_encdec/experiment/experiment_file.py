@@ -7,9 +7,11 @@ import pathlib
 import re
 import tomllib
 
+from keras_encdec.architectures.presets import preset_names
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.experiment.experiment_config import (
+    DATA_FILES,
     SIDES,
     BaselineConfig,
     DataConfig,
@@ -64,7 +66,7 @@ class _Reader:
             ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir"),
         )  # fmt: skip
         features = {
-            name: self._section(FeatureConfig, f"features.{name}", table, ("model_dir",))
+            name: self._feature(name, table)
             for name, table in self._table("features", values.get("features", {})).items()
         }
         rows = values.get("rows", [])
@@ -76,6 +78,16 @@ class _Reader:
         )  # fmt: skip
         self._check(config)
         return config
+
+    def _feature(self, name, table):
+        section = f"features.{name}"
+        table = dict(self._table(section, table))
+        data = table.get("data")
+        if isinstance(data, dict):
+            table["data"] = self._with_paths(data, DATA_FILES)
+        preset = table.get("preset")
+        is_file = isinstance(preset, str) and preset not in preset_names() and (self._path.parent / preset).is_file()
+        return self._section(FeatureConfig, section, table, ("model_dir", "preset") if is_file else ("model_dir",))
 
     def _check(self, config):
         for name, feature in config.features.items():
@@ -114,6 +126,9 @@ class _Reader:
     def _check_training(self, config, feature, where):
         if feature.model_dir:
             self._check_exists(feature.model_dir, f"model_dir {where}")
+        for name in DATA_FILES:
+            if feature.data.get(name):
+                self._check_exists(feature.data[name], f"{name} {where}")
         if feature.kind == "phrases" and config.baseline.system == "lists" and not config.baseline.phrase_table:
             raise self._error(f"found kind=phrases {where}", "expected phrase_table in [baseline] with it")
         if feature.preset:
@@ -129,14 +144,17 @@ class _Reader:
             raise self._error(f"found no file {path}, {what}", "expected one", "check the path")
 
     def _section(self, kind, name, values, paths=()):
-        values = dict(self._table(name, values))
-        for path in paths:
-            if isinstance(values.get(path), str):
-                values[path] = str(self._path.parent / pathlib.Path(values[path]).expanduser())
+        values = self._with_paths(self._table(name, values), paths)
         try:
             return kind.from_dict(values)
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
+
+    def _with_paths(self, values, names):
+        """Values of which some are paths, relative to the file's directory."""
+        paths = {name: values[name] for name in names if isinstance(values.get(name), str)}
+        folder = self._path.parent
+        return {**values, **{name: str(folder / pathlib.Path(path).expanduser()) for name, path in paths.items()}}
 
     def _table(self, name, values):
         if not isinstance(values, dict):

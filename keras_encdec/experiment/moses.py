@@ -72,8 +72,22 @@ def write_moses_ini(
         file.write(_INI.format(order=order, scores=scores, weights=" ".join(["0.2"] * scores), **paths).encode())
 
 
+def files_of_ini(ini: pathlib.Path) -> list[pathlib.Path]:
+    """The files that the features of a moses.ini are read from, those that are there: tables and language models."""
+    with InputLines(ini) as lines:
+        words = [word for line in lines for word in line.decode("utf-8", "surrogateescape").split()]
+    paths = [pathlib.Path(word.removeprefix("path=")) for word in words if word.startswith("path=")]
+    return [path for path in dict.fromkeys(paths) if path.is_file()]
+
+
 def tune_moses(
-    source: pathlib.Path, target: pathlib.Path, ini: pathlib.Path, output: pathlib.Path, moses_dir: str, nbest_size: int
+    source: pathlib.Path,
+    target: pathlib.Path,
+    ini: pathlib.Path,
+    output: pathlib.Path,
+    moses_dir: str,
+    nbest_size: int,
+    **models: pathlib.Path,
 ) -> None:
     """Tunes with mert-moses.pl; `output` becomes its working directory, with the tuned moses.ini in it.
 
@@ -84,6 +98,7 @@ def tune_moses(
         output: directory.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
+        **models: files that the moses.ini names; Moses reads them from there.
     """
     moses = pathlib.Path(moses_dir).absolute()
     _run(
@@ -100,7 +115,12 @@ def tune_moses(
 
 
 def decode_with_moses(
-    source: pathlib.Path, tuned: pathlib.Path, nbest: pathlib.Path, moses_dir: str, nbest_size: int
+    source: pathlib.Path,
+    tuned: pathlib.Path,
+    nbest: pathlib.Path,
+    moses_dir: str,
+    nbest_size: int,
+    **models: pathlib.Path,
 ) -> None:
     """Writes an n-best list of distinct hypotheses with their segmentation.
 
@@ -110,6 +130,7 @@ def decode_with_moses(
         nbest: file to write, not gzipped.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
+        **models: files that the tuned moses.ini names; Moses reads them from there.
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
     _run(

@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from keras_encdec.experiment import moses, stage_functions
-from keras_encdec.experiment.experiment_config import ExperimentConfig, FeatureConfig
+from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.stage import Stage
 
 EVALUATION = "evaluation.json"
@@ -92,21 +92,24 @@ class _Plan:
         text = {name: self._escaped(name) for name in ("dev_source", "dev_target", "test_source")}
         if baseline.weights:
             ini = pathlib.Path(baseline.weights)
+            # Only named in it, but what Moses finds depends on them.
+            models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
         else:
             training_text = self._escaped("train_target") if "train_target" in self._text else None
+            models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
             ini = self._add(
-                "moses-ini", moses.write_moses_ini,
-                {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)},
-                {"output": "moses.ini"}, {"order": baseline.ngram_order},
-            )  # fmt: skip
+                "moses-ini", moses.write_moses_ini, models, {"output": "moses.ini"}, {"order": baseline.ngram_order}
+            )
         tuned = self._add(
             "tune-moses", moses.tune_moses,
-            {"source": text["dev_source"], "target": text["dev_target"], "ini": ini}, {"output": "baseline"}, settings,
+            {"source": text["dev_source"], "target": text["dev_target"], "ini": ini, **models}, {"output": "baseline"},
+            settings,
         )  # fmt: skip
         lists = {
             part: self._add(
-                f"decode-{part}", moses.decode_with_moses, {"source": text[f"{part}_source"], "tuned": tuned},
-                {"nbest": f"nbest/{part}.nbest"}, settings,
+                f"decode-{part}", moses.decode_with_moses,
+                {"source": text[f"{part}_source"], "tuned": tuned, **models}, {"nbest": f"nbest/{part}.nbest"},
+                settings,
             )
             for part in ("dev", "test")
         }  # fmt: skip
@@ -168,7 +171,9 @@ class _Plan:
             return pathlib.Path(feature.model_dir)
         files = self._training_files(feature)
         config, data = feature.training_settings()
-        settings: dict[str, Any] = {"config": config.to_dict(), "data": data.to_dict()}
+        options = data.to_dict()
+        files |= {option: pathlib.Path(options.pop(option)) for option in DATA_FILES if options.get(option)}
+        settings: dict[str, Any] = {"config": config.to_dict(), "data": options}
         return self._add(
             f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings
         )  # fmt: skip

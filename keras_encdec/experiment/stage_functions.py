@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from keras_encdec.errors import InputError
 from keras_encdec.formats import read_weights
 from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.phrase_table import number_of_scores
@@ -20,6 +21,9 @@ from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.tuning.decoder_tuning import tune_decoder
 from keras_encdec.tuning.evaluate import evaluate
 from keras_encdec.tuning.tune import tune
+
+# Share of hypotheses that are not made of a table's phrases, as Moses copies unknown words in its own ways.
+MOST_WITHOUT_PHRASES = 0.05
 
 
 class TrainingStopped(Exception):
@@ -126,10 +130,21 @@ def add_table_feature(
         output: the list to write.
         feature: str. Name of the feature.
         column: int. Which score of the table, from the end: -1 is the last one.
+
+    Raises:
+        InputError: when the phrases of more than `MOST_WITHOUT_PHRASES` of the hypotheses are not in the table.
     """
     number = number_of_scores(phrase_table) + 1 + column
     summary = add_phrase_features(nbest, source, phrase_table, output, {feature: [number]}, on_error="keep")
-    return {"lines": summary.lines, "recovered": summary.recovered, "without_phrases": summary.unsegmented}
+    if summary.unsegmented + summary.malformed > MOST_WITHOUT_PHRASES * summary.lines:
+        output.unlink()
+        raise InputError(
+            f"found no phrases of {phrase_table} in {summary.unsegmented:,} of {summary.lines:,} hypotheses, and "
+            f"{summary.malformed:,} malformed lines",
+            "expected the table with which the list was made", "name that table as phrase_table in [baseline]", nbest,
+        )  # fmt: skip
+    counts = {"recovered": summary.recovered, "without_phrases": summary.unsegmented, "malformed": summary.malformed}
+    return {"lines": summary.lines, **counts}
 
 
 def score_nbest(

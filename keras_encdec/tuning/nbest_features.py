@@ -173,6 +173,10 @@ def _text(hypothesis, encoding, path):
         raise undecodable(error, path, hypothesis.line_number) from None
 
 
+# Of the values of features: sums of more could not be computed.
+LARGEST = 1e30
+
+
 class _Layout:
     """Which columns features have: those that the first line has, and sparse ones as they come."""
 
@@ -199,7 +203,13 @@ class _Layout:
         for name, length in self.lengths.items():
             if name not in values and "_" not in name:  # a sparse feature is on a line only where it is not 0
                 raise self._error(f"found no values of {name}", length, path, line)
-            row += values.get(name, [0.0] * length)
+            numbers = values.get(name, [0.0] * length)
+            row += numbers
+            if any(abs(number) > LARGEST for number in numbers):
+                raise InputError(
+                    f"found a value of {name} beyond {LARGEST:g}", "expected a feature that can be weighed",
+                    "repair the line", path, line,
+                )  # fmt: skip
         return tuple(row)
 
     def _error(self, found, expected, path, line):

@@ -82,6 +82,8 @@ def tune(
     """
     _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out)
     outputs = [weights_out, moses_ini_out]
+    if all_weights_out is not None:
+        outputs += [pathlib.Path(all_weights_out, f"weights.{seed}") for seed in seeds]
     for path in (*nbest, *references, *test_nbest, *test_references):
         check_distinct_files(path, *outputs)
     check_distinct_files(weights, *outputs)

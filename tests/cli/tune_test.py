@@ -1,5 +1,6 @@
 """The command that tunes; what it does is tested with `keras_encdec.tuning.tune`."""
 
+import importlib
 import json
 
 import pytest
@@ -55,9 +56,18 @@ def test_wrong_use_is_told_before_anything_is_done(files):
     for extra, sentence in {
         "--weight=R": '--weight: found "R", expected "Name= w [w ...]"',
         "--algorithm=grid": "value should be one of <mert|mira|pro>",
+        f"--json_out={files}/nbest": "found one file for two purposes",
+        f"--json_out={files}/moses.ini": "found one file for two purposes",
         f"--test_nbest={files}/nbest": "found --test_nbest or --test_reference alone, expected both or neither",
     }.items():
         fail(in_process(COMMAND, *flags(files), "--weights_out=/dev/null", extra), 2, sentence)
+    assert (files / "nbest").read_text() == NBEST
     (files / "ref").write_text("a\n")
     fail(in_process(COMMAND, *flags(files, weights_out=files / "w")), 1, f"{files}/nbest, line 3: found the id 2")
     assert not (files / "w").exists()
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_search(files, monkeypatch):
+    module = importlib.import_module("keras_encdec.tuning.tune")
+    monkeypatch.setattr(module, "tune", lambda *given, **options: pytest.fail("searched in vain"))
+    fail(in_process(COMMAND, *flags(files), f"--json_out={files}/none/out"), 1, f"{files}/none/out")

@@ -142,3 +142,32 @@ def test_mistakes(load, text, message):
 def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match="none.toml: found no file there, expected an experiment in TOML, or one of"):
         load_experiment(tmp_path / "none.toml")
+
+
+def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_training(load, tmp_path, monkeypatch):
+    for name in ("mine.toml", "v.vocab"):
+        (tmp_path / name).touch()
+    mine = RNN.replace('"small"', '"mine.toml"') + 'data = { target_vocabulary = "v.vocab", shortlist = 5 }\n'
+    config = load(DATA + LISTS + mine + ROWS)
+    monkeypatch.chdir("/")
+    assert config.features["RNN"].preset == str(tmp_path / "mine.toml")
+    (training,) = (stage for stage in plan_stages(config, tmp_path / "out") if stage.name == "train-RNN")
+    assert training.inputs["target_vocabulary"] == tmp_path / "v.vocab"
+    assert "target_vocabulary" not in training.settings["data"] and training.settings["data"]["shortlist"] == 5
+    with pytest.raises(InputError, match="no.vocab, target_vocabulary in .features.RNN."):
+        load(DATA + LISTS + mine.replace("v.vocab", "no.vocab") + ROWS)
+
+
+def test_stages_of_moses_depend_on_the_files_that_the_ini_names(load, tmp_path):
+    moses, rows = f'[baseline]\nsystem = "moses"\nmoses_dir = "{tmp_path}"\n', ROWS.replace('["RNN"]', "[]")
+
+    def inputs(text):
+        stages = {stage.name: stage for stage in plan_stages(load(text), tmp_path / "out")}
+        return [{*stages[name].inputs.values()} for name in ("tune-moses", "decode-dev", "decode-test")]
+
+    out = tmp_path / "out"
+    for found in inputs(DATA + TEXT + moses + rows):
+        assert found >= {out / "phrase-table.gz", out / "ngrams.arpa"}
+    (tmp_path / "ini").write_text(f"[feature]\nX path={tmp_path / 'table.gz'} order=3\nY path=/no/such/file\n")
+    for found in inputs(DATA + TEXT + moses + 'weights = "ini"\n' + rows):
+        assert tmp_path / "table.gz" in found

@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from keras_encdec.cli import experiment as command
+from keras_encdec.errors import InputError
 from keras_encdec.experiment import experiment, load_experiment, stage_functions
 from keras_encdec.formats import InputLines
 
@@ -120,7 +121,7 @@ def test_from_lists(folder, eager, uncompiled):
     assert all(float(dict(line)[name]) < 0 for line in added for name in ("RNN0", "CSLM0", "Sentence0"))
 
     found = {stage.name: stage.result for stage in result.stages}
-    assert found["add-RNN-dev"] == {"lines": 4, "recovered": 2, "without_phrases": 0}
+    assert found["add-RNN-dev"] == {"lines": 4, "recovered": 2, "without_phrases": 0, "malformed": 0}
     written = json.loads((folder / "out" / "results.json").read_text())
     assert written["rows"][2]["test"] == list(everything.test) and written["stages"][0]["seconds"] >= 0
     text = (folder / "out" / "results.md").read_text()
@@ -132,6 +133,15 @@ def test_from_lists(folder, eager, uncompiled):
     assert run(folder)[1] == []
     (folder / "experiment.toml").write_text((CONFIG % (SENTENCE, ', "Sentence"')).replace("seeds = 2", "seeds = 3"))
     assert run(folder)[1] == ["tune-0", "tune-1", "tune-2", "evaluate"]
+
+
+def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, uncompiled):
+    """It would be a feature that is 0 everywhere, and a gain of 0."""
+    table = folder / "table"
+    table.write_text(re.sub(r"(?m)^(\S)", r"x\1", table.read_text()))
+    with pytest.raises(InputError, match="nbest: found no phrases of .* in 4 of 4 hypotheses, .*expected the table with"):
+        run(folder)
+    assert not (folder / "out" / "nbest" / "RNN.dev.gz").exists()
 
 
 def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, monkeypatch):

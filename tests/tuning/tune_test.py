@@ -139,6 +139,9 @@ def test_arguments_that_contradict_are_refused(files):
     ):
         with pytest.raises(ConfigurationError, match=sentence):
             tuned(files, **options)
+    (files / "weights.2").write_text(NBEST)
+    with pytest.raises(ConfigurationError, match="found one file for two purposes"):
+        tune([files / "weights.2"], [files / "ref"], seeds=(1, 2), all_weights_out=files)
     with pytest.raises(ConfigurationError, match="found moses_ini_out without weights, expected the moses.ini"):
         tune([files / "nbest"], [files / "ref"], moses_ini_out=files / "x")
     (files / "ref2").write_text("x\n")
