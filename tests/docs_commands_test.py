@@ -144,6 +144,9 @@ def outputs(folder, served):
     outputs = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        text = read("docs/guides/generating.md")
+        (segment,) = re.findall(r"```python\n(import sentencepiece\n.*?)```", text, re.DOTALL)
+        exec(segment, {})
         for page in PAGES:
             for line in COMMAND_LINE.findall(read(page)):
                 if line not in outputs:

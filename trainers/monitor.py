@@ -1,8 +1,11 @@
 """What decides which round of a training is the best."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+HELD_OUT = "val_perplexity"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,16 +21,16 @@ class Monitor:
     higher_is_better: bool = False
 
     def best(self, rounds: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """The best of the rounds, the first of equals; `None` of none.
+        """The best of the rounds; of equals that with the lowest held-out perplexity, or the first; `None` of none.
 
         Example:
 
         >>> Monitor("val_bleu", higher_is_better=True).best([{"val_bleu": 30.1}, {"val_bleu": 31.5}])
         {'val_bleu': 31.5}
         """
-        best = max if self.higher_is_better else min
-        return best(rounds, key=lambda training_round: training_round[self.name], default=None)
+        sign = -1 if self.higher_is_better else 1
+        return min(rounds, key=lambda one: (sign * one[self.name], one.get(HELD_OUT, math.inf)), default=None)
 
 
-PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor("val_perplexity")
+PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(HELD_OUT)
 HELD_OUT_BLEU = Monitor("val_bleu", higher_is_better=True)

@@ -15,6 +15,13 @@ from keras_encdec.errors import InputError
 from keras_encdec.parsed_files import read_parsed
 
 TABLES = ("model", "training", "data")
+# What a preset says of attention, and with which choice of the user's it has no meaning.
+_WITHOUT_MEANING = {
+    ("attention", "none"): ATTENTION_OPTIONS,
+    ("attention", "global"): ("attention_window",),
+    ("attention_score", "dot"): ("attention_units",),
+    ("attention_score", "general"): ("attention_units",),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +57,13 @@ class Preset:
     def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The hyper-parameters of the model, with others that override them.
 
-        Without attention, what the preset says of how it works does not count.
+        What the preset says of how attention works does not count without attention; nor does its window with global
+        attention, and its width with another score.
         """
-        model = self.model
-        if given.get("attention") == "none":
-            model = {name: value for name, value in model.items() if name not in ATTENTION_OPTIONS}
-        return {**model, **given}
+        dropped = {
+            name for (option, value), names in _WITHOUT_MEANING.items() if given.get(option) == value for name in names
+        }
+        return {**{name: value for name, value in self.model.items() if name not in dropped}, **given}
 
 
 def preset_names() -> list[str]:

@@ -6,6 +6,7 @@ from absl import flags
 
 from keras_encdec.cli.command import Command
 from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags
+from keras_encdec.cli.path_flag import path_flag
 from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import registered_samplers
@@ -39,7 +40,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool("escape", False, "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.", **define)
     flags.DEFINE_string("feature_name", None, "Name of ln p in a Moses n-best list. Default: RNN0.", **define)
     flags.DEFINE_string("encoding", None, "Encoding of input, output and --dictionary. Default: UTF-8, and other bytes are an error.", **define)
-    flags.DEFINE_bool("replace_unknown", False, "Replace each unknown word by the translation of the source word it attends to, or that its position word names; see --dictionary.", **define)
+    flags.DEFINE_flag(path_flag("replace_unknown", "Replace each unknown word by the translation of the source word it attends to, or that its position word names; --replace_unknown=FILE gives the --dictionary, too."), **define)
     flags.DEFINE_string("dictionary", None, "With --replace_unknown: lines of a source word, a tab and its translation. Other source words are copied.", **define)
     flags.DEFINE_enum("join_subwords", None, ["bpe", "sentencepiece"], "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).", **define)
     flags.DEFINE_string("alignments", None, "File to write what each target attends to, a line for each target that is written. It needs a model with attention.", **define)
@@ -60,6 +61,11 @@ def main(flag_values: flags.FlagValues) -> None:
     most = flag_values.top
     if most is None and sampler.needs_draws:
         most = 1 if flag_values.format == "text" else TOP
+    replacement = {"replace_unknown": flag_values.replace_unknown, "dictionary": flag_values.dictionary}
+    if isinstance(flag_values.replace_unknown, str):
+        if flag_values.dictionary:
+            raise UsageError("found two dictionaries, of --replace_unknown and --dictionary, expected one.")
+        replacement = {"replace_unknown": True, "dictionary": flag_values.replace_unknown}
     summary = generate_file(
         flag_values.model_dir,
         flag_values.input,
@@ -69,6 +75,7 @@ def main(flag_values: flags.FlagValues) -> None:
         weights=flag_values.model_weight,
         most=most,
         progress=ReadingProgress,
+        **replacement,
         **{name: flag_values[name].value for name in _ARGUMENTS},
     )
     if flag_values.input:
@@ -97,7 +104,7 @@ def _flags(sampler: type[Sampler]) -> list[str]:
 
 
 _ARGUMENTS = (
-    "average", "max_length_factor", "max_length", "escape", "feature_name", "encoding", "replace_unknown", "dictionary",
+    "average", "max_length_factor", "max_length", "escape", "feature_name", "encoding",
     "join_subwords", "alignments", "alignment_format",
 )  # fmt: skip
 COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",), flag_names=FLAG_NAMES)

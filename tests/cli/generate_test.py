@@ -79,6 +79,9 @@ def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path)
         (["--max_length_factor=inf"], ["--max_length_factor=inf, expected a number"]),
         (["--length_penalty=nan"], ["length_penalty=nan: expected a number"]),
         (["--mode=sample", "--top=2"], ["--top with --format=text"]),
+        (["--replace_unknown=a.tsv", "--dictionary=b.tsv"], ["two dictionaries, of --replace_unknown"]),
+        (["--replace_unknown=a.tsv", "--suppress_unknown"], ["--replace_unknown with --suppress_unknown"]),
+        (["--noreplace_unknown", "--dictionary=b.tsv"], ["--dictionary without --replace_unknown"]),
         (["--feature_name=LM0"], ["--feature_name with --format=text"]),
         (["--format=moses_nbest", "--feature_name=a_b|||=x"], ["--feature_name='a_b|||=x', expected a name"]),
     ],
@@ -90,3 +93,20 @@ def test_wrong_use_is_told(model, source, flags, texts):
 def test_an_input_that_is_not_there_is_told(model, tmp_path):
     fail(generate(f"--model_dir={model}", f"--input={tmp_path / 'none'}"), 1, tmp_path / "none")
     fail(generate(f"--model_dir={tmp_path}", f"--input={model / 'config.json'}"), 1, "encdec-train")
+
+
+def test_replacement_takes_a_dictionary_or_none(tmp_path):
+    words = ["t0", "unkpos_0", "unkpos_1", "unkpos_null"]
+    model = toy_models.save_model(tmp_path / "0", SOURCE_WORDS, words, cell="rnn", layers=1, attention="global")
+    (tmp_path / "in").write_text("s1 s2 s3\ns0 other s0 s7 s7 s7 s7\n")
+    dictionary = tmp_path / "words.tsv"
+    dictionary.write_text("other\tautre\ns7\tS7\n")
+
+    def found(*flags):
+        files = f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}"
+        succeed(generate(f"--model_dir={model}", *files, "--mode=greedy", *flags))
+        return (tmp_path / "out").read_text()
+
+    with_file = found(f"--replace_unknown={dictionary}")
+    assert "S7" in with_file and with_file == found("--replace_unknown", f"--dictionary={dictionary}")
+    assert "s7" in found("--replace_unknown") and "unk" in found("--replace_unknown=false")

@@ -148,3 +148,17 @@ def test_data_that_contradict_are_told(values, expected):
 def test_settings_and_data_that_contradict_are_told(settings, data, expected):
     with pytest.raises(ConfigurationError, match=expected):
         check_together(TrainingConfig(updates=1, **settings), TrainingData(**data))
+
+
+def test_what_a_preset_says_of_other_attention_does_not_count(tmp_path):
+    config = TrainingConfig.from_preset("luong2015_attention", updates=1, model={"attention": "global"})
+    assert (config.model.attention_score, config.model.attention_window) == ("general", None)
+    preset = tmp_path / "mine.toml"
+    preset.write_text(
+        'architecture = "recurrent"\n[model]\nattention = "local_m"\nattention_score = "concat"\n'
+        "attention_window = 3\nattention_units = 7\n[training]\nupdates = 1\n"
+    )
+    config = TrainingConfig.from_preset(preset, model={"attention_score": "dot"})
+    assert (config.model.attention_window, config.model.attention_units) == (3, None)
+    with pytest.raises(ConfigurationError, match="attention_window with attention=global"):
+        TrainingConfig.from_preset(preset, model={"attention": "global", "attention_window": 3})
