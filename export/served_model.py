@@ -146,7 +146,7 @@ class ServedModel:
         return text, self._encode(ids, lengths), lengths, text_index
 
     def _replacement_of(self, directory):
-        translations = read_dictionary(self._config.dictionary) if self._config.dictionary else {}
+        translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:

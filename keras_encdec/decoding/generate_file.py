@@ -126,7 +126,7 @@ def generate_file(
     _check_lengths(max_length_factor, max_length)
     check_distinct_files(input, output, dictionary, alignments)
     _check_choices(sampler, replace_unknown, dictionary, join_subwords)
-    link_line = alignment_line(alignments, alignment_format)
+    link_line = alignment_line(alignments, alignment_format, output)
     translations = read_dictionary(dictionary, encoding) if dictionary else None
     replacement = UnknownReplacement(translations) if replace_unknown else None
     file_encoding = FileEncoding(encoding)

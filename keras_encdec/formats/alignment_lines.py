@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats.file_path import FilePath
+from keras_encdec.formats.files import STANDARD_STREAM
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,20 +42,24 @@ ALIGNMENT_LINES = {"links": links_line, "weights": weights_line}
 
 
 def alignment_line(
-    alignments: FilePath | None, alignment_format: str | None
+    alignments: FilePath | None, alignment_format: str | None, output: FilePath
 ) -> "Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None":
     """The function that makes the lines of a file of alignments.
 
     Args:
         alignments: the file; `None` where none is written.
         alignment_format: str. One of `ALIGNMENT_LINES`. Defaults to `None`: "links".
+        output: the file of what is aligned.
 
     Returns:
         such as `links_line`; `None` where no file is written.
 
     Raises:
-        ConfigurationError: a ValueError, for another format, or one without a file.
+        ConfigurationError: a ValueError, for another format, or one without a file; and when both files are the
+            standard output.
     """
+    if alignments == output == STANDARD_STREAM:
+        raise ConfigurationError("found {alignments}=- with {output}=-, expected a file for one of them")
     if alignment_format and not alignments:
         raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
     if alignment_format is not None and alignment_format not in ALIGNMENT_LINES:

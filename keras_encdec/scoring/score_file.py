@@ -158,7 +158,7 @@ def score_file(
     known = pair_format(format)
     _check_values(dtype, on_error, max_tokens)
     _check_arguments(known, source, feature_name, moses_ini, moses_ini_out, moses_feature, output)
-    link_line = alignment_line(alignments, alignment_format)
+    link_line = alignment_line(alignments, alignment_format, output)
     check_distinct_files(input, source, output, moses_ini, moses_ini_out, alignments)
     scores = {"unknown_count": unknown_count, "length": length, "token_scores": token_scores}
     scores["feature_name"] = FEATURE_NAME if feature_name is None else feature_name

@@ -5,16 +5,20 @@ import os
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.escaping import unescape
 
 
-def read_dictionary(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, str]:
+def read_dictionary(
+    path: str | os.PathLike[str], encoding: str | None = None, can_declare: bool = True
+) -> dict[str, str]:
     """Reads a dictionary: a line each of a source word and its translation, separated by a tab.
 
-    A third column, such as how often the two were seen together, is passed over.
+    Moses's escapes are taken off. A third column, such as how often the two were seen together, is passed over.
 
     Args:
         path: of the file, plain or gzipped.
         encoding: str. See `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
+        can_declare: bool. Whether the caller can be given another encoding, for the report. Defaults to `True`.
 
     Returns:
         dict of source word to target word.
@@ -30,10 +34,13 @@ def read_dictionary(path: str | os.PathLike[str], encoding: str | None = None) -
             try:
                 text = file_encoding.decode(raw.removesuffix(b"\r"))
             except UnicodeDecodeError as error:
-                raise undecodable(error, path, number) from None
+                report = undecodable(error, path, number)
+                if not can_declare:
+                    report = InputError(report.found, "expected UTF-8", "convert the file to UTF-8", path, number)
+                raise report from None
             is_first = number == 1 and file_encoding.is_utf8
             columns = (text.removeprefix(BYTE_ORDER_MARK) if is_first else text).split("\t")
-            words = [column.strip(" ") for column in columns[:2]]
+            words = [unescape(column.strip(" ")) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
                 raise InputError(f"found {len(columns)} columns in {text[:80]!r}", expected, path=path, line=number)

@@ -81,6 +81,7 @@ def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path)
         (["--mode=sample", "--top=2"], ["--top with --format=text"]),
         (["--replace_unknown=a.tsv", "--dictionary=b.tsv"], ["two dictionaries, of --replace_unknown"]),
         (["--replace_unknown=a.tsv", "--suppress_unknown"], ["--replace_unknown with --suppress_unknown"]),
+        (["--alignments=-"], ["--alignments=- with --output=-, expected a file for one of them"]),
         (["--noreplace_unknown", "--dictionary=b.tsv"], ["--dictionary without --replace_unknown"]),
         (["--feature_name=LM0"], ["--feature_name with --format=text"]),
         (["--format=moses_nbest", "--feature_name=a_b|||=x"], ["--feature_name='a_b|||=x', expected a name"]),

@@ -32,3 +32,14 @@ def test_a_line_that_is_not_of_this_form_is_told(tmp_path, line, message):
     with pytest.raises(InputError, match="words, line 2: ") as error:
         read_dictionary(tmp_path / "words")
     assert message in str(error.value)
+
+
+def test_escapes_are_taken_off(tmp_path):
+    (tmp_path / "words").write_text("R&amp;D\tl&apos;R&amp;D\n")
+    assert read_dictionary(tmp_path / "words") == {"R&D": "l'R&D"}
+
+
+def test_a_flag_is_named_only_where_there_is_one(tmp_path):
+    (tmp_path / "words").write_bytes(b"caf\xe9\tcoffee\n")
+    with pytest.raises(InputError, match="words, line 1: found bytes .*; convert the file to UTF-8.$"):
+        read_dictionary(tmp_path / "words", can_declare=False)
