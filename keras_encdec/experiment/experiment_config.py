@@ -52,6 +52,12 @@ class DataConfig(Configuration):
         return {name: getattr(self, name) for name in SIDES if getattr(self, name)}
 
 
+# Settings of the baseline that only some systems use; and with which of them a file is made that may be given instead.
+_MAKING = ("decoder", "moses")
+_USED_BY = {"language_model": _MAKING, "nbest_size": _MAKING, "rounds": ("decoder",)}
+_TO_MAKE = {"aligner": "phrase_table", "symmetrization": "phrase_table", "ngram_order": "language_model"}
+
+
 @dataclasses.dataclass(frozen=True)
 class BaselineConfig(Configuration):
     """The section `[baseline]`: the translation system that features are added to."""
@@ -96,6 +102,16 @@ class BaselineConfig(Configuration):
                 raise ConfigurationError(
                     f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, system
                 )
+        given = [name for name in (*_USED_BY, *_TO_MAKE) if getattr(self, name) != getattr(type(self), name)]
+        for name in given:
+            systems = _USED_BY.get(name, _MAKING)
+            if self.system not in systems:
+                raise ConfigurationError(
+                    f"found {{{name}}} with {{system}}=%s, expected it with %s", self.system, " or ".join(systems)
+                )
+            made = _TO_MAKE.get(name)
+            if made and getattr(self, made):
+                raise ConfigurationError(f"found {{{name}}} with {{{made}}}, which is given; drop one of them")
 
     @property
     def files(self) -> dict[str, str]:

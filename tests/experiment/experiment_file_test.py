@@ -117,6 +117,12 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (WHOLE.replace('weights = "ini"', ""), r"found system=lists without weights, expected both in \[baseline\]"),
         (WHOLE.replace('"lists"', '"list"'), r"found system='list', expected one of lists, decoder, moses"),
         (WHOLE.replace('"lists"', '"decoder"'), "found dev_nbest with system=decoder, expected it with lists"),
+        (WHOLE.replace('"lists"', '"lists"\nrounds = 2'), "found rounds with system=lists, expected it with deco"),
+        (WHOLE.replace('"lists"', '"lists"\naligner = "hmm"'), "found aligner with system=lists, expected it with"),
+        (
+            DATA + TEXT + '[baseline]\nphrase_table = "table.gz"\naligner = "hmm"\n' + ROWS,
+            "found aligner with phrase_table, which is given; drop one",
+        ),
         (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
         (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected letters and digits"),
         (WHOLE.replace('["RNN"]', '["CSLM"]'), "found the feature CSLM in the row . RNN, expected one of RNN"),
