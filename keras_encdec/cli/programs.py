@@ -57,6 +57,11 @@ def ngram() -> None:
     _run("ngram")
 
 
+def ngram_posteriors() -> None:
+    """Entry point of `encdec-ngram-posteriors`."""
+    _run("ngram_posteriors")
+
+
 def phrase_features() -> None:
     """Entry point of `encdec-phrase-features`."""
     _run("phrase_features")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from keras_encdec.smt.ngram_estimation import NgramSummary as NgramSummary
     from keras_encdec.smt.ngram_estimation import estimate_ngrams as estimate_ngrams
     from keras_encdec.smt.ngram_model import NgramModel as NgramModel
+    from keras_encdec.smt.ngram_posteriors import NgramPosteriorsSummary as NgramPosteriorsSummary
+    from keras_encdec.smt.ngram_posteriors import add_ngram_posteriors as add_ngram_posteriors
     from keras_encdec.smt.phrase_decoder import DecodingSummary as DecodingSummary
     from keras_encdec.smt.phrase_decoder import decode_nbest as decode_nbest
     from keras_encdec.smt.phrase_extraction import extract_phrases as extract_phrases
