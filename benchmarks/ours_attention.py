@@ -8,6 +8,7 @@ from attention_workload import EPSILON, IDS, LENGTH, Workload, arguments, write
 from ours_training import trained
 from workload import report
 
+from keras_encdec.backend import batch_size
 from keras_encdec.backend.memory import keep_freed_memory
 from keras_encdec.backend.training_step import prepare_process_for_training
 from keras_encdec.decoding import BeamSampler, Generator
@@ -58,7 +59,8 @@ def train(options, workload):
 
 
 def decode(options, workload):
-    """Decodes the sources twice: the first time compiles."""
+    """Decodes the sources twice: the first time compiles, all sizes of batches, as after many sentences."""
+    batch_size.COMPILING = 0
     keep_freed_memory()  # as encdec-generate does
     generator, sampler = Generator(prepared_model(workload)), BeamSampler(options.beam)
     sources = workload.sources[: options.sentences]
