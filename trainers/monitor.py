@@ -27,6 +27,8 @@ class Monitor:
 
         >>> Monitor("val_bleu", higher_is_better=True).best([{"val_bleu": 30.1}, {"val_bleu": 31.5}])
         {'val_bleu': 31.5}
+        >>> HELD_OUT_BLEU.best([{"val_bleu": 0.0, HELD_OUT: 9.1}, {"val_bleu": 0.0, HELD_OUT: 8.4}])
+        {'val_bleu': 0.0, 'val_perplexity': 8.4}
         """
         sign = -1 if self.higher_is_better else 1
         return min(rounds, key=lambda one: (sign * one[self.name], one.get(HELD_OUT, math.inf)), default=None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.text.position_words import is_position_word, position_distance
+from keras_encdec.text.position_words import is_position_word, position_distance, stands_for_unknown
 from keras_encdec.text.subwords import GOES_ON, begin_with_marks, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import UNKNOWN_WORD
 
@@ -58,7 +58,7 @@ class UnknownReplacement:
 
     def _source_position(self, j, word, source_words, attention):
         """Where in the source an unknown word at j comes from; `None` of a known word, and where that is not known."""
-        if word != UNKNOWN_WORD and not is_position_word(word):
+        if not stands_for_unknown(word):
             return None
         distance = position_distance(word)
         if distance is not None and 0 <= j - distance < len(source_words):

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats import InputLines, NBestLine, parse_nbest_line
+from keras_encdec.formats import FilePath, InputLines, NBestLine, model_words, parse_nbest_line
+from keras_encdec.formats.encodings import FileEncoding, undecodable
 from keras_encdec.formats.malformed_line import MalformedLine
 
 
@@ -21,6 +22,21 @@ class Hypothesis:
     line_number: int
     raw: bytes
     parsed: NBestLine
+
+    def words(self, encoding: FileEncoding, path: FilePath) -> list[str]:
+        """The words of the hypothesis, without factors and Moses's escapes.
+
+        Args:
+            encoding: FileEncoding of the list.
+            path: the list, named in errors.
+
+        Raises:
+            InputError: when the encoding does not have its bytes.
+        """
+        try:
+            return model_words(encoding.decode(self.parsed.hypothesis))
+        except UnicodeDecodeError as error:
+            raise undecodable(error, path, self.line_number) from None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats import FilePath, InputLines, append_features, model_words, open_output
+from keras_encdec.formats import FilePath, InputLines, append_features, open_output
 from keras_encdec.formats.columns import log_prob_text
-from keras_encdec.formats.encodings import FileEncoding, undecodable
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.progress import Progress
@@ -105,7 +105,7 @@ def add_ngram_posteriors(
                 posteriors = _posteriors(translated, scale, file_encoding, translations)
                 made = []
                 for hypothesis in sentence.hypotheses:
-                    words = _words(hypothesis, file_encoding, input)
+                    words = hypothesis.words(file_encoding, input)
                     sums = [sum(posteriors.get(ngram, 0.0) for ngram in ngrams) for ngrams in _ngrams(words)]
                     text = " ".join(map(log_prob_text, sums))
                     made.append(append_features(hypothesis.raw, [(feature_name, text)]))
@@ -124,17 +124,10 @@ def _posteriors(
     probabilities = np.exp(totals - totals.max())
     posteriors: collections.Counter[tuple[str, ...]] = collections.Counter()
     for hypothesis, probability in zip(translated.hypotheses, probabilities / probabilities.sum(), strict=True):
-        words = _words(hypothesis, encoding, path)
+        words = hypothesis.words(encoding, path)
         for ngram in {ngram for ngrams in _ngrams(words) for ngram in ngrams}:
             posteriors[ngram] += float(probability)
     return posteriors
-
-
-def _words(hypothesis, encoding, path):
-    try:
-        return model_words(encoding.decode(hypothesis.parsed.hypothesis))
-    except UnicodeDecodeError as error:
-        raise undecodable(error, path, hypothesis.line_number) from None
 
 
 def _ngrams(words: list[str]) -> Iterator[list[tuple[str, ...]]]:

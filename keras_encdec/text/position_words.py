@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from keras_encdec.text.vocabulary import UNKNOWN_WORD
+
 #: Aligned words that are further apart are treated as not aligned.
 LONGEST_DISTANCE = 7
 NO_POSITION_WORD = "unkpos_null"
@@ -14,6 +16,11 @@ _POSITION_WORD = re.compile(r"unkpos_(-?\d+)")
 def is_position_word(word: str) -> bool:
     """Whether a word is "unkpos_d", for whatever distance d, or "unkpos_null"."""
     return word == NO_POSITION_WORD or position_distance(word) is not None
+
+
+def stands_for_unknown(word: str) -> bool:
+    """Whether a target word is "<unk>" or a position word."""
+    return word == UNKNOWN_WORD or is_position_word(word)
 
 
 def position_distance(word: str) -> int | None:

@@ -5,8 +5,7 @@ Byte-pair encoding marks by "@@" where a word goes on, SentencePiece by "\\u2581
 
 from collections.abc import Collection, Sequence
 
-from keras_encdec.text.position_words import is_position_word
-from keras_encdec.text.vocabulary import UNKNOWN_WORD
+from keras_encdec.text.position_words import stands_for_unknown
 
 GOES_ON, BEGINS = "@@", "\u2581"
 
@@ -100,7 +99,7 @@ def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings
 
 
 def _with_unknown_apart(pieces, with_beginnings):
-    unknown = [j for j, piece in enumerate(pieces) if piece == UNKNOWN_WORD or is_position_word(piece)]
+    unknown = [j for j, piece in enumerate(pieces) if stands_for_unknown(piece)]
     return words_apart(pieces, unknown, with_beginnings)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats import FilePath, InputLines, model_words, parse_features
-from keras_encdec.formats.encodings import FileEncoding, undecodable
+from keras_encdec.formats import FilePath, InputLines, parse_features
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.smt.nbest_sentences import Hypothesis, hypotheses_by_sentence
 from keras_encdec.smt.word_penalty import add_word_penalty
 from keras_encdec.tuning.corpus_metric import Array, CorpusMetric
@@ -129,7 +129,7 @@ def read_nbest_features(
             starts.append(len(rows))
             known, counts_of = set(), {}
             for path, hypothesis in hypotheses:
-                text = _text(hypothesis, decoding, path)
+                text = " ".join(hypothesis.words(decoding, path))
                 row = layout.row(hypothesis, path)
                 if (text, row) in known:
                     continue
@@ -164,13 +164,6 @@ def _other_sentences(found, references, metric, path, line):
         found, f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines",
         "give the references of the sentences that were translated", path, line,
     )  # fmt: skip
-
-
-def _text(hypothesis, encoding, path):
-    try:
-        return " ".join(model_words(encoding.decode(hypothesis.parsed.hypothesis)))
-    except UnicodeDecodeError as error:
-        raise undecodable(error, path, hypothesis.line_number) from None
 
 
 # Of the values of features: sums of more could not be computed.

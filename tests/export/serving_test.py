@@ -5,7 +5,6 @@ program, tensorflow_model_server, is installed; TFS_ADDRESS names one that runs 
 """
 
 import concurrent.futures
-import contextlib
 import os
 import shutil
 import socket
@@ -22,10 +21,7 @@ from grpc import StatusCode
 from serving_calls import Calls, refusal
 from serving_process import ServingProcess
 
-from keras_encdec.decoding import registered_samplers
-from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.export import export_model, move_stable_label, score_file_with_server
-from keras_encdec.formats.alignment_lines import links_line
 from keras_encdec.scoring import TextScorer
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -100,29 +96,6 @@ def scored(model_dir):
     pairs = [(phrase(), phrase()) for _ in range(200)]
     scorer = TextScorer(model_dir)
     return pairs, scorer.score([scorer.words(*pair) for pair in pairs])
-
-
-@pytest.mark.parametrize("attention", ["global", "local_p"])
-def test_a_model_with_attention_scores_and_translates_as_in_python(tmp_path, monkeypatch, attention):
-    greedy = {"greedy": registered_samplers()["greedy"]}
-    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: greedy)
-    random, arguments = np.random.default_rng(0), {"attention": attention, "cell": "gru", "layers": 1}
-    directory = toy_models.save_model(tmp_path / "model", WORDS, WORDS, **arguments)
-    export_model(directory, tmp_path / "models")
-    texts = [" ".join(random.choice([*WORDS, "other"], random.integers(0, 12))) for _ in range(60)]
-    pairs, scorer = list(zip(texts[::2], texts[1::2], strict=True)), TextScorer(directory)
-    flags = {"model_config_file": tmp_path / "models" / "models.config", "rest_api_port": 0}
-    flags["allow_version_labels_for_unavailable_models"] = True
-    with contextlib.closing(ServingProcess(**flags)) as server:
-        calls = Calls(server.grpc_address)
-        expected = scorer.score([scorer.words(*pair) for pair in pairs])
-        np.testing.assert_allclose(score(calls, pairs), expected, atol=1e-5)
-        found = calls.predict("generate_greedy", source=texts)
-    best = [one for (one,) in TextGenerator([directory]).generate(texts, "greedy", with_attention=True)]
-    assert [text.decode() for text in found["target"]] == [" ".join(one.words) for one in best]
-    np.testing.assert_allclose(found["log_prob"], [one.log_prob for one in best], atol=1e-5)
-    links = [links_line(one.source_words, one.words, one.attention) for one in best]
-    assert [text.decode() for text in found["alignment"]] == links and len(set(links)) > 10
 
 
 def score(calls, pairs, **keywords):

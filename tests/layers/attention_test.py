@@ -55,6 +55,15 @@ def test_padding_is_known_from_the_layer_that_made_the_annotations():
     assert (numpy(weights)[:, 0] > 0).tolist() == [[True, True, False], [True, False, False], [True] * 3]
 
 
+def test_the_padding_of_the_queries_goes_on_to_the_next_layer():
+    source, target = (keras.Input((None,), dtype="int32") for _ in range(2))
+    annotations, queries = (keras.layers.Embedding(9, 6, mask_zero=True)(side) for side in (source, target))
+    model = keras.Model([source, target], keras.layers.LSTM(3)(GlobalAttention()(queries, annotations)))
+    read = np.array([[3, 4, 0]], "int32")
+    short, padded = (numpy(model([read, np.array([ids], "int32")])) for ids in ([5, 6], [5, 6, 0, 0]))
+    np.testing.assert_allclose(padded, short, atol=1e-6)
+
+
 def test_positions_may_begin_anywhere():
     layer = LocalMonotonicAttention("dot", half_width=1)
     _, weights = layer(QUERIES, ANNOTATIONS, return_weights=True)
