@@ -230,9 +230,10 @@ def _read_config(path):
             raise ValueError("its has_source is neither true nor false")
         if found == FORMAT and not _is_checksums(config.get("sha256", {})):
             raise ValueError("its checksums are not those of its vocabularies")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
-        raise InputError(what, NOT_A_MODEL, "check --model_dir", path) from None
+        what = "found a file" if path.is_file() else what
+        raise InputError(what, NOT_A_MODEL, "check the path", path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         remedy = "copy the directory again from where it worked, or train again"

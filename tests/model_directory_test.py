@@ -98,14 +98,16 @@ def test_raw_text_is_tokenized_as_the_directory_says(whole, tmp_path):
 
 def test_a_path_that_is_no_model_directory(tmp_path):
     assert refused(tmp_path / "none") == (
-        ": found no such directory, expected a model directory made by encdec-train; check --model_dir."
+        ": found no such directory, expected a model directory made by encdec-train; check the path."
     )
     (tmp_path / "empty").mkdir()
     assert refused(tmp_path / "empty") == (
-        ": found no config.json in it, expected a model directory made by encdec-train; check --model_dir."
+        ": found no config.json in it, expected a model directory made by encdec-train; check the path."
     )
     (tmp_path / "file").touch()
-    assert "expected a model directory made by encdec-train" in refused(tmp_path / "file")
+    assert refused(tmp_path / "file") == (
+        ": found a file, expected a model directory made by encdec-train; check the path."
+    )
 
 
 def test_a_directory_of_another_version(model):

@@ -36,6 +36,7 @@ class Command:
             `InputError`, `OSError` or `ImportError` for what failed.
         required: names of the flags that must be given.
         flag_names: dict from names of hyper-parameters to those of their flags, where they differ.
+        interrupted: str. What the user is told when a signal ends the command. Defaults to `SENTENCE`.
 
     Example:
 
@@ -53,6 +54,7 @@ class Command:
     work: Callable[[flags.FlagValues], int | None]
     required: Sequence[str] = ()
     flag_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    interrupted: str = SENTENCE
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process.
@@ -66,14 +68,14 @@ class Command:
             the exit status: 0; 2 for wrong use (an unknown flag, a missing one, flags that contradict, a stray
             argument); 1 where the work failed; 128 + n after the signal n.
         """
-        return self._guarded(arguments, Interruption())
+        return self._guarded(arguments, Interruption(sentence=self.interrupted))
 
     def run(self) -> None:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
         # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
         gc.set_threshold(1 << 20)
-        status = self._guarded(sys.argv[1:], Interruption(self.name))
+        status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
         if status > 128:  # nor is anything waited for that other threads are still at
             with contextlib.suppress(OSError):
                 sys.stdout.flush()
@@ -99,7 +101,7 @@ class Command:
                 # Whatever became of the exception on its way, in the middle of an import for instance.
                 if interruption.number is not None:
                     interruption.claim()
-                    return self._fail(SENTENCE, 128 + interruption.number)
+                    return self._fail(self.interrupted, 128 + interruption.number)
                 return self._report(error)
 
     def _main(self, arguments):
@@ -148,7 +150,7 @@ class Command:
                 what = error.strerror or error
                 return self._fail(f"{place}{what}; free space, or check the path and its permissions.", 1)
             case KeyboardInterrupt():
-                return self._fail(SENTENCE, 128 + signal.SIGINT)
+                return self._fail(self.interrupted, 128 + signal.SIGINT)
             case SystemExit(code=str() as sentence):
                 print(sentence, file=sys.stderr)
                 return 1

@@ -45,7 +45,7 @@ def main(flag_values: flags.FlagValues) -> int:
     try:
         result = experiment(flag_values.config, flag_values.output, begun=begun, ended=ended)
     except TrainingStopped as stopped:
-        print("Stopped by a signal; the same command goes on from here.", file=sys.stderr)
+        print("Stopped by a signal; the same command continues from here.", file=sys.stderr)
         return 128 + stopped.signal
     print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(flag_values.output) / 'results.md'}")
     return 0
@@ -58,7 +58,10 @@ def _shown(value):
     return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-COMMAND = Command("encdec-experiment", define_flags, main, required=("config", "output"))
+COMMAND = Command(
+    "encdec-experiment", define_flags, main, required=("config", "output"),
+    interrupted="interrupted; the same command continues from here.",
+)  # fmt: skip
 
 if __name__ == "__main__":
     COMMAND.run()

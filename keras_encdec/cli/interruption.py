@@ -26,14 +26,16 @@ class Interruption:
     Args:
         program: str. Name of the command where the process is its own. Defaults to `None`: the process is somebody
             else's, and is not ended.
+        sentence: str. What the user is told where the program is ended. Defaults to `SENTENCE`.
 
     Attributes:
         number: int. The first signal that came; `None` before.
     """
 
-    def __init__(self, program: str | None = None) -> None:
+    def __init__(self, program: str | None = None, sentence: str = SENTENCE) -> None:
         self.number: int | None = None
-        self._program, self._came, self._before, self._turn = program, 0.0, {}, threading.Lock()
+        self._program, self._sentence = program, sentence
+        self._came, self._before, self._turn = 0.0, {}, threading.Lock()
 
     def __enter__(self) -> "Interruption":
         self._before = handle_stop_signals(self._stop)
@@ -81,7 +83,7 @@ class Interruption:
             if own or asked:
                 if self._turn.acquire(blocking=False):
                     remove_unfinished()
-                    os.write(errors, f"{self._program}: {SENTENCE}\n".encode())
+                    os.write(errors, f"{self._program}: {self._sentence}\n".encode())
                     os._exit(128 + number)
                 return
             asked = True

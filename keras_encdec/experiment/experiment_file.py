@@ -20,6 +20,7 @@ from keras_encdec.experiment.experiment_config import (
     RowConfig,
     TuningConfig,
 )
+from keras_encdec.experiment.moses import check_programs
 from keras_encdec.parsed_files import read_parsed
 
 
@@ -114,6 +115,8 @@ class _Reader:
         for where, files in (("data", config.data.files), ("baseline", config.baseline.files)):
             for name, path in files.items():
                 self._check_exists(path, f"{name} in [{where}]")
+        if config.baseline.moses_dir:
+            check_programs(config.baseline.moses_dir)
         has_text = "train_source" in config.data.files
         needs = [
             (config.baseline.system != "lists" and not config.baseline.phrase_table, "a phrase table is extracted"),

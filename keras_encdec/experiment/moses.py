@@ -6,6 +6,7 @@ The programs are those of a directory of Moses, as its build leaves it: `bin/mos
 
 import os
 import pathlib
+import shutil
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.parallel import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
+PROGRAMS = (DECODER, "bin/mert", "bin/extractor")
 
 # Distance-based reordering, and the weights with which Moses's own train-model.perl begins.
 _INI = """[input-factors]
@@ -45,6 +47,24 @@ TranslationModel0= {weights}
 Distortion0= 0.3
 LM0= 0.5
 """
+
+
+def check_programs(moses_dir: str) -> None:
+    """Looks for the programs that the stages run, before the first stage begins.
+
+    Args:
+        moses_dir: str. Directory of Moses.
+
+    Raises:
+        InputError: when one is missing or cannot be run.
+    """
+    for program in (*PROGRAMS, TUNER):
+        path = pathlib.Path(moses_dir) / program
+        if not path.is_file() or (program in PROGRAMS and not os.access(path, os.X_OK)):
+            found = "found a file that cannot be executed" if path.is_file() else "found no such file"
+            raise InputError(found, "expected a program of Moses", "build Moses, or check moses_dir in [baseline]", path)
+    if shutil.which("perl") is None:
+        raise InputError("found no program perl", f"expected it on the PATH, as it runs {TUNER}", "install Perl")
 
 
 def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:

@@ -54,9 +54,9 @@ def main(flag_values):
 def define_flags(flag_values):
     flags.DEFINE_string("job", None, "What to do.", flag_values=flag_values)
 
-Command("encdec-some", define_flags, main).run()
+Command("encdec-some", define_flags, main, interrupted="interrupted; no half is left.").run()
 """
-LINE = "encdec-some: interrupted; no unfinished output is left.\n"
+LINE = "encdec-some: interrupted; no half is left.\n"
 
 
 def stopped(folder, job, *numbers, command=()):

@@ -4,6 +4,7 @@ import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
+from keras_encdec.experiment.moses import PROGRAMS, TUNER
 from keras_encdec.experiment.plan import plan_stages
 
 FILES = ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table.gz", "dev.nbest", "test.nbest", "ini")
@@ -85,9 +86,22 @@ def test_the_packages_decoder(load, tmp_path):
     assert found == ["extract", "ngrams", "tune-decoder", "decode-test", "tune-0", "tune-1", "evaluate"]
 
 
-def test_moses(load, tmp_path):
-    baseline = f'[baseline]\nsystem = "moses"\nmoses_dir = "{tmp_path}"\n'
-    found = names(load(DATA + TEXT + baseline + RNN + ROWS), tmp_path)
+@pytest.fixture
+def moses_dir(tmp_path):
+    for program in (*PROGRAMS, TUNER):
+        path = tmp_path / "moses" / program
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o755 if program in PROGRAMS else 0o644)
+    return tmp_path / "moses"
+
+
+@pytest.fixture
+def with_moses(moses_dir):
+    return f'[baseline]\nsystem = "moses"\nmoses_dir = "{moses_dir}"\n'
+
+
+def test_moses(load, with_moses, tmp_path):
+    found = names(load(DATA + TEXT + with_moses + RNN + ROWS), tmp_path)
     assert found == [
         "escape-dev_source", "escape-dev_target", "escape-test_source", "escape-train_target", "extract", "ngrams",
         "moses-ini", "tune-moses", "decode-dev", "decode-test", "tune-0", "train-RNN", "score-RNN", "add-RNN-dev",
@@ -164,8 +178,25 @@ def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_
         load(DATA + LISTS + mine.replace("v.vocab", "no.vocab") + ROWS)
 
 
-def test_stages_of_moses_depend_on_the_files_that_the_ini_names(load, tmp_path):
-    moses, rows = f'[baseline]\nsystem = "moses"\nmoses_dir = "{tmp_path}"\n', ROWS.replace('["RNN"]', "[]")
+@pytest.mark.parametrize("program", [*PROGRAMS, TUNER])
+def test_the_programs_of_moses_are_looked_for_first(load, with_moses, moses_dir, program, monkeypatch):
+    text = DATA + TEXT + with_moses + RNN + ROWS
+    path = moses_dir / program
+    path.chmod(0o644)
+    if program in PROGRAMS:
+        with pytest.raises(InputError, match=f"{path}: found a file that cannot be executed, expected a program of"):
+            load(text)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{path}: found no such file, expected a program of Moses; build Moses"):
+        load(text)
+    path.touch(0o755)
+    monkeypatch.setenv("PATH", str(moses_dir))
+    with pytest.raises(InputError, match="found no program perl"):
+        load(text)
+
+
+def test_stages_of_moses_depend_on_the_files_that_the_ini_names(load, with_moses, tmp_path):
+    moses, rows = with_moses, ROWS.replace('["RNN"]', "[]")
 
     def inputs(text):
         stages = {stage.name: stage for stage in plan_stages(load(text), tmp_path / "out")}

@@ -157,7 +157,7 @@ def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, 
     arguments = [f"--config={folder / 'experiment.toml'}", f"--output={folder / 'out'}"]
     with contextlib.redirect_stderr(io.StringIO()) as said:
         assert command.COMMAND.main(arguments) == 128 + signal.SIGTERM
-    assert "[2/" in said.getvalue() and "the same command goes on from here" in said.getvalue()
+    assert "[2/" in said.getvalue() and "the same command continues from here" in said.getvalue()
     monkeypatch.undo()
     with contextlib.redirect_stdout(io.StringIO()) as table, contextlib.redirect_stderr(io.StringIO()) as said:
         assert command.COMMAND.main(arguments) == 0

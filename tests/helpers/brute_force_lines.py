@@ -1,0 +1,79 @@
+"""Line searches of MERT, tried again point by point: each hypothesis weighed, the best ones scored by sacrebleu."""
+
+import collections
+import gzip
+import html
+import importlib
+
+import numpy as np
+import sacrebleu
+
+from keras_encdec.tuning import CorpusMetric, line_scores, read_nbest_features
+
+# The package gives the function of this name.
+MERT = importlib.import_module("keras_encdec.tuning.mert")
+# Relative width of an interval within which a total in another order of additions may fall on its other side.
+NARROW = 1e-6
+
+
+def read_list(path):
+    """The texts and features `(hypotheses, values)` of each sentence of a gzipped list, by splitting its lines."""
+    sentences = collections.defaultdict(lambda: ([], []))
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            number, text, features, *_ = line.split(" ||| ")
+            texts, rows = sentences[int(number)]
+            texts.append(html.unescape(" ".join(text.split())))
+            rows.append([float(word) for word in features.split() if not word.endswith("=")])
+    return [(texts, np.array(rows)) for _, (texts, rows) in sorted(sentences.items())]
+
+
+def record_searches(nbest, weights, seed, restarts, monkeypatch):
+    """Runs `mert`; the result, and of each of its line searches weights, direction, step and score."""
+    searches, best_step = [], MERT.best_step
+
+    def recorded(nbest, weights, direction):
+        step, score = best_step(nbest, weights, direction)
+        searches.append((weights.copy(), direction.copy(), step, score))
+        return step, score
+
+    monkeypatch.setattr(MERT, "best_step", recorded)
+    return MERT.mert(nbest, weights, np.random.default_rng(seed), restarts), searches
+
+
+def check_searches(path, references, weights, monkeypatch, *, seed=1, restarts=3, sample=20, points=40):
+    """Checks searches, drawn from all that MERT makes on a list, at points drawn from the whole line of each.
+
+    Args:
+        path: of a gzipped n-best list without missing sentences.
+        references: file of the references.
+        weights: dict of the weights to begin with.
+        monkeypatch: pytest's.
+        seed, restarts: see `mert`.
+        sample: int. How many searches are checked.
+        points: int. How many points of each line are tried, besides the one that the search found.
+
+    Returns:
+        the number of searches, and the largest difference between a score of a line and sacrebleu's, in BLEU.
+    """
+    with open(references, encoding="utf-8") as lines:
+        texts = [html.unescape(line.strip()) for line in lines]
+    nbest = read_nbest_features([path], [references], CorpusMetric("bleu", [texts]))
+    sentences, rng, differences = read_list(path), np.random.default_rng(seed), []
+
+    def tried(weights):
+        best = [texts[int(np.argmax(rows @ weights))] for texts, rows in sentences]
+        return sacrebleu.corpus_bleu(best, [texts], tokenize="none", force=True).score
+
+    _, searches = record_searches(nbest, nbest.to_array(weights), seed, restarts, monkeypatch)
+    for number in rng.choice(len(searches), min(sample, len(searches)), replace=False):
+        start, direction, step, score = searches[number]
+        steps, scores = line_scores(nbest, start, direction)
+        ends = np.concatenate([[steps[0] - 1], steps, [steps[-1] + 1]])
+        wide = np.flatnonzero(np.diff(ends) > NARROW * np.abs(ends).max())
+        for interval in rng.choice(wide, min(points, len(wide)), replace=False):
+            found = tried(start + (ends[interval] + ends[interval + 1]) / 2 * direction)
+            differences.append(abs(found - scores[interval]))
+            assert score >= found - 1e-6, "a point of the line is better than the one that was found"
+        differences.append(abs(tried(start + step * direction) - score))
+    return len(searches), max(differences)
