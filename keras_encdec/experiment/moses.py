@@ -62,7 +62,8 @@ def check_programs(moses_dir: str) -> None:
         path = pathlib.Path(moses_dir) / program
         if not path.is_file() or (program in PROGRAMS and not os.access(path, os.X_OK)):
             found = "found a file that cannot be executed" if path.is_file() else "found no such file"
-            raise InputError(found, "expected a program of Moses", "build Moses, or check moses_dir in [baseline]", path)
+            remedy = "build Moses, or check moses_dir in [baseline]"
+            raise InputError(found, "expected a program of Moses", remedy, path)
     if shutil.which("perl") is None:
         raise InputError("found no program perl", f"expected it on the PATH, as it runs {TUNER}", "install Perl")
 
