@@ -58,6 +58,12 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_integer(
         "max_tokens", 1000, "A pair with more words on a side is never selected.", lower_bound=1, **define
     )
+    flags.DEFINE_float(
+        "end_weight", 1.0,
+        "dual: as how many tokens the end of a sentence counts in the cross-entropies. 1 is as published; 4 detects "
+        "sentences that are cut off, too.",
+        **define,
+    )  # fmt: skip
     flags.DEFINE_string(
         "encoding", None, "Encoding of the text. Default: UTF-8, and other bytes are an error.", **define
     )
@@ -77,8 +83,8 @@ def main(flag_values: flags.FlagValues) -> None:
     text = text_arguments(flag_values)
     keep_freed_memory()
     names = (
-        "source_output", "scores", "top", "share", "threshold", "deduplicate", "max_tokens", "encoding",
-        "on_error",
+        "source_output", "scores", "top", "share", "threshold", "deduplicate", "max_tokens",
+        "end_weight", "encoding", "on_error",
     )  # fmt: skip
     summary = select_pairs(
         output=flag_values.output,

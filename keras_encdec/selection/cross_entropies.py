@@ -28,20 +28,28 @@ class CrossEntropies(Protocol):
 class TranslationEntropies:
     """Cross-entropies of one side given the other: -ln p / tokens, the end of sequence counted.
 
+    A sentence that is cut off costs a model little but for its end, which it does not expect there, and a mean over all
+    tokens hides that. With `end_weight` w the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
+
     Args:
         model: directory of a translation model; or a loaded ModelDirectory; or a TextScorer, which stays open.
         reverse: bool. Whether it is to be a model of p(source | target). Defaults to `False`.
         flag: str. What errors call the argument that named the model. Defaults to "the model".
+        end_weight: float. As how many tokens the end of sequence counts. Defaults to `1.0`, the cross-entropy itself.
 
     Raises:
         InputError: for a directory that cannot be used, a language model, or a model of the other direction.
     """
 
     def __init__(
-        self, model: FilePath | ModelDirectory | TextScorer, reverse: bool = False, flag: str = "the model"
+        self,
+        model: FilePath | ModelDirectory | TextScorer,
+        reverse: bool = False,
+        flag: str = "the model",
+        end_weight: float = 1.0,
     ) -> None:
         self._scorer, self._lent = _scorer(model)
-        self._side = 0 if reverse else 1
+        self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
         if not directory.model.has_source:
             raise InputError("found a language model", "expected a translation model", f"check {flag}", directory.path)
@@ -50,7 +58,11 @@ class TranslationEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words(pairs)
-        return -self._scorer.score(words) / _tokens(pair[self._side] for pair in words)
+        tokens = _tokens(pair[self._side] for pair in words)
+        if not self._more:
+            return -self._scorer.score(words) / tokens
+        log_probs = [each.sum() + self._more * each[-1] for each in self._scorer.token_scores(words)]
+        return -np.array(log_probs, np.float64) / (tokens + self._more)
 
     def close(self) -> None:
         """See `CrossEntropies`."""

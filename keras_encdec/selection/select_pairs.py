@@ -84,6 +84,7 @@ def select_pairs(
     threshold: float | None = None,
     deduplicate: bool = False,
     max_tokens: int | None = MAX_TOKENS,
+    end_weight: float = 1.0,
     encoding: str | None = None,
     on_error: str = "stop",
     progress: Callable[[InputLines], Progress] = Progress,
@@ -116,6 +117,8 @@ def select_pairs(
         threshold: float. The score that a pair needs. Exactly one of `top`, `share` and `threshold` is given.
         deduplicate: bool. Whether of pairs with the same text only the first may be selected. Defaults to `False`.
         max_tokens: int. See above. Defaults to 1,000; `None` is any number.
+        end_weight: float. With "dual": as how many tokens the end of sequence counts, see `TranslationEntropies`. More
+            than 1 finds sentences that are cut off. Defaults to `1.0`, as published.
         encoding: str. Encoding of the corpus. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
@@ -135,6 +138,7 @@ def select_pairs(
         select_pairs("train.fr", "best.fr", "dual", models, source="train.en", source_output="best.en", share=0.5)
     """
     _check(method, format, source, source_output, top, share, threshold, max_tokens, (input, source))
+    _check_end_weight(end_weight, method)
     check_distinct_files(input, source, output, source_output, scores)
     names = _model_names(method, models)
     known = pair_format(format)
@@ -142,7 +146,7 @@ def select_pairs(
         file = stack.enter_context(open_output(output))
         source_file = stack.enter_context(open_output(source_output)) if source_output is not None else None
         score_file = stack.enter_context(open_output(scores)) if scores is not None else None
-        entropies = [stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models)]
+        entropies = [stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models, end_weight)]
         candidates = _Candidates(max_tokens, deduplicate)
         with known.open_reader(input, source, encoding, on_error) as reader, progress(reader.lines) as done:
             found, score = array("d"), functools.partial(_scores, METHODS[method], entropies)
@@ -244,13 +248,13 @@ def _model_names(method: str, models: Mapping[str, Model]) -> Sequence[str]:
     raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", method)
 
 
-def _entropies(names: Sequence[str], models: Mapping[str, Model]) -> Iterator[CrossEntropies]:
+def _entropies(names: Sequence[str], models: Mapping[str, Model], end_weight: float) -> Iterator[CrossEntropies]:
     """What gives the cross-entropies of the models."""
     vocabularies = {}
     for name in names:
         flag, given, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in _TRANSLATION:
-            yield TranslationEntropies(given, reverse=name.startswith("reverse"), flag=flag)
+            yield TranslationEntropies(given, name.startswith("reverse"), flag, end_weight)
         elif isinstance(given, str | os.PathLike) and os.path.isfile(given):
             yield NgramEntropies(given, side)
         else:
@@ -262,6 +266,13 @@ def _entropies(names: Sequence[str], models: Mapping[str, Model]) -> Iterator[Cr
                     "train both with one --target_vocabulary", model.path,
                 )  # fmt: skip
             yield model
+
+
+def _check_end_weight(end_weight, method):
+    if not 0 <= end_weight < math.inf:
+        raise ConfigurationError("found {end_weight}=%s, expected 0 or more", end_weight)
+    if end_weight != 1 and method != "dual":
+        raise ConfigurationError("found {end_weight} with {method}=%s, expected it with dual", method)
 
 
 def _check(method, format, source, source_output, top, share, threshold, max_tokens, inputs) -> None:
