@@ -41,6 +41,7 @@ class ModelDirectory:
         tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
         model: TranslationModel, or `None` while there are no weights yet.
         training: dict, settings that a training which goes on must have the same.
+        attention: str. Kind of the attention that the model was trained with, "none" without.
     """
 
     path: pathlib.Path
@@ -50,6 +51,7 @@ class ModelDirectory:
     tokenization: dict | None = None
     model: TranslationModel | None = None
     training: dict = dataclasses.field(default_factory=dict)
+    attention: str = "none"
 
     def words(self, lines: Sequence[str], factored: bool = False) -> list[list[str]]:
         """The words of lines of text, read as the training text was.
@@ -122,6 +124,7 @@ class ModelDirectory:
             config["direction"] == "reverse",
             config["tokenization"],
             training=config.get("training", {}),
+            attention=config["model"].get("attention", "none"),
         )
         if weights:
             directory.model = load_model(path / WEIGHTS)

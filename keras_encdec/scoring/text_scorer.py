@@ -158,11 +158,15 @@ class DryTextScorer(TextScorer):
 
     def __init__(self, directory: ModelDirectory) -> None:
         self.directory = directory
-        self._scorer = _DryScorer()
+        model = directory.model
+        self._scorer = _DryScorer(model.decoder.carries_attention if model else directory.attention != "none")
 
 
 class _DryScorer:
-    carries_attention, ngram_counts = True, None
+    ngram_counts = None
+
+    def __init__(self, carries_attention):
+        self.carries_attention = carries_attention
 
     def close(self):
         pass
