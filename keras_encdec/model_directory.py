@@ -41,7 +41,6 @@ class ModelDirectory:
         tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
         model: TranslationModel, or `None` while there are no weights yet.
         training: dict, settings that a training which goes on must have the same.
-        attention: str. Kind of the attention that the model was trained with, "none" without.
     """
 
     path: pathlib.Path
@@ -51,7 +50,6 @@ class ModelDirectory:
     tokenization: dict | None = None
     model: TranslationModel | None = None
     training: dict = dataclasses.field(default_factory=dict)
-    attention: str = "none"
 
     def words(self, lines: Sequence[str], factored: bool = False) -> list[list[str]]:
         """The words of lines of text, read as the training text was.
@@ -124,7 +122,6 @@ class ModelDirectory:
             config["direction"] == "reverse",
             config["tokenization"],
             training=config.get("training", {}),
-            attention=config["model"].get("attention", "none"),
         )
         if weights:
             directory.model = load_model(path / WEIGHTS)
@@ -234,8 +231,8 @@ def _read_config(path):
         if found == FORMAT and not _is_checksums(config.get("sha256", {})):
             raise ValueError("its checksums are not those of its vocabularies")
     except (FileNotFoundError, NotADirectoryError):
-        what = f"found no {CONFIG} in it" if path.is_dir() else "found no such directory"
-        what = "found a file" if path.is_file() else what
+        other = "found a file" if path.is_file() else "found no such directory"
+        what = f"found no {CONFIG} in it" if path.is_dir() else other
         raise InputError(what, NOT_A_MODEL, "check the path", path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error

@@ -36,7 +36,8 @@ class Command:
             `InputError`, `OSError` or `ImportError` for what failed.
         required: names of the flags that must be given.
         flag_names: dict from names of hyper-parameters to those of their flags, where they differ.
-        interrupted: str. What the user is told when a signal ends the command. Defaults to `SENTENCE`.
+        interrupted: str. Message shown when a signal ends the command. Defaults to `SENTENCE`, "interrupted; no
+            unfinished output is left."
 
     Example:
 

@@ -45,7 +45,7 @@ def main(flag_values: flags.FlagValues) -> int:
     try:
         result = experiment(flag_values.config, flag_values.output, begun=begun, ended=ended)
     except TrainingStopped as stopped:
-        print("Stopped by a signal; the same command continues from here.", file=sys.stderr)
+        print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
         return 128 + stopped.signal
     print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(flag_values.output) / 'results.md'}")
     return 0
@@ -60,7 +60,7 @@ def _shown(value):
 
 COMMAND = Command(
     "encdec-experiment", define_flags, main, required=("config", "output"),
-    interrupted="interrupted; the same command continues from here.",
+    interrupted="interrupted; run the same command again to continue.",
 )  # fmt: skip
 
 if __name__ == "__main__":

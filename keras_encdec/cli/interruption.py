@@ -26,7 +26,7 @@ class Interruption:
     Args:
         program: str. Name of the command where the process is its own. Defaults to `None`: the process is somebody
             else's, and is not ended.
-        sentence: str. What the user is told where the program is ended. Defaults to `SENTENCE`.
+        sentence: str. Message shown when the program is ended. Defaults to `SENTENCE`.
 
     Attributes:
         number: int. The first signal that came; `None` before.

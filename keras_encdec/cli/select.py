@@ -60,8 +60,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )
     flags.DEFINE_float(
         "end_weight", 1.0,
-        "dual: as how many tokens the end of a sentence counts in the cross-entropies. 1 is as published; 4 detects "
-        "sentences that are cut off, too.",
+        "dual: number of tokens that the end of a sentence counts as. 1 is the published score; 4 also detects most "
+        "truncated sentences.",
         **define,
     )  # fmt: skip
     flags.DEFINE_string(

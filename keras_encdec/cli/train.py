@@ -47,7 +47,7 @@ def main(flag_values: flags.FlagValues) -> int:
     result = train(config, data, flag_values.model_dir, flag_values.resume)
     if result.signal is None:
         return 0
-    print("Stopped by a signal; the same command with --resume continues from here.", file=sys.stderr)
+    print("Stopped by a signal; run the same command with --resume to continue.", file=sys.stderr)
     return 128 + result.signal
 
 

@@ -1,7 +1,6 @@
 """Stages that run Moses: text with its escapes, a moses.ini, tuning and decoding.
 
-The programs are those of a directory of Moses, as its build leaves it: `bin/moses`, `bin/mert`, `bin/extractor` and
-`scripts/training/mert-moses.pl`.
+The programs are those of a directory of Moses, as its build leaves it, in `bin` and `scripts/training`.
 """
 
 import os
@@ -18,7 +17,11 @@ from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.parallel import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
-PROGRAMS = (DECODER, "bin/mert", "bin/extractor")
+# What mert-moses.pl looks for, whichever optimizer it uses.
+PROGRAMS = (
+    DECODER, "bin/mert", "bin/extractor", "bin/pro", "bin/kbmira", "bin/evaluator",
+    "scripts/training/filter-model-given-input.pl",
+)  # fmt: skip
 
 # Distance-based reordering, and the weights with which Moses's own train-model.perl begins.
 _INI = """[input-factors]
@@ -56,7 +59,7 @@ def check_programs(moses_dir: str) -> None:
         moses_dir: str. Directory of Moses.
 
     Raises:
-        InputError: when one is missing or cannot be run.
+        InputError: when one is missing or cannot be run, or Perl is not installed.
     """
     for program in (*PROGRAMS, TUNER):
         path = pathlib.Path(moses_dir) / program
@@ -65,7 +68,7 @@ def check_programs(moses_dir: str) -> None:
             remedy = "build Moses, or check moses_dir in [baseline]"
             raise InputError(found, "expected a program of Moses", remedy, path)
     if shutil.which("perl") is None:
-        raise InputError("found no program perl", f"expected it on the PATH, as it runs {TUNER}", "install Perl")
+        raise InputError("found no perl on the PATH", f"expected it to run {TUNER}", "install Perl")
 
 
 def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:

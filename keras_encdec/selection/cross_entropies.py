@@ -5,12 +5,14 @@ from typing import Protocol
 
 import numpy as np
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 
 TextPair = tuple[str, str]
+MOST_END_WEIGHT = 1_000
 
 
 class CrossEntropies(Protocol):
@@ -28,16 +30,18 @@ class CrossEntropies(Protocol):
 class TranslationEntropies:
     """Cross-entropies of one side given the other: -ln p / tokens, the end of sequence counted.
 
-    A sentence that is cut off costs a model little but for its end, which it does not expect there, and a mean over all
-    tokens hides that. With `end_weight` w the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
+    In a truncated sentence only the early end is improbable, and the mean over all tokens hides it. With `end_weight`
+    w, the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
 
     Args:
         model: directory of a translation model; or a loaded ModelDirectory; or a TextScorer, which stays open.
         reverse: bool. Whether it is to be a model of p(source | target). Defaults to `False`.
         flag: str. What errors call the argument that named the model. Defaults to "the model".
-        end_weight: float. As how many tokens the end of sequence counts. Defaults to `1.0`, the cross-entropy itself.
+        end_weight: float. Number of tokens that the end of sequence counts as, more than 0 and at most 1,000. Defaults
+            to `1.0`: the cross-entropy itself.
 
     Raises:
+        ConfigurationError: a ValueError, for another `end_weight`.
         InputError: for a directory that cannot be used, a language model, or a model of the other direction.
     """
 
@@ -48,6 +52,7 @@ class TranslationEntropies:
         flag: str = "the model",
         end_weight: float = 1.0,
     ) -> None:
+        check_end_weight(end_weight)
         self._scorer, self._lent = _scorer(model)
         self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
@@ -105,6 +110,13 @@ class LanguageModelEntropies:
         """See `CrossEntropies`."""
         if not self._lent:
             self._scorer.close()
+
+
+def check_end_weight(end_weight: float) -> None:
+    """Raises ConfigurationError for a weight that `TranslationEntropies` does not take."""
+    if not 0 < end_weight <= MOST_END_WEIGHT:
+        expected = f"expected more than 0 and at most {MOST_END_WEIGHT:,}"
+        raise ConfigurationError(f"found {{end_weight}}=%s, {expected}", end_weight)
 
 
 def _scorer(model):

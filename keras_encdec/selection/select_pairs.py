@@ -22,7 +22,12 @@ from keras_encdec.parallel import in_order, threads
 from keras_encdec.progress import Progress
 from keras_encdec.scoring.scored_file import windows
 from keras_encdec.scoring.text_scorer import TextScorer
-from keras_encdec.selection.cross_entropies import CrossEntropies, LanguageModelEntropies, TranslationEntropies
+from keras_encdec.selection.cross_entropies import (
+    CrossEntropies,
+    LanguageModelEntropies,
+    TranslationEntropies,
+    check_end_weight,
+)
 from keras_encdec.selection.ngram_entropies import NgramEntropies
 from keras_encdec.selection.selection_scores import METHODS
 
@@ -117,8 +122,9 @@ def select_pairs(
         threshold: float. The score that a pair needs. Exactly one of `top`, `share` and `threshold` is given.
         deduplicate: bool. Whether of pairs with the same text only the first may be selected. Defaults to `False`.
         max_tokens: int. See above. Defaults to 1,000; `None` is any number.
-        end_weight: float. With "dual": as how many tokens the end of sequence counts, see `TranslationEntropies`. More
-            than 1 finds sentences that are cut off. Defaults to `1.0`, as published.
+        end_weight: float. With "dual": number of tokens that the end of sequence counts as in the cross-entropies, also
+            in those of `scores`; see `TranslationEntropies`. More than 1 helps to detect truncated sentences. Defaults
+            to `1.0`, the published score.
         encoding: str. Encoding of the corpus. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
@@ -138,7 +144,9 @@ def select_pairs(
         select_pairs("train.fr", "best.fr", "dual", models, source="train.en", source_output="best.en", share=0.5)
     """
     _check(method, format, source, source_output, top, share, threshold, max_tokens, (input, source))
-    _check_end_weight(end_weight, method)
+    check_end_weight(end_weight)
+    if end_weight != 1 and method != "dual":
+        raise ConfigurationError("found {end_weight} with {method}=%s, expected it with dual", method)
     check_distinct_files(input, source, output, source_output, scores)
     names = _model_names(method, models)
     known = pair_format(format)
@@ -266,13 +274,6 @@ def _entropies(names: Sequence[str], models: Mapping[str, Model], end_weight: fl
                     "train both with one --target_vocabulary", model.path,
                 )  # fmt: skip
             yield model
-
-
-def _check_end_weight(end_weight, method):
-    if not 0 <= end_weight < math.inf:
-        raise ConfigurationError("found {end_weight}=%s, expected 0 or more", end_weight)
-    if end_weight != 1 and method != "dual":
-        raise ConfigurationError("found {end_weight} with {method}=%s, expected it with dual", method)
 
 
 def _check(method, format, source, source_output, top, share, threshold, max_tokens, inputs) -> None:

@@ -22,8 +22,9 @@ def test_flags_are_passed_on(tmp_path, out, model_dirs):
     assert len((out / "scores").read_text().splitlines()) == 3
     assert done.stderr.startswith("2 of 3 pairs in ") and "left out: 1 the same as one before" in done.stderr
     given = f"--tsv={tmp_path}/tsv", f"--output={out}/tsv"
-    succeed(in_process(COMMAND, *models, *given, "--threshold=0", "--end_weight=4"))
+    succeed(in_process(COMMAND, *models, *given, "--threshold=0"))
     assert (out / "tsv").read_text() == (tmp_path / "tsv").read_text()
+    fail(in_process(COMMAND, *models, *given, "--top=1", "--end_weight=0"), 2, "found --end_weight=0.0, expected more")
     fail(in_process(COMMAND, *models, *given), 2, "found none of --top, --share and --threshold, expected one")
     fail(in_process(COMMAND, *models, "--output=x", "--top=1"), 2, "found no text, expected --source with --target, or")
     fail(in_process(COMMAND, *given, "--top=1"), 2, "found no models with --method=dual, expected --model_dir and")

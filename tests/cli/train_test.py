@@ -145,7 +145,7 @@ def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, signals_ob
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 129, errors
     # On a slow machine it says first that it is about to stop.
-    assert errors.endswith("Stopped by a signal; the same command with --resume continues from here.\n")
+    assert errors.endswith("Stopped by a signal; run the same command with --resume to continue.\n")
     (first,) = rounds(tmp_path / "m")
     assert first["updates"] > 0 and "val_perplexity" in first
     assert TextScorer(tmp_path / "m").score([(["s1"], ["t1"])]).shape == (1,)

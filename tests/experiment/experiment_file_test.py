@@ -1,5 +1,7 @@
 """What a configuration of an experiment may say, and how mistakes in it are reported."""
 
+import os
+
 import pytest
 
 from keras_encdec.errors import InputError
@@ -87,7 +89,10 @@ def test_the_packages_decoder(load, tmp_path):
 
 
 @pytest.fixture
-def moses_dir(tmp_path):
+def moses_dir(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "perl").touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     for program in (*PROGRAMS, TUNER):
         path = tmp_path / "moses" / program
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +196,7 @@ def test_the_programs_of_moses_are_looked_for_first(load, with_moses, moses_dir,
         load(text)
     path.touch(0o755)
     monkeypatch.setenv("PATH", str(moses_dir))
-    with pytest.raises(InputError, match="found no program perl"):
+    with pytest.raises(InputError, match="found no perl on the PATH, expected it to run"):
         load(text)
 
 

@@ -144,7 +144,7 @@ def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, u
     assert not (folder / "out" / "nbest" / "RNN.dev.gz").exists()
 
 
-def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, monkeypatch):
+def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, monkeypatch, signals_obeyed):
     rows = '[[rows]]\nname = "Baseline"\n[[rows]]\nname = "+ RNN"\nfeatures = ["RNN"]\n'
     (folder / "experiment.toml").write_text((CONFIG % ("", "")).partition("[[rows]]")[0] + rows)
     train = stage_functions.train
@@ -153,11 +153,15 @@ def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, 
         result = train(*arguments, **options)
         return type(result)(**{**vars(result), "signal": signal.SIGTERM})
 
-    monkeypatch.setattr(stage_functions, "train", stopped)
     arguments = [f"--config={folder / 'experiment.toml'}", f"--output={folder / 'out'}"]
+    monkeypatch.setattr(stage_functions, "train", lambda *arguments, **options: signal.raise_signal(signal.SIGTERM))
+    with contextlib.redirect_stderr(io.StringIO()) as said:  # before the training handles signals itself
+        assert command.COMMAND.main(arguments) == 128 + signal.SIGTERM
+    assert said.getvalue().endswith("\nencdec-experiment: interrupted; run the same command again to continue.\n")
+    monkeypatch.setattr(stage_functions, "train", stopped)
     with contextlib.redirect_stderr(io.StringIO()) as said:
         assert command.COMMAND.main(arguments) == 128 + signal.SIGTERM
-    assert "[2/" in said.getvalue() and "the same command continues from here" in said.getvalue()
+    assert "[2/" in said.getvalue() and "Stopped by a signal; run the same command again to continue" in said.getvalue()
     monkeypatch.undo()
     with contextlib.redirect_stdout(io.StringIO()) as table, contextlib.redirect_stderr(io.StringIO()) as said:
         assert command.COMMAND.main(arguments) == 0

@@ -74,11 +74,6 @@ def test_what_cannot_be_written_is_told(model_dirs, tmp_path):
     arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", "tsv"
     with pytest.raises(ConfigurationError, match="found alignments with a model that has no attention"):
         score_file(model_dirs / "does_not", *arguments, alignments=tmp_path / "a")
-    for model in (model_dirs / "does_not", TextScorer(model_dirs / "does_not")):
-        with pytest.raises(ConfigurationError, match="found alignments with a model that has no attention"):
-            score_file(model, *arguments, alignments=tmp_path / "a", dry_run=True)
-    for model in (model_dirs / "attends", TextScorer(model_dirs / "attends")):
-        assert score_file(model, *arguments, alignments=tmp_path / "a", dry_run=True).lines == 1
     with pytest.raises(ConfigurationError, match="found alignment_format without alignments, the file to write"):
         score_file(model_dirs / "attends", *arguments, alignment_format="links")
     with pytest.raises(ConfigurationError, match="found alignment_format=dots, expected one of links, weights"):
