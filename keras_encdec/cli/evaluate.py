@@ -1,5 +1,7 @@
 """encdec-evaluate: BLEU, chrF and TER of translations, and whether they are significantly better than a baseline's."""
 
+import sys
+
 from absl import flags
 
 from keras_encdec.cli.command import Command
@@ -70,6 +72,9 @@ def main(flag_values: flags.FlagValues) -> None:
         write_json(flag_values.json_out, [evaluation.to_dict() for evaluation in evaluations])
     if flag_values.json_out != "-":
         print("\n\n".join(map(str, evaluations)))
+    for path in evaluations[0].unlike_references:
+        found = f"{path}: of this file and the references, one has Moses's escapes, such as &apos;, the other has none"
+        print(f"{found}; give --unescape, or the scores count these words as wrong.", file=sys.stderr)
 
 
 COMMAND = Command("encdec-evaluate", define_flags, main, required=("reference",))

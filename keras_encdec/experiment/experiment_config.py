@@ -87,7 +87,12 @@ class BaselineConfig(Configuration):
         "Weights that tuning begins with: moses.ini, or a file of lines such as LM0= 0.5. Required with lists.",
     )
     nbest_size: int = hyperparameter(100, "With decoder or moses: hypotheses per sentence.", minimum=1)
-    rounds: int = hyperparameter(4, "With decoder: rounds of decoding and tuning, at most.", minimum=1)
+    rounds: int = hyperparameter(
+        4,
+        "With decoder: how often the development set is translated, at most. The weights are tuned between two "
+        "translations; with 1, the initial weights are used.",
+        minimum=1,
+    )
     moses_dir: str | None = hyperparameter(
         None, "With moses: directory of Moses, with its programs in bin/ and its scripts in scripts/."
     )

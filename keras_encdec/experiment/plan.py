@@ -39,8 +39,8 @@ class _Plan:
             folders[f"row_{number}"] = self._add(
                 f"tune-{number}", stage_functions.tune_row,
                 {
-                    "dev_nbest": nbest["dev"], "test_nbest": nbest["test"], "dev_target": self._text["dev_target"],
-                    "weights": weights,
+                    "dev_nbest": nbest["dev"], "dev_target": self._text["dev_target"],
+                    "test_nbest": nbest["test"], "test_target": self._text["test_target"], "weights": weights,
                 },
                 {"output": f"rows/{number}"}, self._config.tuning.to_dict(),
             )  # fmt: skip

@@ -161,6 +161,7 @@ def tune_row(
     dev_nbest: pathlib.Path,
     dev_target: pathlib.Path,
     test_nbest: pathlib.Path,
+    test_target: pathlib.Path,
     weights: pathlib.Path,
     output: pathlib.Path,
     algorithm: str,
@@ -169,13 +170,17 @@ def tune_row(
 ) -> dict[str, Any]:
     """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
 
-    `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on.
+    `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on. That the test list belongs to its
+    references is found out with the first row, before models are trained.
 
     Returns:
         dict: "dev", the metric on the development set with each seed's weights; "metric", its name.
     """
     numbers = range(1, seeds + 1)
-    tuning = tune([dev_nbest], [dev_target], weights, algorithm, metric, seeds=numbers, all_weights_out=output)
+    tuning = tune(
+        [dev_nbest], [dev_target], weights, algorithm, metric, seeds=numbers, test_nbest=[test_nbest],
+        test_references=[test_target], all_weights_out=output,
+    )  # fmt: skip
     for number in numbers:
         for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
             rerank(nbest, output / f"{name}.{number}", output / f"weights.{number}", "text")

@@ -38,7 +38,7 @@ class FeatureWeights:
     def total(
         self, features: Mapping[str, Sequence[float]], path: FilePath | None = None, line: int | None = None
     ) -> float:
-        """The weighted sum of features.
+        """The weighted sum of features. Sparse features, whose names have an underscore, have the weight 0 without one.
 
         Args:
             features: dict of str to list of float, as `parse_features` returns it.
@@ -49,12 +49,14 @@ class FeatureWeights:
             float.
 
         Raises:
-            InputError: when a feature has no weights or another number of them, weights other than 0
+            InputError: when a dense feature has no weights, a feature has another number of them, weights other than 0
                 have no feature, or the sum is no finite number.
         """
         total = 0.0
         for name, values in features.items():
             weights = self._weights.get(name)
+            if weights is None and "_" in name:
+                continue
             if weights is None:
                 remedy = f'add them to the --weights, or give --weight="{name}={" 0" * len(values)}" to leave it out'
                 found = f"found the feature {name} without weights"

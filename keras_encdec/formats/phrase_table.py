@@ -110,6 +110,7 @@ def number_of_scores(path: FilePath) -> int:
         InputError: when it cannot be read, its first line is malformed, or it is empty.
     """
     with PhraseTableReader(path, encoding="latin-1", limit=1) as reader:
+        reader.kept = None
         for _ in reader:
             return reader.num_scores
     raise InputError("found an empty file", "expected a phrase table", path=path)

@@ -16,7 +16,8 @@ class RecordReader:
 
     Attributes:
         lines: InputLines, for progress.
-        kept: str. What becomes of malformed lines that are kept, for errors; who leaves them out says so here.
+        kept: str. What becomes of malformed lines that are kept, for errors; who leaves them out says so here, and
+            who has no flag `--on_error` sets it to `None`.
         malformed: int. Malformed lines so far.
 
     Raises:
@@ -25,7 +26,7 @@ class RecordReader:
     """
 
     lines: InputLines
-    kept = "write such lines with a neutral score"
+    kept: str | None = "write such lines with a neutral score"
 
     def __init__(self, encoding: str | None, on_error: str) -> None:
         if on_error not in ("stop", "keep"):
@@ -54,12 +55,12 @@ class RecordReader:
             error: MalformedLine or UnicodeDecodeError.
             lines: InputLines that it stands in. Defaults to `self.lines`.
         """
-        lines, remedy = lines or self.lines, f"or give --on_error=keep to {self.kept}"
+        lines, remedy = lines or self.lines, f", or give --on_error=keep to {self.kept}" if self.kept else ""
         if isinstance(error, UnicodeDecodeError):
-            problem = undecodable(error, lines.path, lines.line_number, f", {remedy}")
+            problem = undecodable(error, lines.path, lines.line_number, remedy)
         else:
             problem = InputError(
-                error.found, error.expected, f"repair or remove the line, {remedy}", lines.path, lines.line_number
+                error.found, error.expected, f"repair or remove the line{remedy}", lines.path, lines.line_number
             )
         if not self._keep:
             raise problem from None

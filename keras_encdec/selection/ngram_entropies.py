@@ -12,7 +12,7 @@ from keras_encdec.errors import InputError
 class NgramEntropies:
     """Cross-entropies of one side by an n-gram model that KenLM reads: -ln p / tokens, the end of sequence counted.
 
-    Tokens are separated by spaces, as in the text that the model was estimated from.
+    Tokens are separated by ASCII white space, as in the text that the model was estimated from.
 
     Args:
         path: ARPA file, or a binary file of KenLM.
@@ -47,7 +47,9 @@ class NgramEntropies:
         """Cross-entropies of pairs of source and target text: float array `(pairs,)`."""
         sentences = [pair[self._side] for pair in pairs]
         log_probs = [self._model.score(sentence, bos=True, eos=True) for sentence in sentences]
-        return np.array(log_probs) * -math.log(10) / np.array([len(each.split()) + 1 for each in sentences])
+        # As bytes, of which KenLM separates tokens, too: a no-break space is part of a word.
+        lengths = [len(each.encode("utf-8", "surrogateescape").split()) for each in sentences]
+        return np.array(log_probs) * -math.log(10) / (np.array(lengths) + 1)
 
     def close(self) -> None:
         """Nothing is left to be computed."""

@@ -15,7 +15,7 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats import FilePath, InputLines, Record, open_output, pair_format
+from keras_encdec.formats import FilePath, InputLines, Record, model_words, open_output, pair_format
 from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.parallel import in_order, threads
@@ -157,6 +157,7 @@ def select_pairs(
         entropies = [stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models, end_weight)]
         candidates = _Candidates(max_tokens, deduplicate)
         with known.open_reader(input, source, encoding, on_error) as reader, progress(reader.lines) as done:
+            reader.kept = "leave such lines out"
             found, score = array("d"), functools.partial(_scores, METHODS[method], entropies)
             with threads(WINDOWS) as executor:
                 for window, rows in in_order(executor, score, candidates.windows(reader), WINDOWS):
@@ -206,7 +207,7 @@ class _Candidates:
                 self.duplicates += 1
                 return False
             self._seen.add(digest)
-        lengths = len(record.source.split()), len(record.target.split())
+        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
         has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
         self.without_score += not has_score
         return has_score

@@ -200,6 +200,7 @@ def _phrases(path, sentences, weights, encoding, progress, source):
     """The phrases of the table that occur, and the weights, checked before the table is read to its end."""
     sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
+        reader.kept = None
         records = iter(reader)
         first = next(records)
         given = initial_weights(reader.num_scores) if weights is None else weights

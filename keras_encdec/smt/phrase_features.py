@@ -27,6 +27,7 @@ from keras_encdec.formats.nbest_line import check_feature_name, has_features
 from keras_encdec.progress import Progress
 from keras_encdec.smt.derivations import Derivations
 from keras_encdec.smt.phrase_scores import read_phrase_scores
+from keras_encdec.smt.segmentation_search import SearchGivenUp
 
 # The score that `encdec-score` adds to a table of Moses's four.
 FEATURES = {"RNN0": (5,)}
@@ -169,8 +170,11 @@ def _check_arguments(features: Mapping[str, Sequence[int]], on_error: str) -> No
 
 
 def _problem(error, path, line):
-    remedy = "check --source and --phrase_table, or give --on_error=keep to write their sentence's mean"
-    return InputError(error.found, error.expected, remedy, path, line)
+    remedy = "check --source and --phrase_table"
+    if isinstance(error, SearchGivenUp):
+        remedy = "let Moses write segmentations (-include-segmentation-in-n-best)"
+    keep = "or give --on_error=keep to write their sentence's mean"
+    return InputError(error.found, error.expected, f"{remedy}, {keep}", path, line)
 
 
 def _sums(phrases, features):

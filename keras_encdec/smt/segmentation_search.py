@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
+from keras_encdec.formats.malformed_line import MalformedLine
 from keras_encdec.smt.phrase_scores import PhraseOption
 
 # Rounding of sums of the same numbers in another order; far below that of what a list shows.
@@ -12,6 +13,16 @@ _DECIMALS = 9
 # States after which a search is given up, some seconds. It takes tens of states for most hypotheses of captions of 12
 # words, and some thousands for sentences of 50.
 MOST_STATES = 200_000
+
+
+class SearchGivenUp(MalformedLine):
+    """No segmentation was found among the first beginnings of segmentations; there may be one."""
+
+    def __init__(self, words: int, states: int) -> None:
+        super().__init__(
+            f"found no segmentation of the {words} words within {states:,} partial segmentations",
+            "expected a shorter hypothesis, or its segmentation in the list",
+        )
 
 
 class DerivationFeatures(NamedTuple):
@@ -48,10 +59,12 @@ def find_segmentation(
         features: DerivationFeatures.
 
     Returns:
-        list of PhraseOption in the order of the hypothesis; `None` when no phrases fit, or none are found among the
-        first 200,000 beginnings of segmentations. Of several segmentations that fit, the first: that whose first phrase
-        has the fewest target words, then that whose first phrase comes first in `options`, then by the next phrase in
-        the same way.
+        list of PhraseOption in the order of the hypothesis; `None` when no phrases fit. Of several segmentations that
+        fit, the first: that whose first phrase has the fewest target words, then that whose first phrase comes first in
+        `options`, then by the next phrase in the same way.
+
+    Raises:
+        SearchGivenUp: when none are found among the first 200,000 beginnings of segmentations.
     """
     remaining = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
@@ -60,7 +73,9 @@ def find_segmentation(
         return None
     states = [(0, 0, 0, features.distortion, remaining, None)]
     seen = set()
-    while states and len(seen) < MOST_STATES:
+    while states:
+        if len(seen) == MOST_STATES:
+            raise SearchGivenUp(len(target), MOST_STATES)
         position, covered, previous, jumps, remaining, chosen = states.pop()
         if position == len(target) and _is_done(jumps, remaining, tolerances):
             return _phrases(chosen)

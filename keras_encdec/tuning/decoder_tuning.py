@@ -118,7 +118,8 @@ def tune_decoder(
         phrase_table, language_model: see `decode_nbest`.
         output_dir: directory; it is made where it is missing.
         weights: dict of feature to list of float, to begin with. Defaults to `initial_weights`.
-        rounds: int. Most translations of the sentences. Defaults to `8`.
+        rounds: int. Most translations of the sentences. The weights are tuned between two of them; with 1, the weights
+            to begin with stay as they are. Defaults to `8`.
         algorithm, metric, seeds, tokenize: see `tune`.
         report: callable of each TuningRound when it is done. Defaults to nothing.
         **decoding: further arguments of `decode_nbest`, such as `pop_limit` and `number_of_processes`.

@@ -18,7 +18,7 @@ from keras_encdec.tuning.significance import (
     confidence_interval,
     paired_bootstrap,
 )
-from keras_encdec.tuning.text_files import check_lines, read_references, read_text
+from keras_encdec.tuning.text_files import check_lines, is_escaped, read_references, read_text
 
 BASELINE = "baseline"
 
@@ -74,6 +74,8 @@ class Evaluation:
         signature: str. Sacrebleu's.
         systems: tuple of SystemScore, the baseline first.
         bootstrap_samples, trials, seed: int. Of the tests of significance.
+        unlike_references: tuple of str. The systems' files that have Moses's escapes where the references have none, or
+            the other way round: what is escaped is counted as wrong.
     """
 
     metric: str
@@ -82,6 +84,7 @@ class Evaluation:
     bootstrap_samples: int = BOOTSTRAP_SAMPLES
     trials: int = RANDOMIZATION_TRIALS
     seed: int = SEED
+    unlike_references: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The evaluation for JSON."""
@@ -166,14 +169,20 @@ def evaluate(
     sentences = read_references(references, encoding, unescape)
     known = [CorpusMetric(name, sentences, tokenize) for name in metrics]
     runs = {name: [] for name in files}
+    escaped, unlike = is_escaped([sentence for reference in sentences for sentence in reference]), []
     for name, paths in files.items():
         for path in paths:
             text = read_text(path, encoding, unescape)
             check_lines(path, len(text), references[0], len(sentences[0]))
             runs[name].append(text)
+            if not unescape and {escaped, is_escaped(text)} == {True, False}:
+                unlike.append(str(path))
     tests = {"bootstrap_samples": bootstrap_samples, "trials": trials, "seed": seed}
     return [
-        Evaluation(metric.label, metric.signature, _compared(metric, runs, **tests), **tests) for metric in known
+        Evaluation(
+            metric.label, metric.signature, _compared(metric, runs, **tests), **tests, unlike_references=tuple(unlike)
+        )
+        for metric in known
     ]
 
 

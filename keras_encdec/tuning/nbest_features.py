@@ -110,8 +110,8 @@ def read_nbest_features(
         NBestFeatures.
 
     Raises:
-        InputError: when a list cannot be read, a line lacks a feature or has another number of values, or the
-            sentences are not those of the references.
+        InputError: when a list cannot be read or has no features, a line lacks a feature or has another number of
+            values, or the sentences are not those of the references.
     """
     layout, decoding = _Layout(lengths, word_penalty), FileEncoding(encoding)
     rows, counts, starts, missing = [], [], [], 0
@@ -140,6 +140,11 @@ def read_nbest_features(
                 counts.append(counts_of[text])
     if len(starts) < metric.sentences:
         raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
+    if not layout.lengths:
+        raise InputError(
+            "found no features in the list", "expected some in its third field, such as LM0= -12.3",
+            "write the list with its features", path,
+        )  # fmt: skip
     features = np.zeros((len(rows), sum(layout.lengths.values())))
     for place, row in enumerate(rows):
         features[place, : len(row)] = row

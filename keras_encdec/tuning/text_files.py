@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats import FilePath, read_sentences, unescape
+from keras_encdec.formats import FilePath, escape, read_sentences, unescape
 
 
 def read_references(paths: Sequence[FilePath], encoding: str | None = None, unescaped: bool = True) -> list[list[str]]:
@@ -30,6 +30,13 @@ def read_text(path: FilePath, encoding: str | None = None, unescaped: bool = Fal
     """Reads the sentences of a file, with Moses's escapes taken off if `unescaped`."""
     sentences = read_sentences(path, encoding)
     return [unescape(sentence) for sentence in sentences] if unescaped else sentences
+
+
+def is_escaped(sentences: Sequence[str]) -> bool | None:
+    """Whether text has Moses's escapes; `None` of text without escapes and without characters that have one."""
+    if any(unescape(sentence) != sentence for sentence in sentences):
+        return True
+    return False if any(escape(sentence) != sentence for sentence in sentences) else None
 
 
 def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) -> None:

@@ -1,5 +1,7 @@
 """The command that translates; what it does is tested with `keras_encdec.smt.phrase_decoder`."""
 
+import math
+
 import pytest
 from commands import fail, succeed
 from in_process import in_process
@@ -44,9 +46,20 @@ def test_weights_come_from_a_file_and_from_flags(files):
     assert " ||| -1.38629 ||| " in (files / "out").read_text().splitlines()[0]  # 2 ln 0.5
 
 
+def test_a_weight_alone_replaces_one_of_those_that_tuning_begins_with(files):
+    totals = []
+    for weight in ("LM0=0.5", "LM0=0", "TranslationModel0=0 0"):
+        succeed(in_process(COMMAND, *flags(files, nbest_size=1, weight=weight)))
+        totals.append(float((files / "out").read_text().splitlines()[0].split(" ||| ")[3]))
+    succeed(in_process(COMMAND, *flags(files, nbest_size=1)))
+    line = (files / "out").read_text().splitlines()[0].split(" ||| ")
+    lm = float(line[2].split("LM0= ")[1].split()[0])
+    assert totals == pytest.approx([float(line[3]), totals[0] - lm / 2, totals[0] - 0.4 * 2 * math.log(0.5)], abs=1e-4)
+
+
 def test_wrong_use_is_told(files):
     fail(in_process(COMMAND), 2, "--source must have a value", "encdec-decode --help lists the flags.")
     fail(in_process(COMMAND, *flags(files, max_sentence_length=1)), 1, "en, line 1: found 2 words, expected at most 1")
     fail(in_process(COMMAND, *flags(files, weight="LM0")), 2, '--weight: found "LM0", expected "Name= w [w ...]"')
-    fail(in_process(COMMAND, *flags(files, weight="LM0=1")), 1, "found no weight of Distortion0, expected weights of")
+    fail(in_process(COMMAND, *flags(files, weight="LM0=1 2")), 1, "found 2 weights of LM0, expected 1")
     assert not (files / "out").exists()

@@ -25,7 +25,11 @@ def test_flags_are_passed_on(files):
     assert (bleu["metric"], chrf["metric"], bleu["trials"]) == ("BLEU", "chrF2", 20)
     assert [len(system["scores"]) for system in bleu["systems"]] == [1, 2]
     done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one", "--tokenize=none"))
-    assert f"{files}/one     1  100.00" in done.stdout and "tok:none" in done.stdout
+    assert f"{files}/one     1  100.00" in done.stdout and "tok:none" in done.stdout and not done.stderr
+    (files / "ref").write_text("l'eau\n")
+    (files / "one").write_text("l&apos;eau\n")
+    done = succeed(in_process(COMMAND, f"--reference={files}/ref", f"--hypotheses={files}/one"))
+    assert done.stderr.startswith(f"{files}/one: of this file and the references, one has Moses's escapes")
 
 
 def test_wrong_use_is_told(files):

@@ -144,6 +144,15 @@ def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, u
     assert not (folder / "out" / "nbest" / "RNN.dev.gz").exists()
 
 
+def test_a_test_list_of_other_sentences_is_told_before_anything_is_trained(folder):
+    (folder / "short").write_text("".join(NBEST.splitlines(keepends=True)[:2]))
+    config = folder / "experiment.toml"
+    config.write_text(config.read_text().replace('test_nbest = "nbest"', 'test_nbest = "short"'))
+    with pytest.raises(InputError, match="short, line 2: found the last id 0, expected ids from 0 to 1, as .*text.fr"):
+        run(folder)
+    assert not (folder / "out" / "models").exists()
+
+
 def test_a_signal_during_a_training_ends_the_command(folder, eager, uncompiled, monkeypatch, signals_obeyed):
     rows = '[[rows]]\nname = "Baseline"\n[[rows]]\nname = "+ RNN"\nfeatures = ["RNN"]\n'
     (folder / "experiment.toml").write_text((CONFIG % ("", "")).partition("[[rows]]")[0] + rows)

@@ -63,7 +63,7 @@ def kenlm():
 
         def score(sentence, bos, eos):
             assert bos and eos
-            return log_prob * (len(sentence.split()) + 1)
+            return log_prob * (len(sentence.encode().split()) + 1)
 
         return types.SimpleNamespace(score=score)
 
@@ -73,7 +73,7 @@ def kenlm():
 
 
 def scores(path):
-    return [[float(value) for value in line.split("\t")[-3:]] for line in path.read_text("utf-8").splitlines()]
+    return [[float(value) for value in line.split("\t")[-3:]] for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
 def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer, reverse_scorer):
@@ -151,6 +151,19 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     (corpus / "broken").write_text("no model")
     with pytest.raises(InputError, match=r"broken: found that KenLM cannot read it \(Cannot read model 'x'\)"):
         NgramEntropies(corpus / "broken", "source")
+
+
+def test_a_no_break_space_is_part_of_a_token(tmp_path, kenlm):
+    """As KenLM and the models have it, so that the cross-entropy is divided by what the probability is made of."""
+    (tmp_path / "likely").write_text("-0.25")
+    (tmp_path / "unlikely").write_text("-1")
+    models = {"in_domain_target": tmp_path / "likely", "general_target": tmp_path / "unlikely"}
+    (tmp_path / "tsv").write_text("a\t10\u00a0000 x\na\t10 000 x\n\u3000\t\u2028\u0085\n", "utf-8")
+    given = {"scores": tmp_path / "scores", "max_tokens": 2, "top": 3}
+    summary = select_pairs(tmp_path / "tsv", tmp_path / "out", "moore_lewis", models, "tsv", **given)
+    assert (summary.lines, summary.without_score) == (2, 1)
+    found, expected = [row[0] for row in scores(tmp_path / "scores")], 0.75 * math.log(10)
+    np.testing.assert_allclose(found, [expected, -math.inf, expected], rtol=1e-5)
 
 
 def test_the_scores_are_the_papers():

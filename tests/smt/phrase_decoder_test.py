@@ -244,5 +244,6 @@ def test_a_malformed_table_is_told_with_its_line(folder, tmp_path):
         "b ||| y ||| 0.5 -0.5": "line 2: found the score -0.5, expected probabilities",
     }.items():
         (tmp_path / "table").write_text(f"a ||| x ||| 0.5 0.5\n{line}\n")
-        with pytest.raises(InputError, match=f"table, {sentence}"):
+        with pytest.raises(InputError, match=f"table, {sentence}") as caught:
             decode(tmp_path, ["b a"])
+        assert "--on_error" not in str(caught.value)  # a flag that the command does not have

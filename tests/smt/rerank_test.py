@@ -103,11 +103,14 @@ def test_weights_and_features_that_do_not_fit_are_named(files):
     ):
         with pytest.raises(InputError, match=re.escape(start + sentence)):
             ranked(files, weights=files / "moses.ini", other_weights={name: values})
-    (files / "weights").write_text(WEIGHTS)
-    with pytest.raises(InputError, match="line 4: found the feature Sparse_x without weights, expected 1"):
+    (files / "weights").write_text("LM0= 0.5\n")
+    with pytest.raises(InputError, match="line 1: found the feature TM0 without weights, expected 2"):
         ranked(files)
-    # A weight of 0 needs no feature, and a sparse feature is not on every line.
-    ranked(files, other_weights={"Other0": [0], "Sparse_x": [1], "Sparse_y": [1]})
+    (files / "weights").write_text(WEIGHTS)
+    # A weight of 0 needs no feature, and a sparse feature is not on every line. Without a weight it counts 0.
+    unweighted = ranked(files)
+    assert ranked(files, other_weights={"Other0": [0], "Sparse_x": [0], "Sparse_y": [1]}) == unweighted
+    assert ranked(files, other_weights={"Sparse_x": [1e9]}) != unweighted
 
 
 def test_weights_that_cannot_be_read_are_named(files):

@@ -74,6 +74,24 @@ def test_escapes_and_several_references(files):
     assert found.systems[0].scores == (sacrebleu.corpus_chrf(plain, [reference]).score,)
 
 
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "is_unlike"),
+    [
+        ("l'eau", "l &apos; eau", True), ("l &apos;eau", "l ' eau", True), ("l &apos;eau", "l &quot; eau", False),
+        ("l'eau", "l eau", False), ("R & D", "R &amp; D", True), ("l eau", "l&apos;eau", False),
+    ],
+)  # fmt: skip
+def test_escapes_on_one_side_are_noticed(tmp_path, reference, hypothesis, is_unlike):
+    """Moses escapes what it writes; references are often plain."""
+    for name, text in (("ref", reference), ("ours", hypothesis), ("same", reference)):
+        (tmp_path / name).write_text(f"{text}\na b c\n")
+    systems = {"ours": [tmp_path / "ours"], "same": [tmp_path / "same"]}
+    (found,) = evaluate([tmp_path / "ref"], systems, **QUICK)
+    assert found.unlike_references == (str(tmp_path / "ours"),) * is_unlike
+    (found,) = evaluate([tmp_path / "ref"], systems, unescape=True, **QUICK)
+    assert found.unlike_references == ()
+
+
 def test_without_sacrebleu_it_says_what_to_install(files, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"needs sacrebleu, .*: pip install .keras-encdec\[smt\].\.$"):

@@ -94,6 +94,9 @@ def test_lines_that_do_not_fit_are_named(files):
         (files / "nbest").write_text("\n".join(lines) + "\n")
         with pytest.raises(InputError, match=re.escape(f"{files}/nbest, {sentence}")):
             read(files)
+    (files / "nbest").write_text("0 ||| x ||| ||| 9\n")
+    with pytest.raises(InputError, match="nbest: found no features in the list, expected some in its third field"):
+        read(files, references=["x"])
     (files / "nbest").write_bytes(b"0 ||| caf\xe9 ||| LM0= 1 ||| 9\n")
     with pytest.raises(InputError, match="nbest, line 1: found "):
         read(files, references=["x"])
