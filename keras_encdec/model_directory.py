@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import pathlib
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -176,6 +177,8 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         model = keras.saving.load_model(path, compile=compiled)
     except Exception as error:  # whatever a file of other bytes makes of Keras, zip and HDF5
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if not zipfile.is_zipfile(path):  # of which Keras says that it is not there
+            reason = "not a zip archive, or one that was cut short"
         raise InputError(
             f"found a file that does not load ({reason})", f"expected weights saved by keras-encdec {__version__}",
             "train the model again, or copy it again from where it worked", path,

@@ -1,18 +1,27 @@
 """A training that goes on must be the one that began."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from keras_encdec.configuration import Configuration, ConfigurationError
+from keras_encdec.formats.checksums import file_checksum
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 _CELLS = ("lstm", "gru", "rnn")
 
 
+VALIDATION = "validation_checksums"
+
+
 def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
-    """What a training that goes on must have the same beside the model, by name in alphabetical order."""
-    return dict(sorted({**_fixed(config), **_fixed(data)}.items()))
+    """What a training that goes on must have the same beside the model, by name in alphabetical order.
+
+    Of the files to validate on these are the checksums, `None` for a pipe, which can be read once only.
+    """
+    checksums = [file_checksum(path) if os.path.isfile(path) else None for path in _validation_files(data)]
+    return dict(sorted({**_fixed(config), **_fixed(data), VALIDATION: checksums}.items()))
 
 
 def check_same_training(
@@ -30,6 +39,7 @@ def check_same_training(
         ConfigurationError: a ValueError, which names those that differ.
     """
     asked = fixed_settings(config, data)
+    _check_validation(asked.pop(VALIDATION), settings.get(VALIDATION), data)
     before = {name: _default(name, config, data) for name in asked}
     before.update((name, value) for name, value in settings.items() if name in before)
     if before["architecture"] in _CELLS:  # as the first version called the architectures
@@ -44,6 +54,22 @@ def check_same_training(
         names = ", ".join(f"{{{name}}}=%s" for name in different)
         values = [settings[name] for settings in (asked, before) for name in different]
         raise ConfigurationError(f"found {names}, expected {names} as in the model to go on with", *values)
+
+
+def _check_validation(asked, before, data):
+    """The best weights are those with the best score so far, which is of no use on other pairs."""
+    if before is None:  # as the first versions did not keep them
+        return
+    if len(asked) != len(before) or any(a != b for a, b in zip(asked, before, strict=True) if a and b):
+        found = " ".join(_validation_files(data)) or "none"
+        raise ConfigurationError(
+            "found {validation}=%s, expected the pairs that the model to go on with was validated on; give the same "
+            "files, or another {model_dir}", found,
+        )  # fmt: skip
+
+
+def _validation_files(data):
+    return [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
 
 
 def _fixed(config: Configuration) -> dict[str, Any]:

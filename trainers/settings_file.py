@@ -1,10 +1,13 @@
 """The settings of a training, kept beside its model for people, and for another training like it."""
 
+import contextlib
 import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -22,6 +25,15 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
         lines += ["", f"[{name}]", *_lines(values)]
     with open_output(folder / SETTINGS) as file:
         file.write(("\n".join(lines) + "\n").encode())
+
+
+def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
+    """Writes the settings of a training that goes on: the data are those that it began with.
+
+    Settings that are gone or were spoilt stay as they are.
+    """
+    with contextlib.suppress(InputError, ConfigurationError):
+        save_settings(folder, config, TrainingData.from_preset(folder / SETTINGS))
 
 
 def _lines(values: Mapping[str, Any]):

@@ -32,7 +32,7 @@ from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import check_same_training, fixed_settings
 from keras_encdec.trainers.round_average import RoundAverage
 from keras_encdec.trainers.round_progress import RoundReports
-from keras_encdec.trainers.settings_file import save_settings
+from keras_encdec.trainers.settings_file import save_settings, update_settings
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
@@ -125,6 +125,8 @@ def _train(config, data, folder, resume, reporter):
         compilation.seconds,
     )
     if len(result.rounds) > len(rounds):
+        if resumed:
+            update_settings(folder, config)
         reporter.ended(result)
     else:
         reporter.already_ended(result)

@@ -204,7 +204,7 @@ class Explorer:
         return words
 
     def _words(self, text):
-        [words] = self._directory.words([text])
+        [words] = self._directory.words([text.replace("\r", " ").replace("\n", " ")])
         if len(words) > self.limits.max_words:
             raise InputError(f"found {len(words)} words", f"expected {self.limits.max_words} at most")
         return words

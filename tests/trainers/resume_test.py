@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import pathlib
 import re
 import shutil
+import tomllib
 import zipfile
 
 import keras
@@ -58,6 +60,31 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
 
 
 @pytest.mark.usefixtures("eager")
+def test_the_pairs_to_validate_on_stay_the_same_as_the_best_weights_depend_on_them(tsv, tmp_path):
+    lines = pathlib.Path(tsv.tsv).read_text().splitlines(keepends=True)
+    for name, some in (("valid", lines[:20]), ("moved", lines[:20]), ("other", lines[20:40])):
+        (tmp_path / name).write_text("".join(some))
+    model, (valid, moved, other) = tmp_path / "model", [str(tmp_path / name) for name in ("valid", "moved", "other")]
+    train_tiny(tsv.replace(validation=(valid,)), model, updates=1)
+    before = (model / "best.keras").read_bytes()
+    for files, found in (((other,), other), ((), "none")):
+        expected = f"found validation={found}, expected the pairs that the model to go on with was validated on; give"
+        with pytest.raises(ValueError, match=expected):
+            train_tiny(tsv.replace(validation=files), model, resume=True, updates=2)
+    assert (model / "best.keras").read_bytes() == before
+    train_tiny(tsv.replace(validation=(moved,)), model, resume=True, updates=2)
+    settings = tomllib.loads((model / "settings.toml").read_text())
+    assert settings["training"]["updates"] == 2 and settings["data"]["validation"] == [valid]
+    config = json.loads((model / "config.json").read_text())
+    del config["training"]["validation_checksums"]  # as earlier versions wrote it
+    (model / "config.json").write_text(json.dumps(config))
+    train_tiny(tsv.replace(validation=(other,)), model, resume=True, updates=3)
+    train_tiny(tsv, tmp_path / "held_out", updates=1)
+    with pytest.raises(ValueError, match=f"found validation={valid}, expected the pairs"):
+        train_tiny(tsv.replace(validation=(valid,)), tmp_path / "held_out", resume=True, updates=2)
+
+
+@pytest.mark.usefixtures("eager")
 def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
     """As a scheduler repeats the same command whenever it was killed."""
     path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
@@ -103,7 +130,7 @@ def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path)
         with pytest.raises(InputError, match=f"{model}/last.keras: found a history or a generator in it"):
             load_checkpoint(model)
     (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
-    with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(.*train the model"):
+    with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(not a zip archive"):
         train_tiny(data, model, resume=True, updates=50)
 
 

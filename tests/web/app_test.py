@@ -111,6 +111,8 @@ def test_pairs_are_scored_as_elsewhere(asked, forward_scorer, model_dirs):
     answer = asked("score", POSTED["score"]).json()
     assert answer["target"]["log_prob"] == pytest.approx(expected, abs=1e-3)
     assert answer["perplexity"] == pytest.approx(np.exp(-expected / 3), rel=1e-3)
+    lines = {name: text.replace(" ", "\r\n") for name, text in POSTED["score"].items()}
+    assert " " in POSTED["score"]["target"] and asked("score", lines).json() == answer
     reverse = TextScorer(model_dirs / "reverse")
     [expected] = reverse.score([reverse.words("le chat", "the cat")])
     answer = asked("score", {"source": "the cat", "target": "le chat"}, "reverse").json()
