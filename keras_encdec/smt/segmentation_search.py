@@ -10,9 +10,9 @@ from keras_encdec.smt.phrase_scores import PhraseOption
 
 # Rounding of sums of the same numbers in another order; far below that of what a list shows.
 _DECIMALS = 9
-# States after which a search is given up, some seconds. It takes tens of states for most hypotheses of captions of 12
-# words, and some thousands for sentences of 50.
-MOST_STATES = 200_000
+# States after which a search is given up, some ten seconds and some hundred MB. It takes tens of states for most
+# hypotheses of captions of 12 words, and some thousands for sentences of 50.
+MOST_STATES = 1_000_000
 
 
 class SearchGivenUp(MalformedLine):
@@ -64,7 +64,7 @@ def find_segmentation(
         `options`, then by the next phrase in the same way.
 
     Raises:
-        SearchGivenUp: when none are found among the first 200,000 beginnings of segmentations.
+        SearchGivenUp: when none are found among the first million beginnings of segmentations.
     """
     remaining = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
