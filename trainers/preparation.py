@@ -13,7 +13,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.position_words import POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
-from keras_encdec.trainers.settings_file import SETTINGS
+from keras_encdec.trainers.settings_file import data_before
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -48,9 +48,9 @@ def prepare_pairs(
             raise ConfigurationError("%s was trained %s {reverse}", folder, how)
         if (folder / PREPARED).exists():
             pairs = PreparedPairs(folder / PREPARED)
-            before = _files_before(folder)
-            if before and before != data.files:
-                reporter.prepared_before(before.values(), data.files.values())
+            before = data_before(folder)
+            if before and before.files not in ({}, data.files):
+                reporter.prepared_before(before.files.values(), data.files.values())
             return directory, pairs
         vocabularies = directory.source_vocabulary, directory.target_vocabulary
     else:
@@ -80,13 +80,6 @@ def _check_position_words(vocabulary, path):
                 f"found no word {word}", f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
                 "add them, or give no --target_vocabulary", path,
             )  # fmt: skip
-
-
-def _files_before(folder):
-    """The files that a training has read, as its settings say; empty where those are gone or were spoilt."""
-    with contextlib.suppress(InputError, ConfigurationError):
-        return TrainingData.from_preset(folder / SETTINGS).files
-    return {}
 
 
 def validation_batches(

@@ -10,9 +10,7 @@ from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 _CELLS = ("lstm", "gru", "rnn")
-
-
-VALIDATION = "validation_checksums"
+_VALIDATION = "validation_checksums"
 
 
 def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
@@ -21,7 +19,7 @@ def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]
     Of the files to validate on these are the checksums, `None` for a pipe, which can be read once only.
     """
     checksums = [file_checksum(path) if os.path.isfile(path) else None for path in _validation_files(data)]
-    return dict(sorted({**_fixed(config), **_fixed(data), VALIDATION: checksums}.items()))
+    return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
 
 
 def check_same_training(
@@ -39,7 +37,7 @@ def check_same_training(
         ConfigurationError: a ValueError, which names those that differ.
     """
     asked = fixed_settings(config, data)
-    _check_validation(asked.pop(VALIDATION), settings.get(VALIDATION), data)
+    _check_validation(asked.pop(_VALIDATION), settings.get(_VALIDATION), data)
     before = {name: _default(name, config, data) for name in asked}
     before.update((name, value) for name, value in settings.items() if name in before)
     if before["architecture"] in _CELLS:  # as the first version called the architectures

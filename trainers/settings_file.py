@@ -27,13 +27,20 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
         file.write(("\n".join(lines) + "\n").encode())
 
 
+def data_before(folder: pathlib.Path) -> TrainingData | None:
+    """The data that a training began with, as its settings say; `None` where those are gone or were spoilt."""
+    with contextlib.suppress(InputError, ConfigurationError):
+        return TrainingData.from_preset(folder / SETTINGS)
+    return None
+
+
 def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
     """Writes the settings of a training that goes on: the data are those that it began with.
 
     Settings that are gone or were spoilt stay as they are.
     """
-    with contextlib.suppress(InputError, ConfigurationError):
-        save_settings(folder, config, TrainingData.from_preset(folder / SETTINGS))
+    if data := data_before(folder):
+        save_settings(folder, config, data)
 
 
 def _lines(values: Mapping[str, Any]):

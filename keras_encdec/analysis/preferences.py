@@ -51,7 +51,6 @@ def read_preferences(
     """
     now = None
     with PhraseTableReader(path, encoding) as table:
-        table.kept = None
         for record in table:
             scores = record.parsed.scores
             source = unescape(record.source)

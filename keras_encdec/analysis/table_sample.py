@@ -111,7 +111,6 @@ def read_table_sample(
     long_phrases, candidates = Reservoir(phrases, f"long {seed}"), Reservoir(CANDIDATES, f"candidates {seed}")
     fewer, found = Reservoir(CANDIDATES, f"fewer {seed}"), dict.fromkeys(given)
     with PhraseTableReader(path, encoding) as table:
-        table.kept = None
         for source, group in itertools.groupby(_pairs(table, path), key=lambda pair: pair.source):
             group = list(group)
             for pair in group:

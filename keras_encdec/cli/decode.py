@@ -60,21 +60,16 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 def main(flag_values: flags.FlagValues) -> None:
     """Translates as the flags say."""
     from keras_encdec.formats import read_weights
-    from keras_encdec.formats.phrase_table import number_of_scores
     from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.decoder_weights import initial_weights
     from keras_encdec.smt.phrase_decoder import decode_nbest
 
     files = (flag_values[name].value for name in ("source", "phrase_table", "language_model", "output"))
-    weights, given = None, weights_given(flag_values)
-    if flag_values.weights:
-        weights = read_weights(flag_values.weights)[0]
-    elif given:
-        weights = initial_weights(number_of_scores(flag_values.phrase_table))
+    weights = read_weights(flag_values.weights)[0] if flag_values.weights else None
     names = "nbest_size", "pop_limit", "distortion_limit", "table_limit", "max_sentence_length", "encoding"
     summary = decode_nbest(
         *files,
-        weights and {**weights, **given},
+        weights,
+        other_weights=weights_given(flag_values),
         number_of_processes=flag_values.processes,
         progress=ReadingProgress,
         **{name: flag_values[name].value for name in names},

@@ -44,7 +44,7 @@ class PhraseTableReader(RecordReader):
         encoding: str. The file's encoding; bytes that it cannot decode are carried through as lone
             surrogates. Defaults to `None`: UTF-8, and other bytes are malformed.
         on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
-            Defaults to "stop".
+            Defaults to `None`: it raises, and the error does not name the flag `--on_error`.
         limit: int. How many lines to read at most. Optional.
 
     Attributes:
@@ -69,7 +69,7 @@ class PhraseTableReader(RecordReader):
     """
 
     def __init__(
-        self, path: FilePath, encoding: str | None = None, on_error: str = "stop", limit: int | None = None
+        self, path: FilePath, encoding: str | None = None, on_error: str | None = None, limit: int | None = None
     ) -> None:
         super().__init__(encoding, on_error)
         self.num_scores, self._first = None, None
@@ -110,7 +110,6 @@ def number_of_scores(path: FilePath) -> int:
         InputError: when it cannot be read, its first line is malformed, or it is empty.
     """
     with PhraseTableReader(path, encoding="latin-1", limit=1) as reader:
-        reader.kept = None
         for _ in reader:
             return reader.num_scores
     raise InputError("found an empty file", "expected a phrase table", path=path)

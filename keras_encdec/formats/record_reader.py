@@ -12,12 +12,12 @@ class RecordReader:
 
     Args:
         encoding: str, or `None` for UTF-8, checked. See `FileEncoding`.
-        on_error: "stop" or "keep". Whether a malformed line raises, or gives a record that says so.
+        on_error: "stop" or "keep". Whether a malformed line raises, or gives a record that says so. `None` raises, too,
+            for users who have no flag `--on_error`: the error does not name it.
 
     Attributes:
         lines: InputLines, for progress.
-        kept: str. What becomes of malformed lines that are kept, for errors; who leaves them out says so here, and
-            who has no flag `--on_error` sets it to `None`.
+        kept: str. What becomes of malformed lines that are kept, for errors; who leaves them out says so here.
         malformed: int. Malformed lines so far.
 
     Raises:
@@ -26,12 +26,12 @@ class RecordReader:
     """
 
     lines: InputLines
-    kept: str | None = "write such lines with a neutral score"
+    kept = "write such lines with a neutral score"
 
-    def __init__(self, encoding: str | None, on_error: str) -> None:
-        if on_error not in ("stop", "keep"):
+    def __init__(self, encoding: str | None, on_error: str | None) -> None:
+        if on_error not in ("stop", "keep", None):
             raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
-        self._encoding, self._keep = FileEncoding(encoding), on_error == "keep"
+        self._encoding, self._on_error = FileEncoding(encoding), on_error
         self.malformed = 0
 
     def __iter__(self):
@@ -55,14 +55,15 @@ class RecordReader:
             error: MalformedLine or UnicodeDecodeError.
             lines: InputLines that it stands in. Defaults to `self.lines`.
         """
-        lines, remedy = lines or self.lines, f", or give --on_error=keep to {self.kept}" if self.kept else ""
+        lines = lines or self.lines
+        remedy = f", or give --on_error=keep to {self.kept}" if self._on_error else ""
         if isinstance(error, UnicodeDecodeError):
             problem = undecodable(error, lines.path, lines.line_number, remedy)
         else:
             problem = InputError(
                 error.found, error.expected, f"repair or remove the line{remedy}", lines.path, lines.line_number
             )
-        if not self._keep:
+        if self._on_error != "keep":
             raise problem from None
         self.malformed += 1
         return str(problem)

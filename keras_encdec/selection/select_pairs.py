@@ -3,11 +3,10 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import math
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -15,13 +14,13 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats import FilePath, InputLines, Record, model_words, open_output, pair_format
+from keras_encdec.formats import FilePath, InputLines, Record, open_output, pair_format
 from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.parallel import in_order, threads
 from keras_encdec.progress import Progress
-from keras_encdec.scoring.scored_file import windows
 from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.selection.candidates import Candidates, Window
 from keras_encdec.selection.cross_entropies import (
     CrossEntropies,
     LanguageModelEntropies,
@@ -37,7 +36,7 @@ _OF_SOURCE, _OF_TARGET = ("in_domain_source", "general_source"), ("in_domain_tar
 # The models that each method can be given, in the order of its function's arguments.
 MODELS = {"dual": [_TRANSLATION], "moore_lewis": [_OF_SOURCE, _OF_TARGET], "bilingual": [_OF_SOURCE + _OF_TARGET]}
 Model = FilePath | ModelDirectory | TextScorer
-WINDOW, WINDOWS = 4096, 2
+WINDOWS = 2
 MAX_TOKENS = 1_000
 
 
@@ -155,7 +154,7 @@ def select_pairs(
         source_file = stack.enter_context(open_output(source_output)) if source_output is not None else None
         score_file = stack.enter_context(open_output(scores)) if scores is not None else None
         entropies = [stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models, end_weight)]
-        candidates = _Candidates(max_tokens, deduplicate)
+        candidates = Candidates(max_tokens, deduplicate)
         with known.open_reader(input, source, encoding, on_error) as reader, progress(reader.lines) as done:
             reader.kept = "leave such lines out"
             found, score = array("d"), functools.partial(_scores, METHODS[method], entropies)
@@ -177,43 +176,7 @@ def select_pairs(
     )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class _Window:
-    """Consecutive records, and the indices of those that are scored."""
-
-    records: Sequence[Record]
-    scored: Sequence[int]
-
-
-class _Candidates:
-    """Which records are scored, in their order; counts those that are not."""
-
-    def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
-        self._max_tokens = math.inf if max_tokens is None else max_tokens
-        self._seen: set[bytes] | None = set() if deduplicate else None
-        self.duplicates = self.without_score = 0
-
-    def windows(self, records: Iterable[Record]) -> Iterator[_Window]:
-        for window in windows(records, WINDOW):
-            yield _Window(window, [i for i, record in enumerate(window) if self._is_scored(record)])
-
-    def _is_scored(self, record):
-        if record.problem is not None:
-            return False
-        if self._seen is not None:
-            text = f"{record.source}\t{record.target}".encode("utf-8", "surrogatepass")
-            digest = hashlib.blake2b(text, digest_size=16).digest()
-            if digest in self._seen:
-                self.duplicates += 1
-                return False
-            self._seen.add(digest)
-        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
-        has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
-        self.without_score += not has_score
-        return has_score
-
-
-def _scores(method, entropies: Sequence[CrossEntropies], window: _Window) -> tuple[_Window, np.ndarray]:
+def _scores(method, entropies: Sequence[CrossEntropies], window: Window) -> tuple[Window, np.ndarray]:
     """The window, a row of its scores, and one for each of the cross-entropies; -inf and nan without a score."""
     rows = np.full((1 + len(entropies), len(window.records)), np.nan)
     rows[0] = -np.inf

@@ -90,6 +90,7 @@ def decode_nbest(
     output: FilePath,
     weights: Mapping[str, Sequence[float]] | None = None,
     *,
+    other_weights: Mapping[str, Sequence[float]] | None = None,
     nbest_size: int = NBEST_SIZE,
     pop_limit: int = POP_LIMIT,
     distortion_limit: int = DISTORTION_LIMIT,
@@ -126,6 +127,7 @@ def decode_nbest(
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         weights: dict of feature to list of float, as `read_weights` returns it. `UnknownWordPenalty0` is 1 where it is
             missing. Defaults to `initial_weights`.
+        other_weights: dict of feature to list of float, beside those of `weights` or instead. Optional.
         nbest_size: int. Most hypotheses of a sentence, which all differ. Defaults to `100`.
         pop_limit: int. Hypotheses that are tried for each number of translated words. More take longer and find
             translations with higher totals. Defaults to `300`.
@@ -169,7 +171,9 @@ def decode_nbest(
         pass
     with open_output(output) as file:
         sentences = _sentences(source, encoding, max_sentence_length)
-        phrases, checked_weights = _phrases(phrase_table, sentences, weights, encoding, progress, source)
+        phrases, checked_weights = _phrases(
+            phrase_table, sentences, weights, other_weights or {}, encoding, progress, source
+        )
         task = _Task(
             phrases, language_model, checked_weights, nbest_size, pop_limit, distortion_limit, table_limit, encoding
         )  # fmt: skip
@@ -196,15 +200,14 @@ def _sentences(source, encoding, max_length):
     return sentences
 
 
-def _phrases(path, sentences, weights, encoding, progress, source):
+def _phrases(path, sentences, weights, other_weights, encoding, progress, source):
     """The phrases of the table that occur, and the weights, checked before the table is read to its end."""
     sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
-        reader.kept = None
         records = iter(reader)
         first = next(records)
         given = initial_weights(reader.num_scores) if weights is None else weights
-        checked = DecoderWeights.of_features(given, reader.num_scores)
+        checked = DecoderWeights.of_features({**given, **other_weights}, reader.num_scores)
         phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
     if sources and not phrases:
         raise InputError(

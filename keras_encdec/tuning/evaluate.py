@@ -169,13 +169,14 @@ def evaluate(
     sentences = read_references(references, encoding, unescape)
     known = [CorpusMetric(name, sentences, tokenize) for name in metrics]
     runs = {name: [] for name in files}
-    escaped, unlike = is_escaped([sentence for reference in sentences for sentence in reference]), []
+    escaped = None if unescape else is_escaped([sentence for reference in sentences for sentence in reference])
+    unlike = []
     for name, paths in files.items():
         for path in paths:
             text = read_text(path, encoding, unescape)
             check_lines(path, len(text), references[0], len(sentences[0]))
             runs[name].append(text)
-            if not unescape and {escaped, is_escaped(text)} == {True, False}:
+            if escaped is not None and is_escaped(text) is (not escaped):
                 unlike.append(str(path))
     tests = {"bootstrap_samples": bootstrap_samples, "trials": trials, "seed": seed}
     return [

@@ -39,7 +39,6 @@ def known_phrases(
     """
     if phrase_table is not None:
         with PhraseTableReader(phrase_table, encoding) as table:
-            table.kept = None
             sources = (source for source, _ in itertools.groupby(record.source for record in table))
             sample = Reservoir(size, "known phrases")
             for source in sources:

@@ -88,7 +88,7 @@ MALFORMED = {
 @pytest.mark.parametrize("line", MALFORMED)
 def test_a_malformed_line_stops(tmp_path, line):
     path = table(tmp_path, GOOD, line, GOOD)
-    with PhraseTableReader(path) as reader:
+    with PhraseTableReader(path, on_error="stop") as reader:
         assert next(iter(reader)).raw == GOOD
         with pytest.raises(InputError) as caught:
             next(iter(reader))
@@ -163,7 +163,7 @@ def test_phrases_stay_escaped_and_factored(tmp_path):
 def test_bytes_that_are_not_utf8_ask_for_the_encoding(tmp_path):
     line = b"\xe9t\xe9 ||| summer ||| 1"
     path = table(tmp_path, b"a ||| b ||| 1", line)
-    with PhraseTableReader(path) as reader, pytest.raises(InputError) as caught:
+    with PhraseTableReader(path, on_error="stop") as reader, pytest.raises(InputError) as caught:
         list(reader)
     assert str(caught.value) == (
         f'{path}, line 2: found bytes that are not UTF-8 (0xe9 in "\\xe9t\\xe9"), expected UTF-8; '
