@@ -3,24 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
-# What a backend computes; everything else is the same under all of them and is tested once. How often words are drawn
-# is tested with every backend by tests/models/recurrent_language_model_test.py, beams by generator_test.py.
-COMPUTED = tests/backend tests/layers tests/models tests/trainers/budget_test.py tests/trainers/checkpoints_test.py \
-	$(wildcard tests/scoring/*r_test.py tests/scoring/contract_test.py tests/scoring/attention_test.py) \
-	$(filter-out %_file_test.py %/sampler_test.py %/random_sampler_test.py %/beam_sampler_test.py %/search_test.py \
-		%/unknown_replacement_test.py,$(wildcard tests/decoding/*_test.py))
-# Two files at a time, each by one process, in the order of tests/conftest.py.
-PYTEST = $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: demo test lint docs bench wheel clean
+.PHONY: demo test test-older-processor lint docs bench wheel clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
 
-test: $(VENV)/installed-dev lint
-	KERAS_BACKEND=tensorflow $(PYTEST) tests --doctest-modules keras_encdec
-	KERAS_BACKEND=jax $(PYTEST) $(COMPUTED)
-	KERAS_BACKEND=torch $(PYTEST) $(COMPUTED)
+# All backends and the linter run, whatever fails; what failed stands at the end.
+test: $(VENV)/installed-dev
+	@failed=0; $(BIN)/python tests/run.py || failed=1; $(BIN)/ruff check . || failed=1; exit $$failed
+
+# What depends on the processor once more, with the instructions of an older one.
+test-older-processor: $(VENV)/installed-dev
+	$(BIN)/python tests/run.py --older_processor
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

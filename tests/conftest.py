@@ -16,7 +16,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # The tests compile thousands of small programs and run each a few times: XLA's optimizer takes longer than it saves.
 QUICK_COMPILATION = "xla_backend_optimization_level=0", "xla_cpu_parallel_codegen_split_count=1"
 QUICK_COMPILATION += ("xla_cpu_use_fusion_emitters=false",)
-os.environ.setdefault("XLA_FLAGS", " ".join(f"--{flag}" for flag in QUICK_COMPILATION))
+# Flags that are set already come last, so that they win.
+GIVEN_FLAGS = os.environ.get("XLA_FLAGS", "").split()
+QUICK_FLAGS = [f"--{flag}" for flag in QUICK_COMPILATION if f"--{flag}" not in GIVEN_FLAGS]
+os.environ["XLA_FLAGS"] = " ".join([*QUICK_FLAGS, *GIVEN_FLAGS])
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # one for all processes of the run, which inherit it
     CACHE = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name

@@ -50,8 +50,8 @@ def test_bidirectional_is_a_layer_in_each_direction(sequences, tmp_path):
 def test_bidirectional_hands_on_states():
     layer = keras.layers.Bidirectional(GRU(5, return_sequences=True, return_state=True))
     outputs, left, right = layer(INPUTS)
-    np.testing.assert_array_equal(numpy(outputs)[:, -1, :5], numpy(left))
-    np.testing.assert_array_equal(numpy(outputs)[:, 0, 5:], numpy(right))
+    np.testing.assert_allclose(numpy(outputs)[:, -1, :5], numpy(left), atol=1e-6)
+    np.testing.assert_allclose(numpy(outputs)[:, 0, 5:], numpy(right), atol=1e-6)
     again = layer(INPUTS, initial_state=[left, right])[0]
     np.testing.assert_allclose(numpy(again)[..., :5], numpy(layer.forward_layer(INPUTS, initial_state=left)[0]))
 

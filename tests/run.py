@@ -1,0 +1,76 @@
+"""Runs the tests with every backend and lists all failures at the end.
+
+    python tests/run.py                     the whole suite with TensorFlow; with JAX and PyTorch, what they compute
+    python tests/run.py --older_processor   layers, models and scores again, with the instructions of an older processor
+
+A failure with one backend does not keep the others from running. Exits with 1 if anything failed.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+TESTS = pathlib.Path(__file__).parent
+BACKENDS = "tensorflow", "jax", "torch"
+# Two files at a time, each by one process, in the order of conftest.py.
+PYTEST = [sys.executable, "-m", "pytest", "--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
+# What a backend computes. Everything else is the same with all of them and is tested once, with TensorFlow: so are the
+# samplers, whose searches decoding/generator_test.py runs with every backend.
+COMPUTED = [
+    "backend", "layers", "models", "trainers/budget_test.py", "trainers/checkpoints_test.py",
+    "scoring/attention_test.py", "scoring/batch_encoder_test.py", "scoring/contract_test.py",
+    "scoring/ngram_scorer_test.py", "scoring/scorer_test.py", "decoding/attention_test.py",
+    "decoding/contract_test.py", "decoding/forbidden_words_test.py", "decoding/generator_test.py",
+]  # fmt: skip
+LAYERS_MODELS_AND_SCORES = ["layers", "models", "scoring"]
+# Caps the instructions of oneDNN, PyTorch and XLA, with which each library multiplies in another order.
+OLDER_PROCESSOR = {
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+}
+
+
+def run(backend: str, arguments: list[str], environment: dict[str, str]) -> list[str]:
+    """Runs pytest with one backend and shows what it prints.
+
+    Returns:
+        Lines that name the failures; empty if all tests passed.
+    """
+    environment = {**os.environ, **environment, "KERAS_BACKEND": backend}
+    print(f"\nKERAS_BACKEND={backend}", flush=True)
+    failures = []
+    with subprocess.Popen([*PYTEST, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if line.startswith(("FAILED ", "ERROR ")):
+                failures.append(f"{backend}: {line.rstrip()}")
+    if process.returncode and not failures:
+        failures.append(f"{backend}: pytest ended with status {process.returncode}")
+    return failures
+
+
+def main() -> int:
+    """Runs the tests and prints all failures at the end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--older_processor", action="store_true", help="cap the instructions at AVX2")
+    older = parser.parse_args().older_processor
+    failures = []
+    for backend in BACKENDS:
+        if older:
+            selected = LAYERS_MODELS_AND_SCORES if backend == "tensorflow" else COMPUTED
+            selected = [name for name in selected if name.startswith(tuple(LAYERS_MODELS_AND_SCORES))]
+            arguments = [str(TESTS / name) for name in selected]
+        elif backend == "tensorflow":
+            arguments = [str(TESTS), "--doctest-modules", "keras_encdec"]
+        else:
+            arguments = [str(TESTS / name) for name in COMPUTED]
+        failures += run(backend, arguments, OLDER_PROCESSOR if older else {})
+    print("\n".join(["", f"{len(failures)} failures:", *failures] if failures else ["", "All tests passed."]))
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
