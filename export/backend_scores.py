@@ -16,7 +16,3 @@ def main() -> None:
     """Scores what standard input asks for."""
     request = json.load(sys.stdin)
     json.dump([TextScorer(request["path"]).score(request["pairs"]).tolist()], sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +35,23 @@ def process_scores(
         command, input=json.dumps(request), capture_output=True, text=True, env={**os.environ, **environment}
     )
     if done.returncode:
-        told = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
-        reason = (told or done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        raise InputError(
-            f"found that scoring failed ({ServerError('', reason).message})", "expected scores",
-            "give pairs within the limits, or export the model again", path,
-        )  # fmt: skip
+        raise _reported(done, path)
     return [np.array(scores, np.float64) for scores in json.loads(done.stdout)]
+
+
+def _reported(done, path):
+    """The InputError of a process that failed: what it said, and what is to be done about that."""
+    told = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
+    reason = (told or done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+    kind, _, sentence = reason.partition(": ")
+    if kind.endswith("InputError"):
+        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # it says itself what to do
+    if done.returncode < 0:
+        reason, remedy = f"its process was ended by signal {-done.returncode}", "free memory, and run it again"
+    elif "ImportError" in reason or "ModuleNotFoundError" in reason:
+        remedy = f"install what is missing where {sys.executable} finds it"
+    else:
+        remedy = "give pairs within the limits, or export the model again"
+    return InputError(
+        f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path
+    )

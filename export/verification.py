@@ -22,6 +22,12 @@ from keras_encdec.export.versions import versions
 
 # Pairs that the exported model scores together.
 SERVED_BATCH = 64
+_BACKEND_SCORES = """
+import sys
+sys.path[:] = sys.argv[1:]
+from keras_encdec.export.backend_scores import main
+main()
+"""
 # Nats. Between backends, and between the model's equations and the scorer that shares states: other roundings.
 BACKENDS_TOLERANCE = 1e-4
 
@@ -94,7 +100,8 @@ def verify_export(
     ):
         compare(scorer, scores)
     for backend in backends:
-        script = [sys.executable, "-m", "keras_encdec.export.backend_scores"]
+        # Of this very package, wherever the process would find one itself.
+        script = [sys.executable, "-P", "-c", _BACKEND_SCORES, *sys.path]
         request = {"path": os.fspath(model_dir), "pairs": words}
         [scores] = process_scores(script, request, model_dir, KERAS_BACKEND=backend)
         compare(f"encdec-score on {backend}", scores, BACKENDS_TOLERANCE)

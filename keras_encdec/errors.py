@@ -1,4 +1,4 @@
-"""The one exception that reports bad input, a sentence a user can act on."""
+"""The one exception that reports bad input, and the one warning: sentences a user can act on."""
 
 import os
 
@@ -39,3 +39,7 @@ class InputError(Exception):
     def __reduce__(self) -> tuple[type, tuple]:
         """As it is made, so that another process raises the same error."""
         return type(self), (self.found, self.expected, self.remedy, self.path, self.line)
+
+
+class EncdecWarning(UserWarning):
+    """What works, but hardly as the user wants it: what was found, and what to do. Commands print the sentence."""

@@ -9,19 +9,41 @@ import sys
 import zipfile
 
 import pytest
+import toy_models
 
 ROOT = pathlib.Path(__file__).parents[1]
+OF_THE_PACKAGE = {"keras_encdec", "trainers", "export"}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    checkout = folder / "checkout"
+def checkout(tmp_path_factory):
+    """A copy of the checkout."""
+    folder = tmp_path_factory.mktemp("clone") / "checkout"
     ignored = shutil.ignore_patterns(".venv", ".git", "build", "dist", "demo", "*.egg-info", ".*_cache")
-    shutil.copytree(ROOT, checkout, ignore=ignored)
+    shutil.copytree(ROOT, folder, ignore=ignored)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(checkout)]
     subprocess.run(command, check=True, capture_output=True)
+    shutil.rmtree(checkout / "build")  # in a clone nothing was built
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def programs(wheel, tmp_path_factory):
+    """Where the programs of an environment are in which the wheel is installed, not the checkout."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    # Paths alone: what leads to the checkout in these folders is not followed from here.
+    (site / "others.pth").write_text("".join(f"{path}\n" for path in sys.path if path.endswith("site-packages")))
+    install = [sys.executable, "-m", "pip", "--python", str(folder), "install", "--quiet", "--no-deps"]
+    subprocess.run([*install, "--ignore-installed", str(wheel)], check=True)
+    return folder / "bin"
 
 
 def test_it_has_one_top_level_module_and_the_data(wheel):
@@ -30,6 +52,8 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
     packages = {str(p.parent.relative_to(ROOT)) for p in (ROOT / "keras_encdec").rglob("__init__.py")}
     packages |= {"keras_encdec/trainers", "keras_encdec/export"}
     assert packages == {str(pathlib.PurePath(name).parent) for name in names if name.endswith("__init__.py")}
+    modules = [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] in OF_THE_PACKAGE]
+    assert len(modules) == sum(name.endswith(".py") for name in names)
     for needed in ("phrase-table.gz", "LICENSE", "NOTICE", "moses.ini", "dev.en", "dev.fr", "test.en", "test.fr"):
         assert f"keras_encdec/datasets/libreoffice_en_fr/{needed}" in names
     assert "keras_encdec/architectures/preset_files/cho2014.toml" in names
@@ -58,3 +82,40 @@ def test_its_commands_run_outside_the_checkout(wheel, tmp_path):
     package, table = done.stdout.split()[:2]
     assert package.startswith(str(tmp_path)) and table.startswith(str(tmp_path))
     assert (tmp_path / "scored.gz").exists()
+
+
+IMPORT_ALL = "import keras_encdec.trainers, keras_encdec.export; print(keras_encdec.trainers.__file__)"
+
+
+def test_a_checkout_has_all_of_itself_where_only_the_wheel_is_installed(programs, checkout):
+    run = {"check": True, "capture_output": True, "text": True}
+    done = subprocess.run([programs / "python", "-c", IMPORT_ALL], cwd=checkout, **run)
+    assert pathlib.Path(done.stdout.strip()) == checkout / "trainers" / "__init__.py"
+    done = subprocess.run([programs / "python", "-c", IMPORT_ALL], cwd=checkout.parent, **run)
+    assert pathlib.Path(done.stdout.strip()).is_relative_to(programs.parent)
+
+
+def test_the_wheels_commands_verify_in_a_checkout(programs, checkout, tmp_path):
+    from keras_encdec.export import export_model
+
+    words = [f"w{i}" for i in range(9)]
+    export_model(toy_models.save_model(tmp_path / "model", words, words), tmp_path / "models")
+    command = [programs / "encdec-verify", f"--model_dir={tmp_path / 'model'}", f"--export_dir={tmp_path / 'models'}"]
+    done = subprocess.run(
+        [*command, "--pairs=4", "--backends=tensorflow"], cwd=checkout, capture_output=True, text=True
+    )
+    assert "encdec-score on tensorflow: 4 pairs" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("project", [None, '[project]\nname = "another"\n'])
+def test_folders_of_others_are_not_taken_for_its_own(tmp_path, project):
+    (tmp_path / "keras_encdec").mkdir()
+    for name in ("__init__.py", "lazy_imports.py"):
+        shutil.copy(ROOT / "keras_encdec" / name, tmp_path / "keras_encdec")
+    for name in ("trainers", "export"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    if project:
+        (tmp_path / "pyproject.toml").write_text(project)
+    done = subprocess.run([sys.executable, "-S", "-c", IMPORT_ALL], cwd=tmp_path, capture_output=True, text=True)
+    assert "No module named 'keras_encdec.trainers'" in done.stderr

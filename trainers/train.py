@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.backend.data_streams import evaluation_batches, training_stream
+from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
@@ -96,6 +97,7 @@ def _train(config, data, folder, resume, reporter):
     if config.validation_bleu:
         import_sacrebleu(WITHOUT)  # where it is not installed, nothing begins
     prepare_process_for_training()
+    warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     resumed = _resumed_model(config, data, folder) if resume else None  # before anything is prepared for another one
     directory, pairs = prepare_pairs(config, data, folder, resume, reporter)
     validation, indices = validation_batches(config, data, directory, pairs)

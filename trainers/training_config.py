@@ -121,7 +121,9 @@ class TrainingConfig(Configuration):
     batch_size: int = hyperparameter(64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True)
     dtype_policy: str = hyperparameter(
         "float32",
-        "Keras dtype policy.",
+        "Keras dtype policy. Fewer bits than float32's are faster on hardware that supports them only: on a GPU; "
+        "bfloat16 on a CPU with AVX512_BF16 or AMX-BF16, or ARM's BF16; float16 on one with AVX512_FP16 or AMX-FP16, "
+        "or ARM's FP16.",
         choices=("float32", "mixed_bfloat16", "mixed_float16", "bfloat16"),
         fixed=True,
     )

@@ -10,8 +10,8 @@ def name() -> str:
     return keras.backend.backend()
 
 
-def xla_on_cpu() -> bool:
-    """Whether compiled calls are compiled by XLA, for a CPU."""
+def on_cpu() -> bool:
+    """Whether a CPU computes, not a GPU or TPU."""
     if name() == "jax":
         import jax
 
@@ -19,8 +19,15 @@ def xla_on_cpu() -> bool:
     if name() == "tensorflow":
         import tensorflow as tf
 
-        return not tf.config.list_logical_devices("GPU")
-    return False
+        return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
+    from keras import ops
+
+    return ops.zeros(()).device.type == "cpu"
+
+
+def xla_on_cpu() -> bool:
+    """Whether compiled calls are compiled by XLA, for a CPU."""
+    return name() != "torch" and on_cpu()
 
 
 def keep_tensorflow_off_the_gpu() -> None:

@@ -18,7 +18,7 @@ from keras_encdec.cli.interruption import SENTENCE, Interruption
 from keras_encdec.cli.standard_streams import occupy_closed_descriptors
 from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Command:
         return flag_values
 
     def _guarded(self, arguments, interruption):
-        with interruption, _quiet_libraries():
+        with interruption, _quiet_libraries(self.name):
             try:
                 return self._main(arguments)
             except BaseException as error:
@@ -165,15 +165,27 @@ class Command:
 
 
 @contextlib.contextmanager
-def _quiet_libraries() -> Iterator[None]:
-    """Keeps back the warnings of the libraries, which mean nothing to the user of a command."""
+def _quiet_libraries(command: str) -> Iterator[None]:
+    """Keeps back the warnings of the libraries, which mean nothing to the user of a command.
+
+    Those of this package are a sentence each, like its errors.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="keras|tensorflow|jax|torch")
+        warnings.filterwarnings("ignore", module="keras(?!_encdec)|tensorflow|jax|torch")
+        show = warnings.showwarning
+
+        def show_in_one_line(message, category, *where):
+            if category is EncdecWarning:
+                print(f"{command}: warning: {message}", file=sys.stderr)
+            else:
+                show(message, category, *where)
+
+        warnings.showwarning = show_in_one_line
         try:
             yield
         finally:

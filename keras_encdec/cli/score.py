@@ -24,7 +24,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool("token_scores", False, "TSV: add a column with ln p of each target token, the end of sequence last.", **define)
     flags.DEFINE_string("alignments", None, "File to write what the target words of each line attend to, a line each. It needs a model with attention.", **define)
     flags.DEFINE_enum("alignment_format", None, list(ALIGNMENT_LINES), "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as JSON. Default: links.", **define)
-    flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Dtype of the computation. bfloat16 is faster on hardware that supports it: on a GPU, and on a CPU with KERAS_BACKEND=torch.", **define)
+    flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Dtype of the computation. bfloat16 is faster on hardware that supports it only: on a GPU, and with KERAS_BACKEND=torch on a CPU with the instructions AVX512_BF16 or AMX-BF16, or ARM's BF16.", **define)
     flags.DEFINE_bool("dry_run", False, "Do everything except run the model, and write no output: finds malformed lines, and measures the speed of reading and writing alone.", **define)
     flags.DEFINE_string("encoding", None, "Encoding of the input and of --source. Default: UTF-8, and other bytes are an error.", **define)
     flags.DEFINE_enum("on_error", "stop", ["stop", "keep"], "A malformed line stops the command, or (keep) is written all the same, with a neutral score, and counted.", **define)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import pad
 from keras_encdec.data.length_batches import length_batches
@@ -49,6 +50,8 @@ class Generator:
 
     def __init__(self, models: Any, weights: Sequence[float] | None = None, average: str = "arithmetic") -> None:
         models = list(models) if isinstance(models, list | tuple) else [models]
+        for model in models:
+            warn_if_slow(model.compute_dtype)
         # Each with what it computes in, whose weights are those of the model at the time of a search.
         self._computed = [(model, model_in_dtype(model, model.compute_dtype)) for model in models]
         self._functions = SearchFunctions(Ensemble([computed for _, computed in self._computed], weights, average))

@@ -11,6 +11,7 @@ from keras import ops
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.backend.log_sum_exp import SAFE
+from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.data import pad
 from keras_encdec.models.id_sequences import SPECIAL_IDS, check_sequences
 from keras_encdec.models.model_in_dtype import model_in_dtype
@@ -56,6 +57,7 @@ class Scorer:
         if dtype is not None and dtype not in DTYPES:
             raise ValueError(f"found dtype={dtype!r}, expected {' or '.join(map(repr, DTYPES))}")
         self.model = model
+        warn_if_slow(dtype or model.compute_dtype)
         computed = model_in_dtype(model, dtype or model.compute_dtype)
         decoder = computed.decoder
         self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec

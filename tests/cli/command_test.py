@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import threading
+import warnings
 
 import pytest
 from absl import flags
@@ -13,7 +14,7 @@ from in_process import in_process
 from keras_encdec.cli.command import Command
 from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.stop_signals import STOP_SIGNALS
 
 
@@ -124,3 +125,13 @@ def test_help_shows_the_description_and_the_flags_of_the_command():
         assert text in process.stdout
     assert "verbosity" not in process.stdout
     assert in_process(command(lambda values: 1 / 0), "--version").stdout.startswith("encdec-some (keras-encdec ")
+
+
+def test_a_warning_of_the_package_is_one_sentence():
+    def work(flag_values):
+        warnings.warn("float16 gains nothing here; compute in float32.", EncdecWarning, stacklevel=1)
+
+    before = warnings.showwarning
+    done = in_process(command(work))
+    assert done.stderr == "encdec-some: warning: float16 gains nothing here; compute in float32.\n"
+    assert done.returncode == 0 and warnings.showwarning is before

@@ -1,6 +1,7 @@
 """Verification of exports: it passes for the model that was exported, and for no other."""
 
 import shutil
+import sys
 
 import pytest
 import toy_models
@@ -8,6 +9,7 @@ from commands import fail, succeed
 
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, verify_export
+from keras_encdec.export.process_scores import process_scores
 
 WORDS = [f"w{i}" for i in range(30)]
 
@@ -85,3 +87,19 @@ def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_
     shutil.copy(folders[1] / "1" / "assets.extra" / "keras_encdec.json", description)
     (tmp_path / "models" / "1" / "saved_model.pb").unlink()
     fail(verify(*flags((folders[0], tmp_path / "models"), "--pairs=5")), 1, tmp_path / "models" / "1", "scoring failed")
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("import keras_encdec_missing", "No module named 'keras_encdec_missing'.*; install what is missing where "),
+        ("from keras_encdec.errors import InputError; raise InputError('found a', 'expected b', 'do c')",
+         "m: scoring failed: found a, expected b; do c.$"),
+        ("import os; os.kill(os.getpid(), 9)", "ended by signal 9.*; free memory"),
+        ("raise ValueError('too long')", "too long.*; give pairs within the limits"),
+    ],
+)  # fmt: skip
+def test_a_process_that_fails_is_reported_with_what_helps(script, sentence):
+    with pytest.raises(InputError, match=sentence) as failure:
+        process_scores([sys.executable, "-c", script], {}, "m")
+    assert ("limits" in str(failure.value)) == ("limits" in sentence)

@@ -1,0 +1,120 @@
+"""Where fewer bits than float32's gain nothing, the user is told."""
+
+import re
+import time
+import warnings
+
+import keras
+import pytest
+from keras import ops
+from tiny_trainings import train_tiny
+
+from keras_encdec.backend import low_precision
+from keras_encdec.backend.devices import on_cpu
+from keras_encdec.backend.low_precision import processor_flags, speed_against_float32, warn_if_slow
+from keras_encdec.decoding import Generator
+from keras_encdec.errors import EncdecWarning, InputError
+from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.scoring import Scorer
+from keras_encdec.trainers import TrainingData
+
+pytestmark = pytest.mark.skipif(not on_cpu(), reason="nothing is said on a GPU")
+# What Linux says of three processors.
+OLD, NEW = "processor\t: 0\nflags\t\t: fpu avx2\n\n", "flags\t\t: avx2 avx512_bf16\n" * 2
+ARM = "processor\t: 0\nFeatures\t: fp asimd bf16 asimdhp\n"
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    warn_if_slow.cache_clear()
+    yield
+    warn_if_slow.cache_clear()
+
+
+@pytest.fixture
+def processor(monkeypatch, tmp_path):
+    """Has the processor be another: what /proc/cpuinfo says, and how fast its products are found to be."""
+
+    def become(text, speed=None):
+        monkeypatch.setattr(low_precision, "_CPU_INFO", tmp_path / "cpuinfo")
+        if text is not None:
+            (tmp_path / "cpuinfo").write_text(text)
+        # Without a speed, to measure one is an error.
+        monkeypatch.setattr(low_precision, "speed_against_float32", {"bfloat16": speed, "float16": speed}.__getitem__)
+
+    return become
+
+
+def warned(dtype):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_slow(dtype)
+    return [str(one.message) for one in caught if one.category is EncdecWarning]
+
+
+@pytest.mark.parametrize(
+    "text, speed, said",
+    [
+        (OLD, None, "bfloat16 gains nothing here.*no instructions for it .AVX512_BF16.*; compute in float32"),
+        (NEW, 0.1, "products of .* reach 0.1 times the speed"),  # the libraries do not use them
+        (NEW, 2.0, None),
+        (ARM, 2.0, None),
+        (None, 2.0, None),  # no Linux
+        (None, 1.0, "reach 1 times the speed"),
+    ],
+)
+def test_what_gains_nothing_is_told_once(processor, text, speed, said):
+    processor(text, speed)
+    lines = warned("bfloat16")
+    assert len(lines) == (said is not None)
+    assert all(re.search(said, line) for line in lines)
+    assert warned("bfloat16") == []
+
+
+def test_each_dtype_has_its_own_instructions(processor):
+    processor(NEW, 2.0)
+    assert "AVX512_FP16" in warned("float16")[0]
+    assert not warned("bfloat16") and not warned("float32") and not warned("float64")
+
+
+def test_nothing_is_said_or_measured_on_a_gpu(processor, monkeypatch):
+    processor(OLD)
+    monkeypatch.setattr(low_precision, "on_cpu", lambda: False)
+    assert not warned("bfloat16")
+
+
+def test_a_product_is_measured_where_it_is_computed(monkeypatch):
+    multiply, delays = ops.matmul, {"bfloat16": 0.02, "float32": 0.0}
+
+    def slow_matmul(a, b):
+        time.sleep(delays[keras.backend.standardize_dtype(a.dtype)])
+        return multiply(a, b)
+
+    monkeypatch.setattr(low_precision, "_LARGE", 16)
+    monkeypatch.setattr(low_precision, "_SMALL", 8)
+    monkeypatch.setattr(ops, "matmul", slow_matmul)
+    assert speed_against_float32("bfloat16") < 1 / 3
+    delays.update(bfloat16=0.0, float32=0.02)
+    assert speed_against_float32("bfloat16") > low_precision.WORTHWHILE
+
+
+def test_whatever_computes_in_it_warns(processor, tmp_path):
+    processor(OLD)
+    model = RNNEncoderDecoder(5, 6, embedding_dim=4, units=8, maxout_units=4, output_rank=4, dtype="mixed_bfloat16")
+    missing = TrainingData(phrase_table=tmp_path / "none")
+
+    def train_on_nothing():
+        with pytest.raises(InputError, match="none"):
+            train_tiny(missing, tmp_path / "model", dtype_policy="mixed_bfloat16", updates=1)
+
+    for compute in (lambda: Scorer(model), lambda: Generator(model), train_on_nothing):
+        with pytest.warns(EncdecWarning, match="bfloat16 gains nothing"):
+            compute()
+        warn_if_slow.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EncdecWarning)
+        Scorer(model, "float32")
+
+
+def test_the_flags_of_this_processor_are_words():
+    assert all(flag.isprintable() and " " not in flag for flag in processor_flags())
