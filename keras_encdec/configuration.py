@@ -247,6 +247,11 @@ class Configuration:
         cls.check_names(values)
         return cls(**values)
 
+    @classmethod
+    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values that an earlier version of this package may have saved, as this one takes them."""
+        return dict(values)
+
     def to_dict(self) -> dict[str, Any]:
         """The values by name, as `from_dict` takes them and JSON holds them."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.hyperparameters()}

@@ -2,6 +2,30 @@
 
 import os
 
+# Characters of a file that a sentence quotes at most.
+_MOST_QUOTED = 80
+
+
+def quoted(found: str | bytes) -> str:
+    """What was found in a file, for a sentence: in quotation marks, cut where it is long.
+
+    Args:
+        found: str or bytes. Bytes that are not UTF-8, and characters that cannot be seen, are written with a backslash.
+
+    Example:
+
+    >>> print(quoted(b"caf\\xe9"), quoted("1" * 5000))  # doctest: +ELLIPSIS
+    "caf\\xe9" "1111...1..." (5,000 characters)
+    """
+    text = found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
+    return f'"{shortened(text)}"' + (f" ({len(text):,} characters)" if len(text) > _MOST_QUOTED else "")
+
+
+def shortened(name: str) -> str:
+    """A name that was found in a file, for a sentence: without quotation marks, cut where it is long."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[:_MOST_QUOTED])
+    return shown + "..." * (len(name) > _MOST_QUOTED)
+
 
 class InputError(Exception):
     """Input that cannot be used: where it is, what was found, what was expected, what to do.

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted, shortened
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,12 @@ from keras_encdec.errors import InputError
 def test_an_error_of_another_process_is_the_same(error):
     raised = pickle.loads(pickle.dumps(error))
     assert (type(raised), str(raised), vars(raised)) == (type(error), str(error), vars(error))
+
+
+def test_what_was_found_is_quoted_so_that_it_can_be_read():
+    assert quoted("le chat") == quoted(b"le chat") == '"le chat"'
+    assert quoted("a" * 80) == f'"{"a" * 80}"'
+    assert quoted("a" * 81) == f'"{"a" * 80}..." (81 characters)'
+    assert quoted(b"caf\xe9 \x1b[31m") == r'"caf\xe9 \x1b[31m"'
+    assert quoted("a\vb\u00a0") == r'"a\x0bb\xa0"'
+    assert shortened("N" * 5000) == "N" * 80 + "..."

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -9,6 +10,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.aligned_pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
+from keras_encdec.formats import InputLines, pair_format
+from keras_encdec.formats.tokens import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.position_words import POSITION_WORDS
@@ -40,6 +43,7 @@ def prepare_pairs(
         ConfigurationError: when the training to go on with had the sides the other way round.
         InputError: for input that cannot be used.
     """
+    _check_validation(config, data)
     directory, vocabularies = None, ()
     if resume:
         directory = ModelDirectory.load(folder, weights=False)
@@ -71,6 +75,29 @@ def prepare_pairs(
         words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
         reporter.prepared(pairs.summary, reader.malformed, {side: words[side] for side in sides}, data.max_length)
     return directory or ModelDirectory(folder, *vocabularies, data.reverse, tokenization), pairs
+
+
+def _check_validation(config: TrainingConfig, data: TrainingData) -> None:
+    """Reads the pairs to validate on, so that an error in them is not found after all others are prepared."""
+    paths = [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
+    if not paths or any(os.path.exists(path) and not os.path.isfile(path) for path in paths):
+        return  # of a pipe nothing would be left to validate on
+    for path in paths:
+        with InputLines(path):
+            pass
+    *sources, path = data.validation
+    known = pair_format(data.registered_format)
+    with known.open_reader(path, next(iter(sources), None), data.encoding, data.on_error) as reader:
+        reader.kept = "leave such lines out"
+        usable = 0
+        for record in reader:
+            sides = (record.source, record.target) if config.has_source else (record.target,)
+            usable += record.problem is None and all(map(split_tokens, sides))
+    if not usable:
+        raise InputError(
+            "found no pair that can be validated on", "expected some with words on both sides",
+            "check that --validation names the files that it should", path,
+        )  # fmt: skip
 
 
 def _check_position_words(vocabulary, path):

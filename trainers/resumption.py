@@ -45,8 +45,8 @@ def check_same_training(
     if before["architecture"] == config.architecture:
         model = config.model.to_dict()
         asked = {**model, **asked}
-        known = {name: model_config[name] for name in model if name in model_config}
-        before = {**config.model.replace(**known).to_dict(), **before}
+        known = config.model.upgraded({name: model_config[name] for name in model if name in model_config})
+        before = {**type(config.model).from_dict(known).to_dict(), **before}
     different = [name for name, value in asked.items() if value != before[name]]
     if different:
         names = ", ".join(f"{{{name}}}=%s" for name in different)

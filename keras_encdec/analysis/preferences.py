@@ -5,7 +5,10 @@ import heapq
 import os
 from collections.abc import Iterator
 
-from keras_encdec.formats import PhraseTableReader, unescape
+from keras_encdec.errors import InputError, quoted
+from keras_encdec.formats import InputLines, PhraseTableReader, unescape
+from keras_encdec.formats.numbers import finite_number
+from keras_encdec.formats.tokens import AROUND, split_tokens
 
 TABLE_SCORE = 2  # p(target | source), the third of Moses's four
 
@@ -57,14 +60,30 @@ def read_preferences(
             if now is None or now.source != source:
                 if now:
                     yield now
-                now = Preferences(source, [], source_count(record.raw))
+                now = Preferences(source, [], source_count(record.raw, table.lines))
             now.options.append((unescape(record.target), float(scores[TABLE_SCORE]), float(scores[model_score])))
     if now:
         yield now
 
 
-def source_count(raw: bytes) -> float:
-    """How often the source of a line of a table was seen: the second of the counts in the fifth field, 0 without."""
+def source_count(raw: bytes, lines: InputLines) -> float:
+    """How often the source of a line of a table was seen: the second of the counts in the fifth field, 0 without.
+
+    Args:
+        raw: bytes. The current line of `lines`.
+        lines: InputLines of the table, named in errors.
+
+    Raises:
+        InputError: where it is no finite number.
+    """
     fields = raw.split(b"|||")
-    counts = fields[4].split() if len(fields) > 4 else []
-    return float(counts[1]) if len(counts) > 1 else 0.0
+    counts = split_tokens(fields[4].strip(AROUND)) if len(fields) > 4 else []
+    if len(counts) < 2:
+        return 0.0
+    try:
+        return finite_number(counts[1])
+    except ValueError:
+        raise InputError(
+            f"found the count {quoted(counts[1])}", "expected a finite number", "repair or remove the line",
+            lines.path, lines.line_number,
+        ) from None  # fmt: skip

@@ -27,6 +27,7 @@ from keras_encdec.analysis.vectors import Vectors, phrase_vectors, word_vectors
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
+from keras_encdec.formats.tokens import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
@@ -181,13 +182,13 @@ class ReportSections:
             return
         sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
         corpus = _drawn(sources, GATE_SOURCES, f"gates {self._options.seed}")
-        most = max(1, GATE_WORDS // max((len(one.split()) + 1 for one in corpus), default=1))
+        most = max(1, GATE_WORDS // max((len(split_tokens(one)) + 1 for one in corpus), default=1))
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
             self._say("Counting what the gates do.")
             corpus = phrase_gates(self._directory, corpus[:most])
             if not phrases:  # no table, or one without long phrases
-                others = sentences or sorted(sources, key=lambda one: len(one.split()))[-SHOWN_GATES:]
+                others = sentences or sorted(sources, key=lambda one: len(split_tokens(one)))[-SHOWN_GATES:]
                 phrases = _drawn(others, SHOWN_GATES, f"shown {self._options.seed}")
             yield gate_section(phrase_gates(self._directory, phrases), corpus)
 

@@ -10,6 +10,7 @@ from keras_encdec.analysis.preferences import TABLE_SCORE, source_count
 from keras_encdec.analysis.reservoir import Reservoir
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, PhraseTableReader, model_words
+from keras_encdec.formats.tokens import split_tokens
 
 # "More than three words per phrase", section 4.3 of the paper.
 LONG = 4
@@ -117,7 +118,7 @@ def read_table_sample(
                 lines.offer(pair)
             if found and (plain := plain_text(source)) in found:
                 found[plain] = (found[plain] or []) + group
-            if len(source.split()) >= LONG:
+            if len(split_tokens(source)) >= LONG:
                 long_phrases.offer(source)
                 if len(group) > 1:
                     (candidates if len(group) >= ENOUGH_TARGETS else fewer).offer(group)
@@ -144,4 +145,5 @@ def _pairs(table, path):
                 f"found {len(scores)} score{plural}", "expected three or more, p(target | source) the third as Moses "
                 "has them", "give a table of Moses's scores", path, table.lines.line_number,
             )  # fmt: skip
-        yield TablePair(record.source, record.target, float(scores[TABLE_SCORE]), source_count(record.raw))
+        count = source_count(record.raw, table.lines)
+        yield TablePair(record.source, record.target, float(scores[TABLE_SCORE]), count)

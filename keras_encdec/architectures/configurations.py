@@ -1,6 +1,8 @@
 """The hyper-parameters of the models."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
@@ -11,6 +13,7 @@ _LUONG = "Luong et al., 2015, section 4.1"
 _ATTENTION = "Luong et al., 2015, section 4.3"
 
 # Hyper-parameters that say how attention works.
+DEFAULT_SCORE = "general"
 ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
 
 
@@ -96,9 +99,9 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "(local_m) or around a predicted one (local_p), or none.",
         published={_ATTENTION: "local_p"},
     )
-    attention_score: str = hyperparameter(
-        "general",
-        "With attention, how a state of the decoder is compared with a source position.",
+    attention_score: str | None = hyperparameter(
+        None,
+        "With attention, how a state of the decoder is compared with a source position; general by default.",
         choices=("dot", "general", "concat"),
         published={_ATTENTION: "general"},
     )
@@ -122,8 +125,11 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     def check(self) -> None:
         if self.attention == "none":
             for name in ATTENTION_OPTIONS:
-                if getattr(self, name) not in (None, False, "general"):
-                    raise ConfigurationError(f"found {{{name}}}=%s without {{attention}}", getattr(self, name))
+                if getattr(self, name) is not None:
+                    raise ConfigurationError(
+                        f"found {{{name}}}=%s without {{attention}}, expected {{attention}} with it",
+                        getattr(self, name),
+                    )
         if self.attention_units is not None and self.attention_score != "concat":
             raise ConfigurationError(
                 "found {attention_units} with {attention_score}=%s, expected it with concat", self.attention_score
@@ -137,9 +143,21 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
             )
 
     def __post_init__(self) -> None:
-        if self.bidirectional is None:  # as models were saved by the first version
-            object.__setattr__(self, "bidirectional", "none")
+        if self.attention != "none" and self.attention_score is None:
+            object.__setattr__(self, "attention_score", DEFAULT_SCORE)
         super().__post_init__()
+
+    @classmethod
+    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        known = dict(values)
+        if "bidirectional" in known and known["bidirectional"] is None:  # the first version had no other word for it
+            known["bidirectional"] = "none"
+        # Models without attention were saved with what is the default with attention, and could be with its contrary.
+        if known.get("attention", "none") == "none":
+            for name, unused in (("attention_score", DEFAULT_SCORE), ("input_feeding", False)):
+                if known.get(name) == unused:
+                    del known[name]
+        return known
 
 
 @dataclasses.dataclass(frozen=True)

@@ -100,6 +100,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
         if values or not all(isinstance(table, dict) for table in tables.values()):
             wrong = next(iter(values), "a table that is none")
             raise ValueError(f"found {wrong}, expected architecture and the tables {', '.join(TABLES)}")
+        tables["model"] = kind.config.upgraded(tables["model"])
         kind.config.from_dict(tables["model"])
     except ValueError as error:
         raise InputError(str(error), path=path) from None

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import gc
 import logging
+import math
 import os
 import signal
 import sys
@@ -124,8 +125,9 @@ class Command:
                 raise UsageError(f"Flag --{name} must have a value.")
         for name in flag_values:
             value = flag_values[name].value
-            if any(one != one for one in (value if isinstance(value, list) else [value])):  # lower bounds let it pass
-                raise UsageError(f"flag --{name}=nan: expected a number.")
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(one, float) and not math.isfinite(one):  # which bounds may let pass
+                    raise UsageError(f"flag --{name}={one}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         return self.work(flag_values) or 0

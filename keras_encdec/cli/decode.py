@@ -75,6 +75,8 @@ def main(flag_values: flags.FlagValues) -> None:
         **{name: flag_values[name].value for name in names},
     )
     print(summary, file=sys.stderr)
+    for remark in summary.remarks:
+        print(remark, file=sys.stderr)
 
 
 COMMAND = Command(

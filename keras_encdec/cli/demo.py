@@ -197,15 +197,16 @@ def demonstration_report(
 def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
     """Five frequent phrases of three to five words that have a choice, no two of which share a long word."""
     from keras_encdec.analysis import read_preferences
+    from keras_encdec.formats.tokens import split_tokens
 
     candidates = [
         phrase for phrase in read_preferences(table, model_score=4)
-        if len(phrase.options) >= 4 and 3 <= len(phrase.source.split()) <= 5
+        if len(phrase.options) >= 4 and 3 <= len(split_tokens(phrase.source)) <= 5
     ]  # fmt: skip
     candidates.sort(key=lambda phrase: (-phrase.occurrences, phrase.source))
     shown, used = [], set()
     for phrase in candidates:
-        words = {word for word in phrase.source.split() if len(word) > 3}
+        words = {word for word in split_tokens(phrase.source) if len(word) > 3}
         if words and not words & used and len(shown) < SHOWN:
             shown.append(phrase)
             used |= words

@@ -20,6 +20,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         **define,
     )  # fmt: skip
     flags.DEFINE_integer("order", 5, "Words of the longest n-grams.", lower_bound=1, **define)
+    flags.DEFINE_string(
+        "encoding", None, "Encoding of text and model. Default: UTF-8, and other bytes are an error.", **define
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -27,7 +30,10 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.progress import ReadingProgress
     from keras_encdec.smt.ngram_estimation import estimate_ngrams
 
-    summary = estimate_ngrams(flag_values.input, flag_values.output, flag_values.order, progress=ReadingProgress)
+    summary = estimate_ngrams(
+        flag_values.input, flag_values.output, flag_values.order, encoding=flag_values.encoding,
+        progress=ReadingProgress,
+    )  # fmt: skip
     print(summary, file=sys.stderr)
 
 

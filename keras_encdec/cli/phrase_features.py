@@ -44,8 +44,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_enum(
         "on_error", "stop", ["stop", "keep"],
         "A malformed line, or a hypothesis whose phrases are not found, stops the command. With keep they are counted: "
-        "the hypothesis gets the mean of the others of its sentence, a malformed line gets 0, and a malformed line of "
-        "the table is left out.",
+        "the hypothesis gets the mean of the others of its sentence, or -100 for each word of the sentence if the "
+        "phrases of none are found; a malformed line gets 0, and a malformed line of the table is left out.",
         **define,
     )  # fmt: skip
 

@@ -38,6 +38,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool(
         "word_penalty", False, "Add the feature WordPenalty0, minus the number of words, to a list without.", **define
     )
+    flags.DEFINE_string(
+        "encoding", None, "Encoding of the list. Default: UTF-8, and other bytes are an error.", **define
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -49,7 +52,8 @@ def main(flag_values: flags.FlagValues) -> None:
         raise UsageError("found neither --weights nor --weight, expected the weights to rank by.")
     summary = rerank(
         flag_values.input, flag_values.output, flag_values.weights, flag_values.format,
-        other_weights=weights_given(flag_values), word_penalty=flag_values.word_penalty, progress=ReadingProgress,
+        other_weights=weights_given(flag_values), word_penalty=flag_values.word_penalty,
+        encoding=flag_values.encoding, progress=ReadingProgress,
     )  # fmt: skip
     print(summary, file=sys.stderr)
     tell_missing(summary.missing, "are empty lines")

@@ -84,6 +84,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.json_out:
         write_json(flag_values.json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in [flag_values[name].value for name in outputs] else sys.stdout)
+    for remark in tuning.remarks:
+        print(remark, file=sys.stderr)
     tell_missing(tuning.missing, "count as empty translations")
     if tuning.hypotheses == tuning.sentences:
         print("Every sentence has one hypothesis: no weights are better than others.", file=sys.stderr)

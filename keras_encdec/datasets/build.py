@@ -23,6 +23,7 @@ from keras_encdec.datasets.debian import find_package, package_version, read_pac
 from keras_encdec.datasets.libreoffice import clean_message, read_catalog, read_help_page
 from keras_encdec.datasets.selection import select
 from keras_encdec.errors import InputError
+from keras_encdec.formats.tokens import split_tokens
 from keras_encdec.smt.phrase_scoring import score_phrases
 
 PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
@@ -92,7 +93,7 @@ def make_corpus(texts: dict[str, Any]) -> Any:
         [line.decode("utf-8") for line in tokenizer([corpus.normalize(text) for text in side]).numpy()]
         for side in zip(*sentences, strict=True)
     ]
-    distinct = [tuple(line.split() for line in pair) for pair in dict.fromkeys(zip(*sides, strict=True))]
+    distinct = [tuple(split_tokens(line) for line in pair) for pair in dict.fromkeys(zip(*sides, strict=True))]
     clean = [pair for pair in distinct if corpus.is_clean(*pair)]
     logging.info("sentence pairs: %d, distinct: %d, clean: %d", len(sentences), len(distinct), len(clean))
     logging.info("up to 10 words on both sides: %d", sum(max(map(len, pair)) <= 10 for pair in clean))

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from keras_encdec.formats.numbers import finite_number
+from keras_encdec.formats.tokens import split_tokens
+
 TABLE_LIMIT = 20
 MAX_PAIRS = 50_000
 MIN_COUNT = 2
@@ -41,10 +44,10 @@ def select(lines: Iterable[Any], max_pairs: int = MAX_PAIRS) -> list[Any]:
     options = {}
     for line in lines:
         source, target, scores, _, counts = line.split(" ||| ")[:5]
-        scores = [float(score) for score in scores.split()]
-        _, source_count, count = map(float, counts.split())
-        if count >= MIN_COUNT and is_useful(source.split(), target.split(), scores):
-            covered = source_count * len(source.split())
+        scores = [finite_number(score) for score in split_tokens(scores)]
+        _, source_count, count = map(finite_number, split_tokens(counts))
+        if count >= MIN_COUNT and is_useful(split_tokens(source), split_tokens(target), scores):
+            covered = source_count * len(split_tokens(source))
             options.setdefault((-covered, source), []).append((-scores[2], line))
     chosen = []
     for source in sorted(options):

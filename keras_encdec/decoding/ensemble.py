@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.formats.numbers import LARGEST
+
 
 class Ensemble(keras.layers.Layer):
     """Models whose probabilities of the next word are averaged; one model is an ensemble, too.
@@ -38,8 +40,8 @@ class Ensemble(keras.layers.Layer):
         if len(set(words)) > 1:
             raise ValueError(f"found models of (source, target) words {words}, expected the same of all")
         weights = [1.0] * len(models) if weights is None else list(weights)
-        if len(weights) != len(models) or not all(0 < weight < math.inf for weight in weights):
-            raise ValueError(f"found the weights {weights}, expected {len(models)} positive ones")
+        if len(weights) != len(models) or not all(0 < weight <= LARGEST for weight in weights):
+            raise ValueError(f"found the weights {weights}, expected {len(models)} positive ones, up to {LARGEST:g}")
         if average not in ("arithmetic", "geometric"):
             raise ValueError(f'found average={average!r}, expected "arithmetic" or "geometric"')
         self.models = list(models)

@@ -13,6 +13,7 @@ from typing import Any
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.escaping import escape
+from keras_encdec.formats.moses_ini_lines import IniLine
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.parallel import available_processors
 
@@ -99,7 +100,8 @@ def write_moses_ini(
 def files_of_ini(ini: pathlib.Path) -> list[pathlib.Path]:
     """The files that the features of a moses.ini are read from, those that are there: tables and language models."""
     with InputLines(ini) as lines:
-        words = [word for line in lines for word in line.decode("utf-8", "surrogateescape").split()]
+        texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+    words = [word for number, text in enumerate(texts, 1) for word in IniLine(number, text).words]
     paths = [pathlib.Path(word.removeprefix("path=")) for word in words if word.startswith("path=")]
     return [path for path in dict.fromkeys(paths) if path.is_file()]
 

@@ -53,6 +53,25 @@ class FileEncoding:
         """
         return data.decode(self.codec, self.errors)
 
+    def decode_line(self, data: bytes, path: FilePath, line: int) -> str:
+        """Decodes a line of a file.
+
+        Args:
+            data: bytes.
+            path: the file, named in errors.
+            line: int. The line's number.
+
+        Returns:
+            str.
+
+        Raises:
+            InputError: when no encoding was declared and the bytes are not UTF-8.
+        """
+        try:
+            return self.decode(data)
+        except UnicodeDecodeError as error:
+            raise undecodable(error, path, line) from None
+
     def encode(self, text: str) -> bytes:
         """Encodes: the inverse of `decode`.
 

@@ -2,6 +2,8 @@
 
 import re
 
+from keras_encdec.formats.tokens import split_tokens
+
 # Moses's own order: the ampersand last when taking escapes off, so that "&amp;lt;" gives "&lt;".
 _ESCAPES = (
     ("&#124;", "|"),
@@ -83,8 +85,7 @@ def surface(phrase: str) -> str:
 def model_words(phrase: str, factored: bool = True) -> list[str]:
     """The words of a phrase as the model reads them: without factors, without escapes.
 
-    Only spaces and tabs separate words. A no-break space, an ideographic space and the like are parts
-    of words, as they are to Moses.
+    Only spaces and tabs separate words, see `split_tokens`.
 
     Args:
         phrase: str. A phrase of a table.
@@ -100,7 +101,4 @@ def model_words(phrase: str, factored: bool = True) -> list[str]:
     """
     if factored and "|" in phrase:
         phrase = _FACTORED_WORD.sub(r"\1", phrase)
-    if "\t" in phrase:
-        phrase = phrase.replace("\t", " ")
-    words = unescape(phrase).split(" ")
-    return [word for word in words if word] if "" in words else words
+    return split_tokens(unescape(phrase))

@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
+from keras_encdec.formats.numbers import LARGEST, finite_number
+from keras_encdec.formats.tokens import split_tokens
 
 # Moses does not tune it, and so keeps it out of its n-best lists.
 _UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"
@@ -132,7 +134,7 @@ def parse_weights(text: str) -> tuple[str, list[float]]:
         A tuple of the name and a list of float.
 
     Raises:
-        ValueError: when there is no name, or anything but numbers after it.
+        ValueError: when there is no name, or anything but numbers after it, or one whose absolute value is above 1e30.
 
     Example:
 
@@ -140,14 +142,34 @@ def parse_weights(text: str) -> tuple[str, list[float]]:
     ('TM0', [0.2, 0.1])
     """
     name, _, values = text.partition("=")
-    name = name.strip()
+    names, weights = split_tokens(name), weight_values(split_tokens(values))
+    if len(names) != 1 or not weights:
+        numbers = f"numbers from {-LARGEST:g} to {LARGEST:g}"
+        raise ValueError(f'found {quoted(text)}, expected "Name= w [w ...]" with {numbers} for w')
+    return names[0], weights
+
+
+def weight_values(words: Sequence[str]) -> list[float] | None:
+    """Weights as they stand in a file, `None` where one is no number or its absolute value is above `LARGEST`."""
     try:
-        weights = [float(value) for value in values.split()]
+        return [finite_number(word, LARGEST) for word in words]
     except ValueError:
-        weights = [math.nan]
-    if not name or " " in name or not weights or not all(map(math.isfinite, weights)):
-        raise ValueError(f'found "{text}", expected "Name= w [w ...]" with numbers for w')
-    return name, weights
+        return None
+
+
+def check_weights(weights: Mapping[str, Sequence[float]]) -> None:
+    """Checks weights that a program gives, as `parse_weights` does those of a file.
+
+    Raises:
+        InputError: where one is no finite number, or its absolute value is above `LARGEST`.
+    """
+    for name, values in weights.items():
+        for value in values:
+            if not abs(value) <= LARGEST:
+                raise InputError(
+                    f"found the weight {value} of {shortened(name)}",
+                    f"expected a number from {-LARGEST:g} to {LARGEST:g}", "give another weight",
+                )  # fmt: skip
 
 
 def _is_untuned(feature):

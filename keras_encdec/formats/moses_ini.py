@@ -1,11 +1,12 @@
 """moses.ini for a phrase table with more scores."""
 
-import math
 from collections.abc import Sequence
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted
+from keras_encdec.formats.feature_weights import weight_values
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
+from keras_encdec.formats.numbers import LARGEST
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")
@@ -149,13 +150,11 @@ def _find_weights(name, count, lines, path):
             path=path, line=found[1].number if found else None,
         )
     line = found[0]
-    try:
-        weights = [float(word) for word in line.words[1:]]
-    except ValueError:
-        weights = [math.nan]
-    if line.words[0] != label or not all(map(math.isfinite, weights)):
+    weights = weight_values(line.words[1:])
+    if line.words[0] != label or weights is None:
         raise InputError(
-            f'found "{" ".join(line.words)}"', f'expected "{label}", a space and {count} numbers',
+            f"found {quoted(' '.join(line.words))}",
+            f'expected "{label}", a space and {count} numbers from {-LARGEST:g} to {LARGEST:g}',
             "correct it", path=path, line=line.number,
         )
     if len(weights) != count:

@@ -8,7 +8,7 @@ from keras_encdec.formats.columns import Column, ColumnKind, ColumnText, log_pro
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.malformed_line import MalformedLine
-from keras_encdec.formats.nbest_line import append_features, has_features, parse_nbest_line
+from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.sentences import read_sentences
@@ -152,14 +152,11 @@ class NBestFormat(PairFormat):
         return NBestPairReader(path, source_path, encoding, on_error)
 
     def check_columns(self, reader: RecordReader, columns: Sequence[Column]) -> Iterator[Record]:
-        labels = {f"{column.name}=".encode("utf-8", "surrogateescape"): column.name for column in columns}
+        names = [column.name for column in columns]
         for record in reader:
-            for label in labels.keys() & record.features.split():
-                raise InputError(
-                    f"found the feature {labels[label]}", "expected it to be new",
-                    "give the new one another name, or a list without the feature",
-                    reader.lines.path, reader.lines.line_number,
-                )  # fmt: skip
+            # A malformed line may have features, and get neutral values, too.
+            known = features_of(record.raw) or ()
+            check_new_features(known, names, reader.lines.path, reader.lines.line_number)
             yield record
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
@@ -167,4 +164,6 @@ class NBestFormat(PairFormat):
         return append_features(record.raw, list(zip(names, texts, strict=True)))
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        return super().add_neutral_columns(record, columns) if has_features(record.raw) else record.raw
+        if features_of(record.raw) is None:
+            return record.raw
+        return super().add_neutral_columns(record, columns)

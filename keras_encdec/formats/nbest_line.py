@@ -1,18 +1,19 @@
 """One line of a Moses n-best list: taken apart, and written again with more features or another total."""
 
 import functools
-import math
 import re
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError, quoted, shortened
+from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.numbers import finite_number
+from keras_encdec.formats.tokens import AROUND, split_tokens
 
 _SEPARATOR = b"|||"
-_SPACE = b" \t\r"
-# What Moses's tools read: no 1_0 as in Python, no inf, no nan. Ids are C's int.
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+# Ids are C's int.
 _ID = re.compile(rb"\d{1,9}")
 
 NBestLine = namedtuple("NBestLine", "id hypothesis features total")
@@ -45,14 +46,14 @@ def parse_nbest_line(line: bytes) -> NBestLine:
     >>> parse_nbest_line(b"0 ||| le chat  ||| LM0= -4.5 TM0= -1 -2 ||| -3.25")
     NBestLine(id=0, hypothesis=b'le chat', features=b'LM0= -4.5 TM0= -1 -2', total=-3.25)
     """
-    fields = [field.strip(_SPACE) for field in line.split(_SEPARATOR)]
+    fields = [field.strip(AROUND) for field in line.split(_SEPARATOR)]
     if not 4 <= len(fields) <= 6:
         plural = "s" if len(fields) > 1 else ""
-        found = f"found {len(fields)} field{plural}" if line.strip() else "found a blank line"
+        found = f"found {len(fields)} field{plural}" if line.strip(AROUND) else "found a blank line"
         raise MalformedLine(found, 'expected 4 to 6 fields separated by "|||"')
     number, hypothesis, features, total = fields[:4]
     if not _ID.fullmatch(number):
-        raise MalformedLine(f'found the id "{_shown(number)}"', "expected the number of a source sentence, from 0")
+        raise MalformedLine(f"found the id {quoted(number)}", "expected the number of a source sentence, from 0")
     parse_features(features)
     return NBestLine(int(number), hypothesis, features, _number(total, "the total"))
 
@@ -82,19 +83,19 @@ def parse_features(features: bytes) -> dict[str, list[float]]:
 @functools.lru_cache(maxsize=1)
 def _parsed_features(features):
     parsed, values = {}, None
-    for word in features.split():
+    for word in split_tokens(features):
         if word.endswith(b"="):
             name = word[:-1].decode("utf-8", "surrogateescape")
             if not name or name in parsed:
-                raise MalformedLine(f'found "{_shown(word)}"', "expected the name of another feature")
+                raise MalformedLine(f"found {quoted(word)}", "expected the name of another feature")
             values = parsed[name] = []
         elif values is None:
-            raise MalformedLine(f'found "{_shown(word)}" before any feature', 'expected a name such as "LM0="')
+            raise MalformedLine(f"found {quoted(word)} before any feature", 'expected a name such as "LM0="')
         else:
-            values.append(_number(word, f"the value of {name},"))
+            values.append(_number(word, f"the value of {shortened(name)},"))
     for name, values in parsed.items():
         if not values:
-            raise MalformedLine(f"found the feature {name} without a value", "expected at least one")
+            raise MalformedLine(f"found the feature {shortened(name)} without a value", "expected at least one")
     return list(parsed.items())
 
 
@@ -119,20 +120,49 @@ def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
     return line[:end] + added + line[end:]
 
 
-def has_features(line: bytes) -> bool:
-    """Whether a line, malformed perhaps, has a field of features that more can be added to.
+def features_of(line: bytes) -> dict[str, list[float]] | None:
+    """The features of a line, malformed perhaps; `None` where it has no field that more can be added to.
 
     Args:
         line: bytes.
-
-    Returns:
-        bool.
     """
     try:
-        parse_features(line.split(_SEPARATOR)[2])
+        return parse_features(line.split(_SEPARATOR)[2])
     except (MalformedLine, IndexError):
-        return False
-    return True
+        return None
+
+
+def check_new_features(
+    known: Collection[str],
+    names: Iterable[str],
+    path: FilePath | None = None,
+    line: int | None = None,
+    remedy: str = "give the new one another name",
+) -> None:
+    """Checks that a line has no features of the names that are to be added to it.
+
+    Args:
+        known: names of its features.
+        names: of the new ones.
+        path: the n-best list, named in errors. Optional.
+        line: int. The line's number. Optional.
+        remedy: str. What to do other than to give another list. Defaults to giving another name.
+
+    Raises:
+        InputError: when it has one.
+
+    Example:
+
+    >>> check_new_features({"LM0": [-4.5]}, ["LM0"])
+    Traceback (most recent call last):
+        ...
+    keras_encdec.errors.InputError: found the feature LM0, expected it to be new; give the new one another name, or a \
+list without the feature.
+    """
+    for name in names:
+        if name in known:
+            remedy = f"{remedy}, or a list without the feature"
+            raise InputError(f"found the feature {shortened(name)}", "expected it to be new", remedy, path, line)
 
 
 def check_feature_name(name: str, argument: str = "feature_name") -> None:
@@ -166,16 +196,12 @@ def replace_total(line: bytes, total: str) -> bytes:
     b'0 ||| le chat  ||| LM0= -4.5 ||| -2 ||| 0=0'
     """
     fields = line.split(_SEPARATOR)
-    fields[3] = fields[3].replace(fields[3].strip(_SPACE), total.encode())
+    fields[3] = fields[3].replace(fields[3].strip(AROUND), total.encode())
     return _SEPARATOR.join(fields)
 
 
 def _number(word, what):
-    value = float(word) if _NUMBER.fullmatch(word) else math.nan
-    if not math.isfinite(value):
-        raise MalformedLine(f'found {what} "{_shown(word)}"', "expected a number")
-    return value
-
-
-def _shown(data):
-    return data.decode("utf-8", "backslashreplace")
+    try:
+        return finite_number(word)
+    except ValueError:
+        raise MalformedLine(f"found {what} {quoted(word)}", "expected a finite number") from None

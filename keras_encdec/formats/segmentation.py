@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from keras_encdec.errors import quoted
 from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.tokens import AROUND, split_tokens
 
 _SEPARATOR = b"|||"
-_SPAN = re.compile(rb"(\d+)(?:-(\d+))?=(\d+)(?:-(\d+))?")
+_SPAN = re.compile(rb"(\d{1,20})(?:-(\d{1,20}))?=(\d{1,20})(?:-(\d{1,20}))?")
 # How Moses writes the end of a phrase without words that begins a hypothesis: -1, without a sign.
 _BEFORE_THE_FIRST = (1 << 64) - 1
 
@@ -54,12 +56,11 @@ PhraseSpan(source_start=1, source_end=3, target_start=1, target_end=3)]
     field = line.split(_SEPARATOR)[4:5]
     if not field or b"=" not in field[0]:  # the fifth field may also be the word alignment, 0-0 1-2
         return None
-    matches = [_SPAN.fullmatch(word) for word in field[0].split()]
+    matches = [_SPAN.fullmatch(word) for word in split_tokens(field[0].strip(AROUND))]
     spans = _spans(matches, target_words) if all(matches) else None
     if spans is None or not _covers_once(spans, source_words, target_words):
-        shown = field[0].strip().decode("utf-8", "backslashreplace")
         raise MalformedLine(
-            f'found the segmentation "{shown}"',
+            f"found the segmentation {quoted(field[0].strip(AROUND))}",
             f'expected spans such as "1-2=0" that cover each of the {source_words} words of the sentence once, and '
             f"the {target_words} of the hypothesis in order",
         )

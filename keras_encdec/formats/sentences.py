@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.pair_format import PairFormat
@@ -60,11 +60,8 @@ def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:
     """
     file_encoding, sentences = FileEncoding(encoding), []
     with InputLines(path) as lines:
-        try:
-            for raw in lines:
-                sentences.append(file_encoding.decode(raw.removesuffix(b"\r")))
-        except UnicodeDecodeError as error:
-            raise undecodable(error, path, lines.line_number) from None
+        for raw in lines:
+            sentences.append(file_encoding.decode_line(raw.removesuffix(b"\r"), path, lines.line_number))
     if file_encoding.is_utf8:
         sentences[0] = sentences[0].removeprefix(BYTE_ORDER_MARK)
     return sentences

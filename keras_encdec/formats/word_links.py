@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.tokens import AROUND, split_tokens
 
 Links = list[tuple[int, int]]
 
@@ -36,7 +37,7 @@ class LinksLine(NamedTuple):
             target_words: int. Number of words in the target.
 
         Returns:
-            list of pairs of source position and target position, as they come.
+            list of pairs of source position and target position, as they come. A link that is given twice is one.
 
         Raises:
             InputError: when a link is malformed, or names a word that the pair does not have.
@@ -47,7 +48,7 @@ class LinksLine(NamedTuple):
         [(0, 0), (2, 1)]
         """
         links = []
-        for text in self.text.split():
+        for text in split_tokens(self.text.strip(AROUND)):
             match = _LINK.fullmatch(text)
             link = tuple(map(int, match.groups())) if match else None
             if link is None:
@@ -58,10 +59,10 @@ class LinksLine(NamedTuple):
             else:
                 expected = f"expected positions in a source of {source_words} and a target of {target_words} words"
             raise InputError(
-                f'found the link "{text.decode("utf-8", "backslashreplace")}"', expected,
+                f"found the link {quoted(text)}", expected,
                 "align the same words in the same order of the sides", self.path, self.line,
             )  # fmt: skip
-        return links
+        return list(dict.fromkeys(links))
 
 
 def own_links(reader: RecordReader, pair_format: PairFormat) -> Iterator[tuple[Record, LinksLine]]:

@@ -66,6 +66,10 @@ class TranslationModel(LikelihoodModel):
         """
 
     @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Self:
+        return super().from_config(cls.config_class.upgraded(config), custom_objects)
+
+    @classmethod
     def from_preset(
         cls,
         preset: str | os.PathLike[str],

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.tokens import split_tokens
 
 
 class NgramEntropies:
     """Cross-entropies of one side by an n-gram model that KenLM reads: -ln p / tokens, the end of sequence counted.
 
-    Tokens are separated by ASCII white space, as in the text that the model was estimated from.
+    Tokens are what spaces and tabs separate, as in the text that the model was estimated from.
 
     Args:
         path: ARPA file, or a binary file of KenLM.
@@ -33,6 +34,7 @@ class NgramEntropies:
             raise ImportError(
                 'N-gram models need kenlm, which is not installed: pip install "keras-encdec[ngram]".'
             ) from error
+        self._kenlm = kenlm
         self._side = ("source", "target").index(side)
         try:
             self._model = kenlm.Model(os.fspath(path))
@@ -46,10 +48,21 @@ class NgramEntropies:
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Cross-entropies of pairs of source and target text: float array `(pairs,)`."""
         sentences = [pair[self._side] for pair in pairs]
-        log_probs = [self._model.score(sentence, bos=True, eos=True) for sentence in sentences]
-        # As bytes, of which KenLM separates tokens, too: a no-break space is part of a word.
-        lengths = [len(each.encode("utf-8", "surrogateescape").split()) for each in sentences]
+        log_probs = [self._log10(sentence) for sentence in sentences]
+        lengths = [len(split_tokens(sentence)) for sentence in sentences]
         return np.array(log_probs) * -math.log(10) / (np.array(lengths) + 1)
+
+    def _log10(self, sentence: str) -> float:
+        tokens = split_tokens(sentence)
+        # KenLM itself also splits at the rest of ASCII's white space, so it is not given such a sentence whole.
+        if len(sentence.encode("utf-8", "surrogateescape").split()) == len(tokens):
+            return self._model.score(sentence, bos=True, eos=True)
+        state, following, total = self._kenlm.State(), self._kenlm.State(), 0.0
+        self._model.BeginSentenceWrite(state)
+        for token in (*tokens, "</s>"):
+            total += self._model.BaseScore(state, token, following)
+            state, following = following, state
+        return total
 
     def close(self) -> None:
         """Nothing is left to be computed."""

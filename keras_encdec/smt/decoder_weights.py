@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, shortened
+from keras_encdec.formats.feature_weights import check_weights
 
 # Of an unknown word, as Moses has it.
 UNKNOWN_WORD_PENALTY = -100.0
@@ -40,11 +41,12 @@ class DecoderWeights(NamedTuple):
             number_of_scores: int. Scores of each line of the phrase table.
 
         Raises:
-            InputError: when a feature has no weights or another number of them, or a feature that the decoder does
-                not compute has other weights than 0.
+            InputError: when a weight is too large, a feature has no weights or another number of them, or a feature
+                that the decoder does not compute has other weights than 0.
         """
         lengths = {**{name: 1 for name in _INITIAL}, _TRANSLATION: number_of_scores, _UNKNOWN: 1}
         weights = {_UNKNOWN: [1.0], **weights}
+        check_weights(weights)
         for name, length in lengths.items():
             if name not in weights:
                 raise InputError(
@@ -60,7 +62,8 @@ class DecoderWeights(NamedTuple):
             if any(weights[name]):
                 zeros = " 0" * len(weights[name])
                 raise InputError(
-                    f"found weights of {name}", f"expected features of the decoder only, {', '.join(lengths)}",
+                    f"found weights of {shortened(name)}",
+                    f"expected features of the decoder only, {', '.join(lengths)}",
                     f'leave it out, or give "{name}={zeros}"',
                 )  # fmt: skip
         one = {name: weights[name][0] for name in (*_INITIAL, _UNKNOWN)}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, NBestLine, model_words, parse_nbest_line
-from keras_encdec.formats.encodings import FileEncoding, undecodable
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.malformed_line import MalformedLine
 
 
@@ -33,10 +33,7 @@ class Hypothesis:
         Raises:
             InputError: when the encoding does not have its bytes.
         """
-        try:
-            return model_words(encoding.decode(self.parsed.hypothesis))
-        except UnicodeDecodeError as error:
-            raise undecodable(error, path, self.line_number) from None
+        return model_words(encoding.decode_line(self.parsed.hypothesis, path, self.line_number))
 
 
 @dataclasses.dataclass(frozen=True)

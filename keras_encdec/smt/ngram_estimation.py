@@ -1,5 +1,6 @@
 """Text to an n-gram language model: interpolated modified Kneser-Ney smoothing, written as an ARPA file."""
 
+import codecs
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
+from keras_encdec.formats.tokens import split_tokens
 from keras_encdec.progress import Progress
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +24,6 @@ _SPECIAL = (UNKNOWN, BEGIN, END)
 _UNKNOWN_ID, _BEGIN_ID, _END_ID = range(3)
 # What lmplz takes by its option --discount_fallback.
 _FALLBACK = (0.5, 1.0, 1.5)
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Instead of log10 of 0, as SRILM writes it: the beginning of a sentence is never predicted.
 _LOG10_ZERO = -99.0
 
@@ -57,6 +59,7 @@ def estimate_ngrams(
     output: FilePath,
     order: int = 5,
     *,
+    encoding: str | None = None,
     progress: Callable[[InputLines, str], Progress] = Progress,
 ) -> NgramSummary:
     """Estimates an n-gram language model and writes it as an ARPA file.
@@ -77,9 +80,10 @@ def estimate_ngrams(
 
     Args:
         input: sentences, one a line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
-            line is an empty sentence. Words are taken byte by byte, in any encoding that contains ASCII.
+            line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         order: int. Words of the longest n-grams, 1 or more. Defaults to `5`.
+        encoding: str. Encoding of the text and of the model. Defaults to `None`: UTF-8, and other bytes are an error.
         progress: callable of the InputLines that are read and the name of what is counted, which gives a Progress,
             such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
 
@@ -101,10 +105,10 @@ def estimate_ngrams(
     check_distinct_files(input, output)
     if order < 1:
         raise ConfigurationError("found {order}=%s, expected 1 or more", order)
-    start = time.monotonic()
+    start, file_encoding = time.monotonic(), FileEncoding(encoding)
     with open_output(output) as file:
         with InputLines(input) as lines, progress(lines, "sentences") as shown:
-            vocabulary, ids, lengths = _read(lines, shown)
+            vocabulary, ids, lengths = _read(lines, file_encoding, shown)
         orders = _counted(ids, lengths, order, len(vocabulary))
         fallback = tuple(number for number, ngrams in enumerate(orders, start=1) if ngrams.smooth())
         file.write(b"\\data\\\n")
@@ -116,13 +120,17 @@ def estimate_ngrams(
     return NgramSummary(len(lengths), time.monotonic() - start, output, sizes, fallback)
 
 
-def _read(lines: InputLines, shown: Progress) -> tuple[list[bytes], Array, Array]:
+def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[list[bytes], Array, Array]:
     """The vocabulary, the ids of all sentences with their beginnings and ends, and how many each sentence has."""
     vocabulary: dict[bytes, int] = {word: number for number, word in enumerate(_SPECIAL)}
     ids: list[int] = []
     lengths: list[int] = []
     for raw in lines:
-        words = (raw.removeprefix(_BYTE_ORDER_MARK) if not lengths else raw).split()
+        encoding.decode_line(raw, lines.path, lines.line_number)
+        if encoding.is_utf8 and not lengths:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        # The bytes of a space and a tab are no part of another character in any encoding that contains ASCII.
+        words = split_tokens(raw.removesuffix(b"\r"))
         for word in words:
             if word in _SPECIAL:
                 raise InputError(

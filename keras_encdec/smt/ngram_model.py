@@ -1,17 +1,21 @@
 """An n-gram language model from an ARPA file."""
 
-import math
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.numbers import LARGEST, finite_number
+from keras_encdec.formats.tokens import AROUND, split_tokens
 from keras_encdec.smt.ngram_estimation import BEGIN, END, UNKNOWN
 
 # KenLM's, where a model has no <unk>.
 _UNKNOWN_LOG10 = -100.0
 _EMPTY = 0
+_COUNT = re.compile(rb"[ \t]*\d{1,15}[ \t]*")
 
 
 class NgramModel:
@@ -22,6 +26,7 @@ class NgramModel:
 
     Args:
         path: ARPA file, plain or gzipped, as `estimate_ngrams`, KenLM and SRILM write it.
+        encoding: str. Its encoding. Defaults to `None`: UTF-8, and other bytes are an error.
 
     Attributes:
         order: int. Words of the longest n-grams.
@@ -48,7 +53,7 @@ class NgramModel:
     0.1365
     """
 
-    def __init__(self, path: FilePath) -> None:
+    def __init__(self, path: FilePath, encoding: str | None = None) -> None:
         self.vocabulary: dict[bytes, int] = {}
         # Each n-gram has a number, the empty one 0. Its first words and its last one lead to it.
         self._children: dict[int, int] = {}
@@ -56,7 +61,7 @@ class NgramModel:
         # The longest n-gram of the model that it ends with, itself left out, and the state that comes after it.
         self._suffix, self._states = array("q", [_EMPTY]), array("q", [_EMPTY])
         with InputLines(path) as lines:
-            counts = self._read(_ArpaLines(lines))
+            counts = self._read(_ArpaLines(lines, FileEncoding(encoding)))
         self.order, self._size = len(counts), max(len(self.vocabulary), 1)
         self._minimize_states()
         self.empty, self.end, self.unknown = _EMPTY, self.vocabulary[END], self.vocabulary[UNKNOWN]
@@ -99,22 +104,21 @@ class NgramModel:
             if order == 1:
                 self._complete_unigrams(count, lines)
         lines.expect(b"\\end\\")
+        lines.finish()
         return counts
 
     def _add(self, fields: list[bytes], order: int, lines: "_ArpaLines") -> None:
         if not order < len(fields) < order + 3:
             words = f"{order} word{'s' * (order > 1)}"
             raise lines.error(f"found {len(fields)} fields", f"expected log10 p, {words} and a back-off weight")
-        try:
-            log10, back_off = float(fields[0]), float(fields[order + 1]) if len(fields) > order + 1 else 0.0
-        except ValueError:
-            log10 = back_off = math.nan
-        if not (log10 <= 0 and math.isfinite(back_off)):
-            raise lines.error("found other than numbers", "expected log10 p, 0 or less, and log10 of a back-off weight")
+        log10 = lines.number(fields[0])
+        back_off = lines.number(fields[order + 1]) if len(fields) > order + 1 else 0.0
+        if log10 > 0:
+            raise lines.error(f"found {quoted(fields[0])}", "expected log10 p, 0 or less")
         if order == 1:
             word = fields[1]
             if word in self.vocabulary:
-                raise lines.error(f'found "{_shown(word)}" twice', "expected each word once")
+                raise lines.error(f"found {quoted(word)} twice", "expected each word once")
             key = self.vocabulary[word] = len(self.vocabulary)
             suffix = _EMPTY
         else:
@@ -138,9 +142,9 @@ class NgramModel:
             for word in first:
                 node = self._children[node * self._size + word]
         except KeyError:
-            shown = _shown(b" ".join(words))
             raise lines.error(
-                f'found "{shown}"', "expected an n-gram whose first words, and each word, are in the file before it"
+                f"found {quoted(b' '.join(words))}",
+                "expected an n-gram whose first words, and each word, are in the file before it",
             ) from None
         return node, last
 
@@ -170,8 +174,8 @@ class NgramModel:
 class _ArpaLines:
     """The lines of an ARPA file, section by section."""
 
-    def __init__(self, lines: InputLines) -> None:
-        self._lines, self._held = lines, b""
+    def __init__(self, lines: InputLines, encoding: FileEncoding) -> None:
+        self._lines, self._encoding, self._held = lines, encoding, b""
 
     def error(self, found: str, expected: str) -> InputError:
         """An error at the current line."""
@@ -181,41 +185,53 @@ class _ArpaLines:
     def counts(self) -> list[int]:
         """The number of n-grams of each order."""
         for line in self._lines:  # what comes before is a comment
-            if line.strip() == b"\\data\\":
+            if line.strip(AROUND) == b"\\data\\":
                 break
         else:
             raise self.error("found no line \\data\\", "expected an ARPA file")
         counts: list[int] = []
         for line in self._lines:
-            self._held = line.strip()
+            self._held = line.strip(AROUND)
             if not self._held:
                 continue
             name, _, count = self._held.partition(b"=")
-            if name.split() != [b"ngram", b"%d" % (len(counts) + 1)] or not count.strip().isdigit():
+            if split_tokens(name) != [b"ngram", b"%d" % (len(counts) + 1)] or not _COUNT.fullmatch(count):
                 break
             counts.append(int(count))
         if not counts:
-            raise self.error(f'found "{_shown(self._held)}"', "expected a line ngram 1=COUNT")
+            raise self.error(f"found {quoted(self._held)}", "expected a line ngram 1=COUNT")
         return counts
 
     def expect(self, heading: bytes) -> None:
         """Takes the heading that begins or ends a section."""
         if self._held != heading:
-            found = f'found "{_shown(self._held)}"' if self._held else "found the end of the file"
+            found = f"found {quoted(self._held)}" if self._held else "found the end of the file"
             raise self.error(found, f"expected {heading.decode()}")
+
+    def finish(self) -> None:
+        """Reads to the end of the file, which may have been cut off; nothing stands there."""
+        for line in self._lines:
+            if rest := line.strip(AROUND):
+                raise self.error(f"found {quoted(rest)} after \\end\\", "expected the end of the file")
+
+    def number(self, text: bytes) -> float:
+        """A number of the current line. It is bounded, as sums of it times a weight must be finite."""
+        try:
+            return finite_number(text, LARGEST)
+        except ValueError:
+            raise self.error(
+                f"found {quoted(text)}", "expected log10 p, the words, and log10 of a back-off weight as finite numbers"
+            ) from None
 
     def ngrams(self) -> Iterator[list[bytes]]:
         """The fields of the lines of a section."""
         self._held = b""
         for line in self._lines:
-            fields = line.split()
+            self._encoding.decode_line(line, self._lines.path, self._lines.line_number)
+            fields = split_tokens(line.removesuffix(b"\r"))
             if not fields:
                 continue
             if fields[0].startswith(b"\\"):
                 self._held = fields[0]
                 return
             yield fields
-
-
-def _shown(data: bytes) -> str:
-    return data[:80].decode("utf-8", "backslashreplace")

@@ -10,11 +10,12 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats import FilePath, InputLines, append_features, open_output
+from keras_encdec.formats import FilePath, InputLines, append_features, open_output, parse_features
 from keras_encdec.formats.columns import log_prob_text
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.files import check_distinct_files
-from keras_encdec.formats.nbest_line import check_feature_name
+from keras_encdec.formats.nbest_line import check_feature_name, check_new_features
+from keras_encdec.formats.numbers import LARGEST
 from keras_encdec.progress import Progress
 from keras_encdec.smt.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
 
@@ -105,12 +106,16 @@ def add_ngram_posteriors(
                 posteriors = _posteriors(translated, scale, file_encoding, translations)
                 made = []
                 for hypothesis in sentence.hypotheses:
+                    known_features = parse_features(hypothesis.parsed.features)
+                    check_new_features(known_features, [feature_name], lines.path, hypothesis.line_number)
                     words = hypothesis.words(file_encoding, input)
                     sums = [sum(posteriors.get(ngram, 0.0) for ngram in ngrams) for ngrams in _ngrams(words)]
                     text = " ".join(map(log_prob_text, sums))
                     made.append(append_features(hypothesis.raw, [(feature_name, text)]))
                 file.write(b"\n" * (written.count > 0) + b"\n".join(made))
                 written.add(len(made))
+        for _ in known:  # an error in what is left of the list, such as a gzip file that was cut off
+            pass
         if lines.ended_with_newline:
             file.write(b"\n")
     return NgramPosteriorsSummary(written.count, written.seconds, output, count)
@@ -120,8 +125,11 @@ def _posteriors(
     translated: SentenceHypotheses, scale: float, encoding: FileEncoding, path: FilePath
 ) -> Mapping[tuple[str, ...], float]:
     """P(u | x) of the n-grams of a sentence's translations."""
-    totals = scale * np.array([hypothesis.parsed.total for hypothesis in translated.hypotheses])
-    probabilities = np.exp(totals - totals.max())
+    totals = np.array([hypothesis.parsed.total for hypothesis in translated.hypotheses])
+    # Bounded, as the difference of two finite numbers may be infinite, and nan times a scale of 0.
+    with np.errstate(over="ignore"):
+        below = np.maximum(totals - totals.max(), -LARGEST)
+        probabilities = np.exp(scale * below)
     posteriors: collections.Counter[tuple[str, ...]] = collections.Counter()
     for hypothesis, probability in zip(translated.hypotheses, probabilities / probabilities.sum(), strict=True):
         words = hypothesis.words(encoding, path)

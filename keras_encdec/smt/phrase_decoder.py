@@ -50,10 +50,22 @@ class DecodingSummary(FileSummary):
         output: the file.
         sentences: int. Sentences translated.
         unknown_words: int. Words of the best hypotheses that are copied from the source, as the table lacks them.
+        words: int. Words of the sentences.
     """
 
     sentences: int = 0
     unknown_words: int = 0
+    words: int = 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the translations: sentences."""
+        if not 0 < self.unknown_words == self.words:
+            return []
+        return [
+            "The table has no phrase of any sentence, so all words were copied. Check that it is the table of this "
+            "direction."
+        ]
 
     def __str__(self) -> str:
         rate = self.sentences / max(self.seconds, 1e-9)
@@ -147,8 +159,7 @@ def decode_nbest(
 
     Raises:
         ConfigurationError: a ValueError, for arguments that cannot be used.
-        InputError: when a file cannot be read, the weights do not fit the table, a sentence is too long, or the table
-            has no phrase of any sentence.
+        InputError: when a file cannot be read, the weights do not fit the table, or a sentence is too long.
 
     Example:
 
@@ -172,7 +183,7 @@ def decode_nbest(
     with open_output(output) as file:
         sentences = _sentences(source, encoding, max_sentence_length)
         phrases, checked_weights = _phrases(
-            phrase_table, sentences, weights, other_weights or {}, encoding, progress, source
+            phrase_table, sentences, weights, other_weights or {}, encoding, progress
         )
         task = _Task(
             phrases, language_model, checked_weights, nbest_size, pop_limit, distortion_limit, table_limit, encoding
@@ -186,7 +197,8 @@ def decode_nbest(
                 unknown_words += batch.unknown_words
                 work.bytes_read += number
                 shown.add(number)
-    return DecodingSummary(lines, time.monotonic() - start, output, len(sentences), unknown_words)
+    words = sum(map(len, sentences))
+    return DecodingSummary(lines, time.monotonic() - start, output, len(sentences), unknown_words, words)
 
 
 def _sentences(source, encoding, max_length):
@@ -200,7 +212,7 @@ def _sentences(source, encoding, max_length):
     return sentences
 
 
-def _phrases(path, sentences, weights, other_weights, encoding, progress, source):
+def _phrases(path, sentences, weights, other_weights, encoding, progress):
     """The phrases of the table that occur, and the weights, checked before the table is read to its end."""
     sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
@@ -209,11 +221,6 @@ def _phrases(path, sentences, weights, other_weights, encoding, progress, source
         given = initial_weights(reader.num_scores) if weights is None else weights
         checked = DecoderWeights.of_features({**given, **other_weights}, reader.num_scores)
         phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
-    if sources and not phrases:
-        raise InputError(
-            f"found no phrase of {source} in the table", "expected phrases of its language on the left",
-            "give the table of this direction", path,
-        )  # fmt: skip
     return phrases, checked
 
 
@@ -256,7 +263,7 @@ class _Decoder:
     def __init__(self, task: _Task) -> None:
         self._weights, self._nbest_size = task.weights, task.nbest_size
         self._encode = FileEncoding(task.encoding).encode
-        model = NgramModel(task.language_model)
+        model = NgramModel(task.language_model, task.encoding)
         self._options = PhraseOptions(task.phrases, model, task.weights, task.table_limit, self._encode)
         self._search = PhraseSearch(model, task.weights, task.pop_limit, task.distortion_limit)
 

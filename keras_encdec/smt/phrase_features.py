@@ -23,7 +23,8 @@ from keras_encdec.formats.columns import log_prob_text
 from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.formats.malformed_line import MalformedLine
 from keras_encdec.formats.nbest import NBestPairRecord
-from keras_encdec.formats.nbest_line import check_feature_name, has_features
+from keras_encdec.formats.nbest_line import check_feature_name, features_of
+from keras_encdec.formats.probabilities import LOWEST_LOG_PROBABILITY
 from keras_encdec.progress import Progress
 from keras_encdec.smt.derivations import Derivations
 from keras_encdec.smt.phrase_scores import read_phrase_scores
@@ -44,7 +45,9 @@ class PhraseFeaturesSummary(FileSummary):
         output: the file.
         segmented: int. Hypotheses whose phrases stood in the list.
         recovered: int. Hypotheses whose phrases were recovered from their features.
-        unsegmented: int. Hypotheses whose phrases were not found, written with the mean of their sentence.
+        unsegmented: int. Hypotheses whose phrases were not found, written with the mean of their sentence's others.
+        lowest: int. Hypotheses of sentences of which the phrases of none were found, written with `lowest_sum`.
+        lowest_sentences: int. How many such sentences there are.
         malformed: int. Malformed lines of the list, written with the value 0.
         malformed_pairs: int. Malformed lines of the table, left out.
     """
@@ -52,6 +55,8 @@ class PhraseFeaturesSummary(FileSummary):
     segmented: int = 0
     recovered: int = 0
     unsegmented: int = 0
+    lowest: int = 0
+    lowest_sentences: int = 0
     malformed: int = 0
     malformed_pairs: int = 0
 
@@ -60,7 +65,15 @@ class PhraseFeaturesSummary(FileSummary):
         """What the user is to know of the lines: sentences."""
         said = [f"Phrases of {self.segmented:,} hypotheses stood in the list, of {self.recovered:,} were recovered."]
         if self.unsegmented:
-            said.append(f"{self.unsegmented:,} hypotheses of other phrases were written with their sentence's mean.")
+            said.append(
+                f"{self.unsegmented:,} hypotheses of other phrases were written with the mean of the others of their "
+                "sentence."
+            )
+        if self.lowest:
+            said.append(
+                f"{self.lowest:,} hypotheses of {self.lowest_sentences:,} sentences, of which the phrases of none were "
+                f"found, were written with {LOWEST_LOG_PROBABILITY:g} for each word of the sentence, the lowest value."
+            )
         if self.malformed:
             said.append(f"{self.malformed:,} malformed lines were written with a neutral score.")
         if self.malformed_pairs:
@@ -102,8 +115,9 @@ def add_phrase_features(
         moses_feature: str. Name of the table's feature in the list. Defaults to "TranslationModel0".
         encoding: str. Encoding of the three inputs. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. A malformed line, and a hypothesis whose phrases are not found, raise ("stop"); or ("keep") the
-            hypothesis gets the mean of the others of its sentence, or 0 where there is none, malformed lines of the
-            list get 0, those of the table are left out, and all are counted. Defaults to "stop".
+            hypothesis gets the mean of the others of its sentence, or `lowest_sum` where the phrases of none are
+            found, malformed lines of the list get 0, those of the table are left out, and all are counted. Defaults to
+            "stop".
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`: of the
             table, then of the list. Defaults to `Progress`, which shows nothing.
 
@@ -124,7 +138,7 @@ def add_phrase_features(
     features = FEATURES if features is None else features
     _check_arguments(features, on_error)
     check_distinct_files(input, source, phrase_table, output)
-    recovered = known = 0
+    recovered = known = unsegmented = lowest = lowest_sentences = 0
     with NBestPairReader(input, source, encoding, on_error) as reader, open_output(output) as file:
         sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
         scores = read_phrase_scores(
@@ -136,7 +150,8 @@ def add_phrase_features(
             for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
                 numbers, hypotheses = zip(*group, strict=True)
                 words = [model_words(hypothesis.target) for hypothesis in hypotheses]
-                derivations = Derivations(scores, model_words(sentence), words, moses_feature)
+                source_words = model_words(sentence)
+                derivations = Derivations(scores, source_words, words, moses_feature)
                 values = [None] * len(hypotheses)
                 for place, hypothesis in enumerate(hypotheses):
                     try:
@@ -145,17 +160,37 @@ def add_phrase_features(
                     except MalformedLine as error:
                         if on_error == "stop":
                             raise _problem(error, reader.lines.path, numbers[place]) from None
-                lines = _lines(hypotheses, values, features)
+                lines = _lines(hypotheses, values, features, lowest_sum(len(source_words)))
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
                 written.add(len(lines))
                 recovered += derivations.recovered
-                known += len(lines) - values.count(None)
+                found = len(lines) - values.count(None)
+                missing = sum(hypothesis.problem is None for hypothesis in hypotheses) - found
+                known += found
+                if found:
+                    unsegmented += missing
+                else:
+                    lowest += missing
+                    lowest_sentences += missing > 0
         if reader.lines.ended_with_newline:
             file.write(b"\n")
     return PhraseFeaturesSummary(
-        written.count, written.seconds, output, known - recovered, recovered, written.count - known - reader.malformed,
+        written.count, written.seconds, output, known - recovered, recovered, unsegmented, lowest, lowest_sentences,
         reader.malformed, scores.malformed,
     )  # fmt: skip
+
+
+def lowest_sum(source_words: int) -> float:
+    """The lowest sum of log-scores that a hypothesis of a sentence can have: that of a phrase of each of its words.
+
+    A hypothesis whose phrases are not known must not have a better value than one whose phrases are, which the same
+    sentence may have in another list. Within its list all hypotheses of the sentence have this value, which then
+    changes nothing.
+
+    Args:
+        source_words: int. Words of the sentence.
+    """
+    return LOWEST_LOG_PROBABILITY * max(source_words, 1)
 
 
 def _check_arguments(features: Mapping[str, Sequence[int]], on_error: str) -> None:
@@ -173,7 +208,7 @@ def _problem(error, path, line):
     remedy = "check --source and --phrase_table"
     if isinstance(error, SearchGivenUp):
         remedy = "let Moses write segmentations (-include-segmentation-in-n-best)"
-    keep = "or give --on_error=keep to write their sentence's mean"
+    keep = "or give --on_error=keep to write the mean of their sentence's others"
     return InputError(error.found, error.expected, f"{remedy}, {keep}", path, line)
 
 
@@ -186,14 +221,18 @@ def _lines(
     hypotheses: Sequence[NBestPairRecord],
     values: Sequence[Sequence[float] | None],
     features: Mapping[str, Sequence[int]],
+    lowest: float,
 ) -> list[bytes]:
-    """The lines of a sentence's hypotheses with the new features; those without values get the mean of the others."""
-    zeros = [0.0] * sum(map(len, features.values()))
-    known = [sums for sums in values if sums is not None]
-    mean = [statistics.fmean(sums) for sums in zip(*known, strict=True)] if known else zeros
+    """The lines of a sentence's hypotheses with the new features.
+
+    Those without values get the mean of the others, or the lowest value where no hypothesis has values.
+    """
+    size = sum(map(len, features.values()))
+    zeros, known = [0.0] * size, [sums for sums in values if sums is not None]
+    mean = [statistics.fmean(sums) for sums in zip(*known, strict=True)] if known else [lowest] * size
     lines = []
     for hypothesis, sums in zip(hypotheses, values, strict=True):
-        if hypothesis.problem and not has_features(hypothesis.raw):
+        if hypothesis.problem and features_of(hypothesis.raw) is None:
             lines.append(hypothesis.raw)
             continue
         numbers = zeros if hypothesis.problem else mean if sums is None else sums

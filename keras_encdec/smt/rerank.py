@@ -16,6 +16,8 @@ from keras_encdec.formats import (
     read_weights,
     replace_total,
 )
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.feature_weights import check_weights
 from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.progress import Progress
 from keras_encdec.smt.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
@@ -50,6 +52,7 @@ def rerank(
     *,
     other_weights: Weights | None = None,
     word_penalty: bool = False,
+    encoding: str | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> RerankSummary:
     """Sorts an n-best list by the weighted sums of its features, or takes the best hypothesis of each sentence.
@@ -65,6 +68,7 @@ def rerank(
         other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
         word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to a list that has
             none. Defaults to `False`.
+        encoding: str. Encoding of the list. Defaults to `None`: UTF-8, and other bytes are an error.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
 
@@ -84,10 +88,12 @@ def rerank(
     if weights is None and not other_weights:
         raise ConfigurationError("found neither {weights} nor {other_weights}, expected the weights to rank by")
     check_distinct_files(input, output, weights)
-    feature_weights = _feature_weights(weights, other_weights or {})
+    feature_weights, file_encoding = _feature_weights(weights, other_weights or {}), FileEncoding(encoding)
     write, missing = _write_ranked if format == "nbest" else _write_best, 0
     with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
         for sentence in hypotheses_by_sentence(lines):
+            for hypothesis in sentence.hypotheses:
+                file_encoding.decode_line(hypothesis.raw, lines.path, hypothesis.line_number)
             if word_penalty:
                 hypotheses = [with_word_penalty(hypothesis, lines.path) for hypothesis in sentence.hypotheses]
                 sentence = dataclasses.replace(sentence, hypotheses=hypotheses)
@@ -105,6 +111,7 @@ def rerank(
 
 
 def _feature_weights(path, other_weights):
+    check_weights(other_weights)
     try:
         weights, unlisted = read_weights(path) if path is not None else ({}, set())
     except InputError as error:

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, append_features, parse_features, parse_nbest_line
+from keras_encdec.formats.nbest_line import check_new_features
+from keras_encdec.formats.tokens import split_tokens
 from keras_encdec.smt.nbest_sentences import Hypothesis
 
 WORD_PENALTY = "WordPenalty0"
@@ -30,11 +31,8 @@ def add_word_penalty(
     >>> features
     {'LM0': [-4.0], 'WordPenalty0': [-2.0]}
     """
-    if WORD_PENALTY in features:
-        raise InputError(
-            f"found the feature {WORD_PENALTY}", "expected a list without it", "leave out --word_penalty", path, line
-        )
-    features[WORD_PENALTY] = [0.0 - len(hypothesis.split())]
+    check_new_features(features, [WORD_PENALTY], path, line, "leave out --word_penalty")
+    features[WORD_PENALTY] = [0.0 - len(split_tokens(hypothesis))]
 
 
 def with_word_penalty(hypothesis: Hypothesis, path: FilePath | None = None) -> Hypothesis:

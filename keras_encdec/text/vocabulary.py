@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 
@@ -102,10 +102,10 @@ def _checked(words, path):
     seen = {}
     for line, word in enumerate(words, start=1):
         if not word or " " in word or "\t" in word:
-            raise InputError(f"found {word!r}", "expected one word a line", "correct it", path, line)
+            raise InputError(f"found {quoted(word)}", "expected one word a line", "correct it", path, line)
         if word in seen:
             raise InputError(
-                f"found {word!r} again, as on line {seen[word]}", "expected distinct words",
+                f"found {quoted(word)} again, as on line {seen[word]}", "expected distinct words",
                 "remove one of the two", path, line,
             )  # fmt: skip
         seen[word] = line

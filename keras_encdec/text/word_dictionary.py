@@ -2,7 +2,7 @@
 
 import os
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.formats.escaping import unescape
@@ -43,9 +43,9 @@ def read_dictionary(
             words = [unescape(column.strip(" ")) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
-                raise InputError(f"found {len(columns)} columns in {text[:80]!r}", expected, path=path, line=number)
+                raise InputError(f"found {len(columns)} columns in {quoted(text)}", expected, path=path, line=number)
             if words[0] in dictionary:
                 expected = "expected one translation of each word"
-                raise InputError(f"found {words[0]!r} twice", expected, path=path, line=number)
+                raise InputError(f"found {quoted(words[0])} twice", expected, path=path, line=number)
             dictionary[words[0]] = words[1]
     return dictionary

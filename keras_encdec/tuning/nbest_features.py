@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, parse_features
 from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.numbers import LARGEST
 from keras_encdec.smt.nbest_sentences import Hypothesis, hypotheses_by_sentence
 from keras_encdec.smt.word_penalty import add_word_penalty
 from keras_encdec.tuning.corpus_metric import Array, CorpusMetric
@@ -171,9 +172,6 @@ def _other_sentences(found, references, metric, path, line):
     )  # fmt: skip
 
 
-# Of the values of features: sums of more could not be computed.
-LARGEST = 1e30
-
 
 class _Layout:
     """Which columns features have: those that the first line has, and sparse ones as they come."""
@@ -196,16 +194,16 @@ class _Layout:
                 self.lengths.setdefault(name, len(numbers))
             expected = self.lengths.get(name, 0)
             if expected != len(numbers) and not (expected == 0 and "_" in name):
-                raise self._error(f"found {len(numbers)} values of {name}", expected, path, line)
+                raise self._error(f"found {len(numbers)} values of {shortened(name)}", expected, path, line)
         row = []
         for name, length in self.lengths.items():
             if name not in values and "_" not in name:  # a sparse feature is on a line only where it is not 0
-                raise self._error(f"found no values of {name}", length, path, line)
+                raise self._error(f"found no values of {shortened(name)}", length, path, line)
             numbers = values.get(name, [0.0] * length)
             row += numbers
             if any(abs(number) > LARGEST for number in numbers):
                 raise InputError(
-                    f"found a value of {name} beyond {LARGEST:g}", "expected a feature that can be weighed",
+                    f"found a value of {shortened(name)} beyond {LARGEST:g}", "expected a feature that can be weighed",
                     "repair the line", path, line,
                 )  # fmt: skip
         return tuple(row)

@@ -8,6 +8,8 @@ from keras_encdec.tuning.nbest_features import NBestFeatures
 
 SAMPLED, KEPT = 5000, 50
 LEAST_DIFFERENCE = 0.05
+# Of the learned weights in the sum with those to begin with.
+SHARES = [share / 10 for share in range(10, 0, -1)]
 # Of the squares of the weights, with features on one scale; it matters only where pairs can be told apart entirely.
 _PENALTY = 1e-4
 _NEWTON_STEPS = 50
@@ -21,9 +23,13 @@ def pro(
     Of each sentence pairs of hypotheses are drawn; of those whose scores differ by 0.05 or more, the pairs that differ
     most are kept. BLEU of a sentence is smoothed, see `sentence_scores`.
 
+    Logistic regression has one solution, wherever it begins. As in the paper, the weights lie between those to begin
+    with and this solution; here at that tenth of the way with the best score of the whole list.
+
     Args:
         nbest: NBestFeatures.
-        weights: float64 array `(values,)`: returned where no two hypotheses differ enough.
+        weights: float64 array `(values,)`, to begin with; returned where no two hypotheses differ enough. If all are 0,
+            the solution is returned.
         rng: generator of random numbers.
         sampled: int. Pairs that are drawn of a sentence. Defaults to `5000`.
         kept: int. Pairs that are kept of a sentence. Defaults to `50`.
@@ -48,7 +54,19 @@ def pro(
         better.append(np.where(first_is_better, *pairs[:, most]))
         worse.append(np.where(first_is_better, *pairs[::-1, most]))
     differences = (nbest.features[np.concatenate(better)] - nbest.features[np.concatenate(worse)]) / spread
-    return separating_weights(differences) / spread if len(differences) else weights
+    if not len(differences):
+        return weights
+    return _between(nbest, weights, separating_weights(differences) / spread, spread)
+
+
+def _between(nbest: NBestFeatures, weights: Array, learned: Array, spread: Array) -> Array:
+    """The weights with the best score of those between the ones to begin with and the learned ones."""
+    norms = [np.linalg.norm(one * spread) for one in (weights, learned)]  # with the features on one scale
+    if not all(norms):
+        return learned
+    begin, end = weights / norms[0], learned / norms[1]
+    candidates = [share * end + (1 - share) * begin for share in SHARES]
+    return max(candidates, key=nbest.quick_score)  # the first, nearest to the learned ones, of equals
 
 
 def separating_weights(rows: Array) -> Array:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
+from keras_encdec.formats.feature_weights import check_weights
 from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.formats.moses_weights import replace_moses_weights, weights_text
 from keras_encdec.tuning.corpus_metric import CorpusMetric
@@ -43,6 +44,9 @@ def tune(
     report: Callable[[TunedWeights], object] = lambda tuned: None,
 ) -> Tuning:
     """Finds weights for the features of n-best lists by which the best hypotheses have the best score.
+
+    No search leaves worse weights than it began with, by the score on the lists: where it ends with such, the initial
+    ones are kept, and the result says so.
 
     Moses's escapes and factors are left out of what is compared. Where several hypotheses have the same total, the
     first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation.
@@ -103,13 +107,19 @@ def tune(
     if test_nbest:
         test_metric = CorpusMetric(metric, read_references(test_references, encoding), tokenize)
         held_out = read_nbest_features(test_nbest, test_references, test_metric, lengths=lists.lengths, **reading)
+    # Weights of 0 leave the lists in the order that they have, and rank nothing: they are not kept.
+    kept = _rounded(begin)
+    kept_score = lists.score(kept) if begin.any() else None
     tuned = []
     for seed in seeds:
         start = time.monotonic()
         found = _rounded(ALGORITHMS[algorithm](lists, begin, np.random.default_rng(seed)))
+        score, discarded = lists.score(found), None
+        if kept_score is not None and score < kept_score:
+            found, score, discarded = kept, kept_score, score
         test_score = held_out and held_out.score(found)
         seconds = time.monotonic() - start
-        tuned.append(TunedWeights(seed, lists.to_weights(found), lists.score(found), test_score, seconds))
+        tuned.append(TunedWeights(seed, lists.to_weights(found), score, test_score, seconds, discarded))
         report(tuned[-1])
     tuning = Tuning(
         algorithm, tuning_metric.label, tuning_metric.signature, len(lists.starts), len(lists.features), lists.missing,
@@ -140,17 +150,19 @@ def _moses_ini(path):
 
 def _initial(lists: NBestFeatures, weights, unlisted, other_weights, path):
     """The weights to begin with as an array, checked against the features of the lists."""
+    check_weights(other_weights)
     for name, values in {**weights, **other_weights}.items():
         length = lists.lengths.get(name)
         where = None if name in other_weights else path
         if length is None and any(values) and "_" not in name and name not in unlisted - other_weights.keys():
             raise InputError(
-                f"found weights of {name}", "expected features of the lists only",
+                f"found weights of {shortened(name)}", "expected features of the lists only",
                 "give lists with the feature, or the weight 0 to leave it out", where,
             )  # fmt: skip
         if length is not None and length != len(values):
             raise InputError(
-                f"found {len(values)} weights of {name}", f"expected {length}, as it has values in the lists",
+                f"found {len(values)} weights of {shortened(name)}",
+                f"expected {length}, as it has values in the lists",
                 "give the weights that belong to the lists", where,
             )  # fmt: skip
     return lists.to_array({**weights, **other_weights})

@@ -17,6 +17,8 @@ class TunedWeights:
         score: float. The metric's score of the best hypotheses of the lists, 0 to 100.
         test_score: float. That of the lists that are held out; `None` without them.
         seconds: float. What the search took.
+        discarded_score: float. The score of the weights that the search ended with, where those that it began with
+            have a better one: these are kept. `None` where the search found better ones, or as good ones.
     """
 
     seed: int
@@ -24,10 +26,13 @@ class TunedWeights:
     score: float
     test_score: float | None
     seconds: float
+    discarded_score: float | None = None
 
     def __str__(self) -> str:
         test = "" if self.test_score is None else f", test {self.test_score:.2f}"
-        return f"seed {self.seed}: {self.score:.2f}{test}, {self.seconds:.1f} s"
+        discarded = self.discarded_score
+        kept = "" if discarded is None else f", the initial weights, as the search found {discarded:.2f}"
+        return f"seed {self.seed}: {self.score:.2f}{test}, {self.seconds:.1f} s{kept}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +59,24 @@ class Tuning:
     initial_score: float
     initial_test_score: float | None
     tuned: tuple[TunedWeights, ...]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the weights: sentences."""
+        said, worse = [], [one for one in self.tuned if one.discarded_score is not None]
+        if worse:
+            ended = ", ".join(f"{one.discarded_score:.2f}" for one in worse)
+            count = "The search" if len(self.tuned) == 1 else f"{len(worse)} of {len(self.tuned)} searches"
+            said.append(
+                f"{count} found weights that are worse on the lists than the initial ones ({self.metric} {ended} "
+                f"instead of {worse[0].score:.2f}); the initial weights were kept."
+            )
+        if not worse and self.best.score < self.initial_score:
+            said.append(
+                f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
+                f"weights that were found ({self.best.score:.2f}); give --weights to begin with."
+            )
+        return said
 
     @property
     def best(self) -> TunedWeights:

@@ -53,7 +53,8 @@ def test_flags_may_come_from_a_file(tmp_path):
     [
         (["--tims=2"], "Unknown command line flag 'tims'. Did you mean: times"),
         (["--times=0"], "flag --times=0: 0 is not a positive integer"),
-        (["--seconds=nan"], "flag --seconds=nan: expected a number."),
+        (["--seconds=nan"], "flag --seconds=nan: expected a finite number."),
+        (["--seconds=1e400"], "flag --seconds=inf: expected a finite number."),
         (["table.gz"], "found the argument 'table.gz', expected flags only."),
         (["--flagfile=/none"], "/none"),
         ([], "--input must have a value"),

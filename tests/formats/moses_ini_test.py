@@ -170,11 +170,13 @@ ERRORS = {
     ),
     "no space": (
         (r"TM0= 0.1", "TM0=0.1"), {},
-        ', line 17: found "TM0=0.1 -0.2 0.3 0.2", expected "TM0=", a space and 4 numbers; correct it.',
+        ', line 17: found "TM0=0.1 -0.2 0.3 0.2", expected "TM0=", a space and 4 numbers from -1e+30 to 1e+30; correct '
+        "it.",
     ),
     "no numbers": (
         (r"-0.2", "UNTUNEABLE"), {},
-        ', line 17: found "TM0= 0.1 UNTUNEABLE 0.3 0.2", expected "TM0=", a space and 4 numbers; correct it.',
+        ', line 17: found "TM0= 0.1 UNTUNEABLE 0.3 0.2", expected "TM0=", a space and 4 numbers from -1e+30 to 1e+30; '
+        "correct it.",
     ),
     "too few weights": (
         (r"TM0= 0.1", "TM0="), {},

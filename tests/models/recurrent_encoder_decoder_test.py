@@ -182,7 +182,7 @@ TRAINING = {"source": LONG, "target": np.concatenate([LONG[:, :6] + 1, LONG[:, -
 
 
 @pytest.mark.parametrize(
-    "layers, choices", [(2, ("lstm", None, "states", True)), (1, ("gru", "concat", "context", False))]
+    "layers, choices", [(2, ("lstm", "none", "states", True)), (1, ("gru", "concat", "context", False))]
 )
 def test_a_compiled_training_step_lowers_the_loss(layers, choices):
     choices = dict(zip(NAMES, choices, strict=True))

@@ -65,10 +65,16 @@ def kenlm():
             assert bos and eos
             return log_prob * (len(sentence.encode().split()) + 1)
 
-        return types.SimpleNamespace(score=score)
+        def base_score(state, token, following):
+            assert state.begun
+            following.begun = True
+            return log_prob
+
+        begin = lambda state: setattr(state, "begun", True)  # noqa: E731
+        return types.SimpleNamespace(score=score, BeginSentenceWrite=begin, BaseScore=base_score)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "kenlm", types.SimpleNamespace(Model=model))
+        patch.setitem(sys.modules, "kenlm", types.SimpleNamespace(Model=model, State=types.SimpleNamespace))
         yield
 
 
@@ -164,6 +170,13 @@ def test_a_no_break_space_is_part_of_a_token(tmp_path, kenlm):
     assert (summary.lines, summary.without_score) == (2, 1)
     found, expected = [row[0] for row in scores(tmp_path / "scores")], 0.75 * math.log(10)
     np.testing.assert_allclose(found, [expected, -math.inf, expected], rtol=1e-5)
+
+
+def test_a_vertical_tab_is_part_of_a_token(tmp_path, kenlm):
+    """KenLM would split there, and the models of this package do not."""
+    (tmp_path / "model").write_text("-1")
+    entropies = NgramEntropies(tmp_path / "model", "target")
+    np.testing.assert_allclose(entropies([("", "a\vb c\fd"), ("", "a b"), ("", "")]), [math.log(10)] * 3)
 
 
 def test_the_scores_are_the_papers():

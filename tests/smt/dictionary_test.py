@@ -85,3 +85,17 @@ def test_the_aligner_serves_where_no_file_is_given(files, out):
     (files / "tsv").write_text("the house\tla maison\nthe\tla\nhouse\tmaison\n\trien\n" * 5)
     write_dictionary(files / "tsv", out / "words")
     assert read_dictionary(out / "words") == {"house": "maison", "the": "la"}
+
+
+def test_a_link_that_is_given_twice_counts_once(files, out):
+    (files / "links").write_text("".join(f"{links} {links}\n" for links in LINKS))
+    write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    assert (out / "words").read_text() == "a\ty\t2\nb\tx\t3\n"
+
+
+def test_a_long_link_is_not_quoted_whole(files, out):
+    (files / "links").write_text(f"0-{'1' * 5000}\n")
+    message = r'links, line 1: found the link "0-1{78}\.\.\." \(5,002 characters\), expected'
+    with pytest.raises(InputError, match=message) as caught:
+        write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    assert len(str(caught.value)) < 400 + len(str(files))

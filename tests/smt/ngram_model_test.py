@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.smt import NgramModel
+from keras_encdec.smt import NgramModel, estimate_ngrams
 
 # As SRILM writes it: an n-gram's last words need not be there, nor back-off weights, nor <unk>.
 ARPA = """some model
@@ -36,7 +36,7 @@ ngram 3=2
 
 
 def model_of(folder, text):
-    (folder / "arpa").write_bytes(text.encode())
+    (folder / "arpa").write_bytes(text.encode("utf-8", "surrogateescape"))
     return NgramModel(folder / "arpa")
 
 
@@ -79,9 +79,13 @@ def test_contexts_that_nothing_tells_apart_have_one_state(tmp_path):
         ("ngram 1=5", "ngram 1=6", "line 15: found 5 n-grams of order 1, expected 6 as the head says"),
         ("-0.5 b -0.25", "-0.5 b b -0.25", "line 12: found 4 fields, expected log10 p, 1 word and a back-off weight"),
         ("-0.9\tb </s>", "-0.9\t</s>", "line 18: found 2 fields, expected log10 p, 2 words and a back-off weight"),
-        ("-0.5 b", "0.5 b", "line 12: found other than numbers, expected log10 p, 0 or less"),
-        ("-0.5 b -0.25", "-0.5 b nan", "line 12: found other than numbers"),
-        ("-0.5 b", "x b", "line 12: found other than numbers"),
+        ("-0.5 b", "0.5 b", 'line 12: found "0.5", expected log10 p, 0 or less'),
+        ("-0.5 b -0.25", "-0.5 b nan", 'line 12: found "nan", expected log10 p, the words, and log10 of a back-off'),
+        ("-0.5 b", "-3.3e9999 b", 'line 12: found "-3.3e9999", expected .* as finite numbers'),
+        ("-0.5 b", "-1e300 b", 'line 12: found "-1e300", expected .* as finite numbers'),
+        ("-0.5 b", "x b", 'line 12: found "x", expected'),
+        ("-0.5 b", "-0.5 caf\udce9", r"line 12: found bytes that are not UTF-8 \(0xe9"),
+        ("\\end\\", "\\end\\\n\nmore", r'line 26: found "more" after \\end\\, expected the end of the file'),
         ("-0.5 b", "-0.5 a", 'line 12: found "a" twice'),
         ("-0.6\ta b", "-0.6\t<s> a", "line 17: found an n-gram twice"),
         ("-0.6\ta b", "-0.6\ta x", 'line 17: found "a x", expected an n-gram whose first words'),
@@ -94,3 +98,26 @@ def test_contexts_that_nothing_tells_apart_have_one_state(tmp_path):
 def test_a_malformed_file_is_told_with_its_line(tmp_path, old, new, sentence):
     with pytest.raises(InputError, match=f"arpa, {sentence}"):
         model_of(tmp_path, ARPA.replace(old, new))
+
+
+def test_a_file_that_was_cut_off_is_told(tmp_path):
+    data = gzip.compress(ARPA.encode())
+    for missing in (1, 3, 8):
+        (tmp_path / "arpa").write_bytes(data[:-missing])
+        with pytest.raises(InputError, match="arpa, line .*: found the end of the file inside gzipped data"):
+            NgramModel(tmp_path / "arpa")
+
+
+def test_other_white_space_than_spaces_and_tabs_is_part_of_words(tmp_path):
+    (tmp_path / "text").write_bytes("a\vb\fc\u00a0d e\r\n".encode())
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    words = NgramModel(tmp_path / "arpa").vocabulary.keys() - {b"<unk>", b"<s>", b"</s>"}
+    assert words == {"a\vb\fc\u00a0d".encode(), b"e"}
+
+
+def test_an_encoding_may_be_declared(tmp_path):
+    (tmp_path / "text").write_bytes(b"a b\ncaf\xe9 b\n")
+    with pytest.raises(InputError, match=r"text, line 2: found bytes that are not UTF-8 \(0xe9 .*--encoding=latin-1"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2, encoding="latin-1")
+    assert b"caf\xe9" in NgramModel(tmp_path / "arpa", "latin-1").vocabulary

@@ -1,5 +1,6 @@
 """Posterior probabilities of n-grams, against the definition."""
 
+import gzip
 import math
 import re
 
@@ -100,3 +101,29 @@ def test_arguments_that_cannot_be_are_refused(tmp_path):
             added(tmp_path, "0 ||| a ||| L= 1 ||| 0\n", "0 ||| a ||| L= 1 ||| 0\n", **options)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         add_ngram_posteriors(tmp_path / "input", tmp_path / "translations", tmp_path / "input")
+
+
+def test_a_feature_that_the_list_has_is_refused(tmp_path):
+    list_ = "0 ||| a ||| L= 1 ||| 0\n"
+    with pytest.raises(InputError, match="input, line 1: found the feature L, expected it to be new; give the new"):
+        added(tmp_path, list_, list_, feature_name="L")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e308])
+def test_totals_of_any_size_give_probabilities(tmp_path, scale):
+    lines = [f"0 ||| {word} ||| R= 0 ||| {total}\n" for word, total in (("a", 1e308), ("b", -1e308), ("c", -1.1e308))]
+    added(tmp_path, lines[0], "".join(lines[1:]).replace(" b ", " a "), scale=scale)
+    value = "0.500000" if scale == 0 else "1.000000"
+    assert f"NgramPosterior0= {value} 0.000000" in (tmp_path / "out").read_text()
+    added(tmp_path, lines[0], "".join(lines), scale=scale)
+    assert f"NgramPosterior0= {'0.333333' if scale == 0 else value} 0" in (tmp_path / "out").read_text()
+
+
+def test_what_is_left_of_the_translations_is_read(tmp_path):
+    list_ = "0 ||| a ||| L= 1 ||| 0\n"
+    translations = gzip.compress((list_ + "1 ||| b ||| L= 1 ||| 0\n").encode())[:-3]
+    (tmp_path / "input").write_text(list_)
+    (tmp_path / "translations").write_bytes(translations)
+    with pytest.raises(InputError, match="translations, line .: found the end of the file inside gzipped data"):
+        add_ngram_posteriors(tmp_path / "input", tmp_path / "translations", tmp_path / "out")

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import re
 
 import pytest
 from brute_force_decoder import derivations, floored
@@ -226,8 +227,6 @@ def test_what_cannot_be_translated_leaves_the_output_as_it_was(folder):
     (folder / "nbest").write_text("before")
     with pytest.raises(InputError, match="source, line 2: found 3 words, expected at most 2; raise --max"):
         decode(folder, ["a", "a b c"], max_sentence_length=2)
-    with pytest.raises(InputError, match="found no phrase of .*source in the table, expected phrases of its language"):
-        decode(folder, ["x y", "z"])
     with pytest.raises(InputError, match="none: found no such file"):
         decode_nbest(folder / "source", folder / "table", folder / "none", folder / "nbest")
     with pytest.raises(ConfigurationError, match="found pop_limit=0, expected 1 or more"):
@@ -247,3 +246,15 @@ def test_a_malformed_table_is_told_with_its_line(folder, tmp_path):
         with pytest.raises(InputError, match=f"table, {sentence}") as caught:
             decode(tmp_path, ["b a"])
         assert "--on_error" not in str(caught.value)  # a flag that the command does not have
+
+
+def test_words_are_copied_where_the_table_has_none_of_them(folder):
+    decode(folder, ["v", "w &amp;"], distortion_limit=0)
+    lines = (folder / "nbest").read_text().splitlines()
+    assert [line.split(" ||| ")[1].strip() for line in lines] == ["v", "w &amp;"]
+
+
+def test_weights_are_bounded(folder):
+    for weight in (1e31, float("inf"), float("nan")):
+        with pytest.raises(InputError, match=re.escape(f"found the weight {weight} of LM0, expected a number from ")):
+            decode(folder, ["a"], other_weights={"LM0": [weight]})

@@ -178,7 +178,7 @@ def test_hypotheses_without_phrases_stop_or_get_the_mean_of_their_sentence(files
     assert values[2] == pytest.approx([-(18 + 45) / 2, -3], abs=1e-4)
     assert written[3:5] == ["0 ||| malformed ||| LM0= -3 A= 0.000000 0.000000 ||| x", "malformed"]
     assert (summary.lines, summary.unsegmented, summary.malformed, summary.malformed_pairs) == (8, 1, 2, 1)
-    assert len(summary.remarks) == 4
+    assert len(summary.remarks) == 4 and summary.lowest == summary.lowest_sentences == 0
     (files / "table").write_text("malformed\nmalformed\n")
     with pytest.raises(InputError, match="table: found 2 malformed lines only, expected a phrase table"):
         added(files, on_error="keep")
@@ -235,3 +235,21 @@ def test_a_search_that_takes_long_is_given_up_and_does_not_blame_the_files(files
     sentence = "nbest, line 1: found no segmentation of the 5 words within 1 partial segmentations, .* let Moses write"
     with pytest.raises(InputError, match=sentence):
         added(files)
+
+
+def test_hypotheses_of_a_sentence_without_any_phrases_get_the_lowest_value(files):
+    line = "0 ||| la grande de la maison  ||| TranslationModel0= -77 -4 -1 -3.68888 ||| -1\n"
+    (files / "nbest").write_text(line + line.replace("-77", "-78") + NBEST[NBEST.index("1 ||| ") :])
+    summary, written = added(files, {"A": [5, 1]}, on_error="keep")
+    values = [parse_features(line.split("|||")[2].encode())["A"] for line in written.splitlines()]
+    assert values[:2] == [[-400, -400]] * 2 and values[3] == pytest.approx([-1, -1], abs=1e-4)  # of four words
+    assert (summary.recovered, summary.unsegmented, summary.lowest, summary.lowest_sentences) == (2, 0, 2, 1)
+    assert summary.remarks[1] == (
+        "2 hypotheses of 1 sentences, of which the phrases of none were found, were written with -100 for each word of "
+        "the sentence, the lowest value."
+    )
+
+
+def test_a_feature_that_the_list_has_is_refused(files):
+    with pytest.raises(InputError, match="nbest, line 1: found the feature TranslationModel0, expected it to be new"):
+        added(files, {"TranslationModel0": [5]})

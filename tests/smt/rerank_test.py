@@ -78,12 +78,15 @@ def test_gzipped_lists_are_read_and_written(files):
     assert written == (RANKED + "\n").replace("\n", "\r\n").encode()
 
 
-def test_bytes_that_are_not_utf8_are_kept(files):
+def test_bytes_that_are_not_utf8_are_refused_or_kept_in_a_declared_encoding(files):
     data = b"0 ||| caf\xe9 \xff\t ||| LM0= -4 ||| -1\n"
     (files / "nbest").write_bytes(data)
     weights = {"weights": None, "other_weights": {"LM0": [0.5]}}
-    assert ranked(files, **weights) == data.replace(b"-1", b"-2")
-    assert ranked(files, **weights, format="text") == b"caf\xe9 \xff\n"
+    with pytest.raises(InputError, match=r"nbest, line 1: found bytes that are not UTF-8 \(0xe9 .*--encoding=latin-1"):
+        ranked(files, **weights)
+    for encoding in ("latin-1", "utf-8"):
+        assert ranked(files, **weights, encoding=encoding) == data.replace(b"-1", b"-2")
+        assert ranked(files, **weights, format="text", encoding=encoding) == b"caf\xe9 \xff\n"
 
 
 def test_other_weights_override_and_add(files):
@@ -99,10 +102,12 @@ def test_weights_and_features_that_do_not_fit_are_named(files):
         ("TM0", [1], "1: found 2 values of TM0, expected 1, as it has weights; give the --weights that bel"),
         ("Other0", [1], "1: found no values of Other0, expected some for its weights"),
         ("UnknownWordPenalty0", [1], "1: found no values of UnknownWordPenalty0, expected some"),
-        ("TM0", [1e308, 1e308], "1: found features whose weighted sum is too large, expected a finite number"),
     ):
         with pytest.raises(InputError, match=re.escape(start + sentence)):
             ranked(files, weights=files / "moses.ini", other_weights={name: values})
+    (files / "huge").write_text("0 ||| a ||| LM0= 1e300 ||| 9\n")
+    with pytest.raises(InputError, match="huge, line 1: found features whose weighted sum is too large, expected a"):
+        rerank(files / "huge", files / "out" / "x", other_weights={"LM0": [1e30]})
     (files / "weights").write_text("LM0= 0.5\n")
     with pytest.raises(InputError, match="line 1: found the feature TM0 without weights, expected 2"):
         ranked(files)
@@ -115,8 +120,10 @@ def test_weights_and_features_that_do_not_fit_are_named(files):
 
 def test_weights_that_cannot_be_read_are_named(files):
     for text, sentence in {
-        "LM0= 1\nTM0 1 2\n": ', line 2: found "TM0 1 2", expected "Name= w [w ...]" with numbers for w; correct',
+        "LM0= 1\nTM0 1 2\n": ', line 2: found "TM0 1 2", expected "Name= w [w ...]" with numbers from -1e+30 to',
         "LM0= x": ', line 1: found "LM0= x", expected',
+        "LM0= 1e400": ', line 1: found "LM0= 1e400", expected',
+        "LM0= 1e31": ', line 1: found "LM0= 1e31", expected',
         "LM0= nan": ', line 1: found "LM0= nan", expected',
         "LM0=": ', line 1: found "LM0=", expected',
         "= 1": ', line 1: found "= 1", expected',
@@ -140,7 +147,7 @@ def test_a_list_that_cannot_be_ranked_is_named(files):
     for lines, sentence in {
         (first, last, first): ", line 3: found the id 0 after 4, expected the hypotheses of each sentence together",
         (first, "", last): ", line 2: found a blank line, expected 4 to 6 fields",
-        (first, "1 ||| a ||| LM0= x ||| 1"): ', line 2: found the value of LM0, "x", expected a number; repair',
+        (first, "1 ||| a ||| LM0= x ||| 1"): ', line 2: found the value of LM0, "x", expected a finite number; repair',
     }.items():
         (files / "nbest").write_text("\n".join(lines))
         with pytest.raises(InputError, match=re.escape(f"{files}/nbest{sentence}")):

@@ -64,10 +64,10 @@ def test_a_word_list_is_read_from_whatever_editor(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"le\n\nchat\n", "line 2: found '', expected one word a line; correct it."),
-        (b"le\nle chat\n", "line 2: found 'le chat', expected one word a line; correct it."),
-        (b"le\t7\n", "line 1: found 'le\\t7', expected one word a line; correct it."),
-        (b"le\nun\nle\n", "line 3: found 'le' again, as on line 1, expected distinct words; remove one of the two."),
+        (b"le\n\nchat\n", 'line 2: found "", expected one word a line; correct it.'),
+        (b"le\nle chat\n", 'line 2: found "le chat", expected one word a line; correct it.'),
+        (b"le\t7\n", 'line 1: found "le\\t7", expected one word a line; correct it.'),
+        (b"le\nun\nle\n", 'line 3: found "le" again, as on line 1, expected distinct words; remove one of the two.'),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, content, sentence):

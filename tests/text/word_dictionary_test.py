@@ -19,11 +19,11 @@ def test_another_encoding_is_read_and_only_spaces_are_no_part_of_a_word(tmp_path
 @pytest.mark.parametrize(
     "line, message",
     [
-        (b"pomme apple", "found 1 columns in 'pomme apple'"),
+        (b"pomme apple", 'found 1 columns in "pomme apple"'),
         (b"pomme\tapple\t1\t2", "found 4 columns"),
         (b"pomme\t ", "expected a source word, a tab and its translation"),
-        (b"", "found 1 columns in ''"),
-        (b"chat\tcats", "found 'chat' twice"),
+        (b"", 'found 1 columns in ""'),
+        (b"chat\tcats", 'found "chat" twice'),
         (b"caf\xe9\tcoffee", "found bytes that are not UTF-8 (0xe9 in"),
     ],
 )

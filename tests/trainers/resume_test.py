@@ -13,7 +13,7 @@ import pytest
 from tiny_trainings import number_of_updates, rounds, train_tiny
 
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import load_model
+from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.checkpoints import load_checkpoint
 
@@ -146,5 +146,25 @@ def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the model to go on with"):
         train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
+    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
+    assert result.last.updates == 4
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_model_that_was_saved_with_an_idle_score_of_attention_is_gone_on_with(tsv, tmp_path):
+    """Earlier versions saved it with every model, and did not refuse input feeding without attention."""
+    settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
+    train_tiny(tsv, tmp_path, updates=2, **settings)
+    for name in ("best.keras", "last.keras"):
+        with zipfile.ZipFile(tmp_path / name) as archive:
+            files = {member: archive.read(member) for member in archive.namelist()}
+        config = json.loads(files["config.json"])
+        assert config["config"]["attention_score"] is None
+        config["config"] |= {"attention_score": "general", "input_feeding": False, "bidirectional": None}
+        files["config.json"] = json.dumps(config).encode()
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, data in files.items():
+                archive.writestr(member, data)
+    assert ModelDirectory.load(tmp_path).model.config.attention_score is None
     result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
     assert result.last.updates == 4

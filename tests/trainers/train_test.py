@@ -11,6 +11,7 @@ import pytest
 from tiny_trainings import SIZES, number_of_updates, rounds, train_tiny
 
 from keras_encdec.data import Batches, PreparedPairs
+from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingRound, train
@@ -181,3 +182,19 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
     (batch,) = validated
     total = float(keras.ops.sum(model.score(batch["source"], batch["target"])))
     assert total / 2 == pytest.approx(rounds(tmp_path / "m")[-1]["val_log_likelihood"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "found an empty file, expected at least one line"),
+        ("\ta\n", "found no pair that can be validated on, expected some with words on both sides"),
+        ("a\tb\nno tab\n", "line 2: found no tab"),
+    ],
+)
+def test_pairs_to_validate_on_are_checked_before_anything_is_prepared(training_files, tmp_path, content, message):
+    (tmp_path / "held_out").write_text(content)
+    data = TrainingData(tsv=str(training_files / "tsv"), validation=(str(tmp_path / "held_out"),))
+    with pytest.raises(InputError, match=f"held_out(:|,) {message}"):
+        train_tiny(data, tmp_path / "model", updates=1)
+    assert not (tmp_path / "model").exists()

@@ -89,7 +89,7 @@ def test_lines_that_do_not_fit_are_named(files):
         (*LINES[:3],): f"line 3: found the last id 0, {ids}",
         (LINES[0], ""): "line 2: found a blank line",
         (LINES[0], "2 ||| x ||| LM0= 1 TM0= 1 -1e200 ||| 9"): "line 2: found a value of TM0 beyond 1e+30, expected a",
-        (LINES[0], "2 ||| x ||| LM0= x ||| 9"): 'line 2: found the value of LM0, "x", expected a number',
+        (LINES[0], "2 ||| x ||| LM0= x ||| 9"): 'line 2: found the value of LM0, "x", expected a finite number',
     }.items():
         (files / "nbest").write_text("\n".join(lines) + "\n")
         with pytest.raises(InputError, match=re.escape(f"{files}/nbest, {sentence}")):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from toy_nbest import toy_nbest
 
-from keras_encdec.tuning import pro
+from keras_encdec.tuning import mert, pro
+from keras_encdec.tuning.mert import feature_spread
 from keras_encdec.tuning.pro import separating_weights
 
 
@@ -31,3 +32,17 @@ def test_the_regression_is_at_its_optimum(separable):
     weights = separating_weights(rows)
     gradient = rows.T @ (1 / (1 + np.exp(rows @ weights))) / len(rows) - 1e-4 * weights
     assert np.isfinite(weights).all() and np.abs(gradient).max() < 1e-7
+
+
+def test_the_weights_lie_between_the_learned_ones_and_those_to_begin_with():
+    nbest = toy_nbest(5, sentences=20, hypotheses=10)
+    learned = pro(nbest, np.zeros(3), np.random.default_rng(1), sampled=50)
+    begin = mert(nbest, learned, np.random.default_rng(1))
+    assert nbest.score(begin) > nbest.score(learned)
+    found = pro(nbest, begin, np.random.default_rng(1), sampled=50)
+    spread = feature_spread(nbest)
+    ends = [one * spread / np.linalg.norm(one * spread) for one in (begin, learned)]
+    tenths = [(1 - share / 10) * ends[0] + share / 10 * ends[1] for share in range(1, 11)]
+    best = max(nbest.score(one / spread) for one in tenths)
+    assert nbest.score(found) == pytest.approx(best) and best > nbest.score(learned)
+    assert any(np.allclose(found * spread, one) for one in tenths)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 
+import numpy as np
 import pytest
 
 from keras_encdec.configuration import ConfigurationError
@@ -12,6 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import read_weights
 from keras_encdec.smt import rerank
 from keras_encdec.tuning import evaluate, tune
+from keras_encdec.tuning.tune import ALGORITHMS
 
 # The decoder's weights take the first hypothesis of each sentence, and RNN0 knows better.
 NBEST = """0 ||| the cat sat on a mat ||| LM0= -4 TM0= -1 -2 RNN0= -5 ||| 9
@@ -147,3 +149,30 @@ def test_arguments_that_contradict_are_refused(files):
     (files / "ref2").write_text("x\n")
     with pytest.raises(InputError, match="ref2: found 1 lines, expected 2, as .*ref has"):
         tune([files / "nbest"], [files / "ref", files / "ref2"])
+
+
+@pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
+def test_the_initial_weights_are_kept_where_the_search_ends_with_worse_ones(files, out, algorithm, monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, algorithm, lambda lists, begin, rng: np.array([1.0, 0.0, 0.0, 0.0]))
+    good = {"RNN0": [3.0], "LM0": [0.0], "TM0": [0.0, 0.0]}
+    tuning = tuned(files, algorithm=algorithm, other_weights=good, weights_out=out / "weights")
+    assert tuning.best.score == pytest.approx(100) and tuning.best.discarded_score < 90
+    assert read_weights(out / "weights")[0] == tuning.best.weights == {"LM0": [0.0], "TM0": [0.0, 0.0], "RNN0": [1.0]}
+    (remark,) = tuning.remarks
+    assert remark == (
+        "The search found weights that are worse on the lists than the initial ones (BLEU "
+        f"{tuning.best.discarded_score:.2f} instead of 100.00); the initial weights were kept."
+    )
+    assert f", the initial weights, as the search found {tuning.best.discarded_score:.2f}" in str(tuning.best)
+    # Weights of 0 rank nothing, so they are not kept; but the user is told.
+    (files / "best").write_text("".join(NBEST.splitlines(True)[i] for i in (1, 0, 3, 2, 4)))
+    tuning = tune([files / "best"], [files / "ref"], algorithm=algorithm)
+    assert tuning.best.discarded_score is None and tuning.remarks[0].startswith("The lists in their own order have a")
+
+
+@pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
+def test_weights_are_bounded(files, algorithm):
+    with pytest.raises(InputError, match=r"found the weight 1e\+308 of RNN0, expected a number from"):
+        tuned(files, algorithm=algorithm, other_weights={"RNN0": [1e308]})
+    largest = {"LM0": [1e30], "TM0": [1e30, -1e30], "RNN0": [1e30]}
+    assert tuned(files, algorithm=algorithm, other_weights=largest).best.score == pytest.approx(100)

@@ -1,0 +1,43 @@
+"""What separates tokens."""
+
+import ast
+import pathlib
+
+import pytest
+
+import keras_encdec
+from keras_encdec.formats.escaping import model_words
+from keras_encdec.formats.tokens import split_tokens
+
+PACKAGE = pathlib.Path(keras_encdec.__file__).parent
+# Where white space of another kind is taken out of text that is no file of tokens: messages, pages, names.
+OTHER_TEXT = {
+    "analysis/page/elements.py", "analysis/page/scatter.py", "analysis/sections/map_section.py",
+    "datasets/libreoffice.py", "selection/ngram_entropies.py", "smt/phrase_scoring.py", "smt/sentence_batches.py",
+    "formats/phrase_table_line.py",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", []),
+        (" \t ", []),
+        ("a b", ["a", "b"]),
+        ("\ta \t b ", ["a", "b"]),
+        ("a\vb\fc\x1cd\u00a0e\u2003f\u0085g\rh", ["a\vb\fc\x1cd\u00a0e\u2003f\u0085g\rh"]),
+    ],
+)
+def test_spaces_and_tabs_separate_tokens(text, tokens):
+    assert split_tokens(text) == model_words(text) == tokens
+    assert split_tokens(text.encode()) == [token.encode() for token in tokens]
+
+
+def test_nothing_else_in_the_package_splits_text_at_white_space():
+    splits = set()
+    for path in [*PACKAGE.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_split = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split"
+            if is_split and not node.args and not node.keywords:
+                splits.add(path.relative_to(PACKAGE).as_posix())
+    assert splits == OTHER_TEXT
