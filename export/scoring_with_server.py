@@ -18,6 +18,7 @@ from keras_encdec.formats.files import check_distinct_files
 from keras_encdec.progress import Progress
 from keras_encdec.scoring.record_scorer import RecordScorer, score_columns
 from keras_encdec.scoring.scored_file import windows, write_scored_lines
+from keras_encdec.scoring.scoring_options import ScoringOptions
 
 Path = str | os.PathLike[str]
 
@@ -94,7 +95,10 @@ def score_file_with_server(
     """
     known, retries = pair_format(format), Retries(patience)
     check_distinct_files(input, output)
-    score_columns(known, unknown_count=unknown_count, token_scores=token_scores)  # what is wrong is told first
+    options = ScoringOptions(
+        format=format, unknown_count=unknown_count, token_scores=token_scores, max_tokens=None, on_error=on_error
+    )
+    score_columns(known, options)  # before the server is called
     model = ModelName(model_name, version, label)
     with contextlib.ExitStack() as stack:
         asked = stack.enter_context(contextlib.closing(connect(server, model, deadline, in_flight)))
@@ -103,9 +107,7 @@ def score_file_with_server(
             scoring = stack.enter_context(contextlib.closing(connect(server, pinned, deadline, in_flight)))
             reader = stack.enter_context(known.open_reader(input, None, encoding, on_error))
             file = stack.enter_context(open_output(output))
-            scorer = RecordScorer(
-                known, [ServedScorer(scoring, retries)], unknown_count=unknown_count, token_scores=token_scores
-            )
+            scorer = RecordScorer(known, [ServedScorer(scoring, retries)], options)
             lines = ServedLines(scorer, scoring, input, on_error == "keep")
             numbered = _numbered(windows(reader, batch_size))
             written = write_scored_lines(lines, numbered, reader.lines, [file], in_flight, progress)

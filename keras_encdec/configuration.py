@@ -11,7 +11,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 
@@ -160,7 +160,7 @@ def hyperparameter(
     minimum: float | None = None,
     maximum: float | None = None,
     above: float | None = None,
-    choices: tuple = (),
+    choices: Sequence[Any] | Callable[[], Sequence[Any]] = (),
     published: Mapping[str, Any] | None = None,
     fixed: bool = False,
 ) -> Any:
@@ -171,7 +171,7 @@ def hyperparameter(
         help: str. One sentence: the flag's help, and the table's in the documentation.
         minimum, maximum: bounds, themselves allowed. Optional.
         above: bound, itself not allowed. Optional.
-        choices: tuple of the values that are allowed. Optional.
+        choices: the values that are allowed, or a function that returns them, for a registry that grows. Optional.
         published: dict of source to the value that is published there. Optional.
         fixed: bool. Whether a training that goes on must have the value it began with. Defaults to `False`.
 
@@ -189,7 +189,7 @@ def hyperparameter(
     keras_encdec.configuration.ConfigurationError: found units=0, expected a whole number, 1 or more
     """
     known = tuple(Published(value, source) for source, value in (published or {}).items())
-    about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": tuple(choices), "published": known}
+    about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices, "published": known}
     return dataclasses.field(default=default, metadata={"help": help, "fixed": fixed, **about})
 
 
@@ -224,9 +224,9 @@ class Configuration:
                 hint = next(kind for kind in typing.get_args(hint) if kind is not types.NoneType)
             kind, items = typing.get_origin(hint) or hint, typing.get_args(hint)
             item_type = items[0] if items else str
-            yield Hyperparameter(
-                field.name, kind, field.default, optional=optional, item_type=item_type, **field.metadata
-            )
+            choices = field.metadata["choices"]
+            about = {**field.metadata, "choices": tuple(choices() if callable(choices) else choices)}
+            yield Hyperparameter(field.name, kind, field.default, optional=optional, item_type=item_type, **about)
 
     @classmethod
     def check_names(cls, values: Mapping[str, Any]) -> None:
@@ -255,6 +255,19 @@ class Configuration:
     def to_dict(self) -> dict[str, Any]:
         """The values by name, as `from_dict` takes them and JSON holds them."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.hyperparameters()}
+
+    @classmethod
+    def combined(cls, options: Self | None, values: Mapping[str, Any]) -> Self:
+        """Options, with other values of some of them: what a task makes of its `options` and its keywords.
+
+        Args:
+            options: a configuration; `None` for the defaults.
+            values: dict of name to value.
+
+        Raises:
+            ConfigurationError: see `from_dict`.
+        """
+        return (options or cls()).replace(**values) if values else options or cls()
 
     def replace(self, **values: Any) -> Self:
         """The same configuration with other values of some hyper-parameters."""

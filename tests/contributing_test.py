@@ -120,7 +120,7 @@ def test_a_cell_and_an_attention_are_trained_scored_searched_and_exported(parts,
     through_everything(files / "waiting", files / "served_waiting", files)
     with uncompiled():
         score_file(
-            files / "waiting", files / "pairs.tsv", files / "heard.tsv", "tsv", alignments=files / "heard.align",
+            files / "waiting", files / "pairs.tsv", files / "heard.tsv", format="tsv", alignments=files / "heard.align",
             alignment_format="weights",
         )  # fmt: skip
     for line in (files / "heard.align").read_text(encoding="utf-8").splitlines():
@@ -169,8 +169,8 @@ def test_a_format_is_trained_on_and_written_with_scores(parts, window_model, fil
         assert train(config, data, files / "from_json").last.updates > 0
     with open_pairs(files / "pairs.jsonl", "json_lines") as (pairs, reader):
         assert sum(1 for _ in pairs) == 100 and reader.malformed == 0
-    score_file(window_model, files / "pairs.jsonl", files / "scored.jsonl", "json_lines", unknown_count=True)
-    score_file(window_model, files / "pairs.tsv", files / "scored.tsv", "tsv")
+    score_file(window_model, files / "pairs.jsonl", files / "scored.jsonl", format="json_lines", unknown_count=True)
+    score_file(window_model, files / "pairs.tsv", files / "scored.tsv", format="tsv")
     objects = [json.loads(line) for line in (files / "scored.jsonl").read_text(encoding="utf-8").splitlines()]
     columns = [line.split("\t") for line in (files / "scored.tsv").read_text(encoding="utf-8").splitlines()]
     added = [name for name in objects[0] if name not in ("source", "target")]
@@ -178,12 +178,12 @@ def test_a_format_is_trained_on_and_written_with_scores(parts, window_model, fil
     assert [one[added[0]] for one in objects] == pytest.approx([float(cells[2]) for cells in columns], abs=1e-4)
     (files / "wrong.jsonl").write_text('{"source": "a", "target": "b"}\n[]\n', encoding="utf-8")
     with pytest.raises(InputError, match="wrong.jsonl.*2"):
-        score_file(window_model, files / "wrong.jsonl", files / "no.jsonl", "json_lines")
+        score_file(window_model, files / "wrong.jsonl", files / "no.jsonl", format="json_lines")
 
 
 def through_everything(model_dir, export_dir, files):
     """Scores with, searches, samples and averages a trained model, and verifies its export."""
-    score_file(model_dir, files / "pairs.tsv", files / "scored.tsv", "tsv")
+    score_file(model_dir, files / "pairs.tsv", files / "scored.tsv", format="tsv")
     lines = [line.split("\t") for line in (files / "scored.tsv").read_text(encoding="utf-8").splitlines()]
     assert len(lines) == 100 and all(float(line[2]) < 0 for line in lines)
     for sampler in ("beam", "greedy", "sample"):

@@ -27,7 +27,7 @@ def flags_of(command: str) -> flags.FlagValues:
     _, _, name = commands()[command].partition(":")
     module = importlib.import_module(f"keras_encdec.cli.{name}")
     values = flags.FlagValues()
-    module.define_flags(values)
+    module.COMMAND.define_flags(values)
     return values
 
 

@@ -10,6 +10,7 @@ from keras_encdec.formats import read_weights
 from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.scoring.score_file import score_file
+from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.smt.extract import extract_phrase_table
 from keras_encdec.smt.ngram_estimation import estimate_ngrams
 from keras_encdec.smt.phrase_decoder import decode_nbest
@@ -151,9 +152,10 @@ def score_nbest(
     nbest: pathlib.Path, source: pathlib.Path, model_dir: pathlib.Path, output: pathlib.Path, feature: str, counts: bool
 ) -> dict[str, Any]:
     """Adds ln p of hypotheses, and if `counts`, Unknown0 and Length0, to an n-best list."""
-    summary = score_file(
-        model_dir, nbest, output, "nbest", source=source, feature_name=feature, unknown_count=counts, length=counts
+    options = ScoringOptions(
+        format="nbest", source=source, feature_name=feature, unknown_count=counts, length=counts
     )
+    summary = score_file(model_dir, nbest, output, options)
     return {"lines": summary.lines, "ngrams": [str(counts) for counts in summary.ngrams]}
 
 

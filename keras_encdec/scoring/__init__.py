@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from keras_encdec.scoring.scored_file import windows as windows
     from keras_encdec.scoring.scored_file import write_scored_lines as write_scored_lines
     from keras_encdec.scoring.scorer import Scorer as Scorer
+    from keras_encdec.scoring.scoring_options import ScoringOptions as ScoringOptions
     from keras_encdec.scoring.text_scorer import DryTextScorer as DryTextScorer
     from keras_encdec.scoring.text_scorer import TextScorer as TextScorer
 

@@ -10,6 +10,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import Column, ColumnKind, PairFormat, Record, format_names, model_words
 from keras_encdec.formats.columns import DECIMALS
 from keras_encdec.scoring.pair_scorer import PairScorer
+from keras_encdec.scoring.scoring_options import ScoringOptions
 
 FEATURE_NAME = "RNN0"
 
@@ -23,13 +24,8 @@ class RecordScorer:
     Args:
         pair_format: PairFormat, whose lines can be written again.
         scorers: list of PairScorer, a column each, the first the forward model's.
-        unknown_count: bool. Whether to add the number of target words outside the shortlist. Defaults to `False`.
-        length: bool. Whether to add the number of tokens that the forward model predicts, the end of sequence
-            among them. Defaults to `False`.
-        token_scores: bool. Whether to add the forward model's ln p of each token. Defaults to `False`.
-        feature_name: str. Name of the first column; that of the next one counts up. Defaults to "RNN0".
-        max_tokens: int. Tokens of either side, the end of sequence not counted: a longer pair gets neutral values, as
-            a malformed line does. Defaults to `None`: any number.
+        options: ScoringOptions, which say the columns and the longest pair that is scored. A longer one gets neutral
+            values, as a malformed line does.
         alignment_line: callable of source words, target words and what the forward model's target tokens attend to,
             to the line of an alignment, see `keras_encdec.formats.alignment_lines`. Defaults to `None`: no alignments.
 
@@ -45,17 +41,12 @@ class RecordScorer:
         self,
         pair_format: PairFormat,
         scorers: Sequence[PairScorer],
-        unknown_count: bool = False,
-        length: bool = False,
-        token_scores: bool = False,
-        feature_name: str = FEATURE_NAME,
-        max_tokens: int | None = None,
+        options: ScoringOptions,
         alignment_line: Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None = None,
     ) -> None:
-        self._format, self._scorers, self._max_tokens = pair_format, scorers, max_tokens
+        self._format, self._scorers, self._options = pair_format, scorers, options
         self._alignment_line = alignment_line
-        self._unknown_count, self._length, self._token_scores = unknown_count, length, token_scores
-        self.columns = score_columns(pair_format, len(scorers), unknown_count, length, token_scores, feature_name)
+        self.columns = score_columns(pair_format, options, len(scorers))
         self.too_long: int = 0
         self._lock = threading.Lock()
 
@@ -71,11 +62,11 @@ class RecordScorer:
         """
         good = [record for record in records if record.problem is None]
         words = self._words(good)
-        if self._max_tokens is not None and (long := self._long(words)):
+        if self._options.max_tokens is not None and (long := self._long(words)):
             with self._lock:
                 self.too_long += len(long)
             words = [[pair for i, pair in enumerate(pairs) if i not in long] for pairs in words]
-            problem = f"found more than {self._max_tokens} tokens"
+            problem = f"found more than {self._options.max_tokens} tokens"
             those = {id(good[i]) for i in long}
             records = [record._replace(problem=problem) if id(record) in those else record for record in records]
         values, attention = self._values(words)
@@ -96,7 +87,7 @@ class RecordScorer:
         for number, (scorer, pairs) in enumerate(zip(self._scorers, words, strict=True)):
             forward = number == 0
             names = ["token_log_probs" if of_tokens else "log_prob"] + ["unknown_count"] * (
-                forward and self._unknown_count
+                forward and self._options.unknown_count
             )
             if forward and self._alignment_line:
                 results, *unknown, attention = scorer.columns(pairs, [*names, "attention"])
@@ -104,12 +95,12 @@ class RecordScorer:
                 results, *unknown = scorer.columns(pairs, names)
             if of_tokens:
                 results = [np.round(row, DECIMALS) for row in results]
-                if forward and self._token_scores:
+                if forward and self._options.token_scores:
                     tokens.append(results)
                 results = [row.sum() for row in results]
             log_probs.append(results)
             counts += unknown
-            if forward and self._length:
+            if forward and self._options.length:
                 counts.append([len(target) + 1 for _, target in pairs])
         return log_probs + counts + tokens, attention
 
@@ -138,26 +129,19 @@ class RecordScorer:
 
     def _long(self, words):
         """Indices of the pairs that have more tokens on a side than there may be."""
-        most = self._max_tokens
+        most = self._options.max_tokens
         return {
             i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
         }
 
 
-def score_columns(
-    pair_format: PairFormat,
-    num_scorers: int = 1,
-    unknown_count: bool = False,
-    length: bool = False,
-    token_scores: bool = False,
-    feature_name: str = FEATURE_NAME,
-) -> list[Column]:
+def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:
     """The columns of results that scoring adds to each line, in their order.
 
     Args:
         pair_format: PairFormat.
+        options: ScoringOptions.
         num_scorers: int. Models, a log-probability each. Defaults to `1`.
-        unknown_count, length, token_scores, feature_name: see `RecordScorer`.
 
     Returns:
         list of Column.
@@ -165,13 +149,14 @@ def score_columns(
     Raises:
         ConfigurationError: where lines of the format cannot hold them, or two would have one name.
     """
-    stem, number = re.fullmatch(r"(.*?)(\d*)", feature_name, re.DOTALL).groups()
-    names = [feature_name] + [f"{stem}{int(number or 0) + i}" for i in range(1, num_scorers)]
+    first = options.feature_name or FEATURE_NAME
+    stem, number = re.fullmatch(r"(.*?)(\d*)", first, re.DOTALL).groups()
+    names = [first] + [f"{stem}{int(number or 0) + i}" for i in range(1, num_scorers)]
     columns = [Column(ColumnKind.LOG_PROB, name) for name in names]
     optional = (
-        ("unknown_count", unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
-        ("length", length, Column(ColumnKind.COUNT, "Length0")),
-        ("token_scores", token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
+        ("unknown_count", options.unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
+        ("length", options.length, Column(ColumnKind.COUNT, "Length0")),
+        ("token_scores", options.token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
     )
     if ColumnKind.LOG_PROB not in pair_format.column_texts:
         able = ", ".join(format_names(ColumnKind.LOG_PROB))

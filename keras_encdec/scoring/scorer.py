@@ -24,9 +24,9 @@ from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_groups import PairGroup, cut_into_groups
 from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
 from keras_encdec.scoring.prefix_tree_encoder import PrefixTreeEncoder
+from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.text.vocabulary import END
 
-DTYPES = ("float32", "bfloat16")
 # Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.
 SLOTS, BYTES = 1 << 15, 1 << 28
 # Ids in memory as one padded array.

@@ -68,7 +68,7 @@ def test_wrong_use_is_told_before_anything_is_done(model_dirs, table, out):
     fail(in_process(COMMAND), 2, "--model_dir must have a value", hint)
     for extra, sentence in {
         "--modeldir=x": "Unknown command line flag 'modeldir'. Did you mean: model_dir",
-        "--format=xml": "value should be one of <phrase_table|tsv|parallel|nbest",
+        "--format=xml": "expected one of phrase_table, tsv, parallel, nbest",
         "table.gz": "found the argument 'table.gz', expected flags only.",
         "--moses_ini=x": "found one of --moses_ini and --moses_ini_out, expected both.",
         "--token_scores": "found --token_scores with --format=phrase_table, expected it with --format=tsv or parallel.",

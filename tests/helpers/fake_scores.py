@@ -5,6 +5,7 @@ from fake_prediction_server import token_scores, unknown_count
 
 from keras_encdec.formats import model_words, pair_format
 from keras_encdec.scoring.record_scorer import RecordScorer
+from keras_encdec.scoring.scoring_options import ScoringOptions
 
 
 class DirectScorer:
@@ -26,6 +27,7 @@ class DirectScorer:
 def expected(path, format="phrase_table", unknown=False, tokens=False, **arguments):
     """What encdec-score would write for the fake model's scores."""
     known = pair_format(format)
-    scorer = RecordScorer(known, [DirectScorer()], unknown_count=unknown, token_scores=tokens)
+    options = ScoringOptions(format=format, unknown_count=unknown, token_scores=tokens, max_tokens=None)
+    scorer = RecordScorer(known, [DirectScorer()], options)
     with known.open_reader(path, **arguments) as reader:
         return b"\n".join(scorer(list(reader))[0]) + b"\n" * reader.lines.ended_with_newline

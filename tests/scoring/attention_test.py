@@ -12,7 +12,7 @@ from toy_models import save_model
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import TextGenerator
-from keras_encdec.scoring import Scorer, TextScorer, score_file
+from keras_encdec.scoring import Scorer, ScoringOptions, TextScorer, score_file
 
 PAIRS = [([4, 1, 6, 2], [5, 3, 2]), ([2], [4, 2]), ([4, 1, 6, 2], [5, 3, 3, 6, 2]), ([3, 3, 7, 5, 4, 2], [2])]
 needs_one_backend = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the same with every backend")
@@ -50,7 +50,7 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
     pairs = [f"{source}\t{' '.join(one.words)}" for source, one in zip(sources, generated, strict=True)]
     lines = [pairs[0], "malformed", *pairs[1:], "w1 " * 21 + "\tw2"]
     (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
-    arguments = model_dirs / "attends", tmp_path / "pairs.tsv", tmp_path / "scored.tsv", "tsv"
+    arguments = model_dirs / "attends", tmp_path / "pairs.tsv", tmp_path / "scored.tsv", ScoringOptions(format="tsv")
     expected = score_file(*arguments, on_error="keep", max_tokens=20), (tmp_path / "scored.tsv").read_bytes()
     for name in ("links", "weights"):
         with_them = {"alignments": tmp_path / name, "alignment_format": name}
@@ -72,12 +72,12 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
 @needs_one_backend
 def test_what_cannot_be_written_is_told(model_dirs, tmp_path):
     (tmp_path / "pairs.tsv").write_text("w1\tw2\n")
-    arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", "tsv"
+    arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", ScoringOptions(format="tsv")
     with pytest.raises(ConfigurationError, match="found alignments with a model that has no attention"):
         score_file(model_dirs / "does_not", *arguments, alignments=tmp_path / "a")
     with pytest.raises(ConfigurationError, match="found alignment_format without alignments, the file to write"):
         score_file(model_dirs / "attends", *arguments, alignment_format="links")
-    with pytest.raises(ConfigurationError, match="found alignment_format=dots, expected one of links, weights"):
+    with pytest.raises(ConfigurationError, match="found alignment_format='dots', expected one of links, weights"):
         score_file(model_dirs / "attends", *arguments, alignments=tmp_path / "a", alignment_format="dots")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.tsv"]
 

@@ -20,7 +20,7 @@ MALFORMED = {
     "missing field": (b"le ||| the", "found 2 fields, expected at least 3 fields"),
     "number of scores": (b"le ||| the ||| 0.5", "found 1 score, expected 2 as on line 1"),
     "no scores": (b"le ||| the ||| ||| 0-0", "found no scores, expected at least one score"),
-    "score": (b"le ||| the ||| 0.5 nan", 'found the score "nan", expected a number'),
+    "score": (b"le ||| the ||| 0.5 nan", 'found the score "nan", expected a finite number'),
     "blank": (b"", "found a blank line, expected at least 3 fields"),
     "not UTF-8": (b"le ||| caf\xe9 ||| 0.5 0.5", 'found bytes that are not UTF-8 (0xe9 in "caf\\xe9"), expected UTF-8'),
 }
@@ -56,9 +56,9 @@ def test_malformed_lines_are_kept_if_asked_for(forward_scorer, tmp_path, out):
 
     pairs = write(tmp_path / "pairs", b"le\tthe\nno tab\nle\tcaf\xe9\n\nle\tthe")
     with pytest.raises(InputError, match=f"{pairs}, line 2: found no tab, expected source and target separated by one"):
-        score_file(forward_scorer, pairs, out / "tsv", "tsv")
+        score_file(forward_scorer, pairs, out / "tsv", format="tsv")
     columns = {"unknown_count": True, "token_scores": True}
-    assert score_file(forward_scorer, pairs, out / "tsv", "tsv", on_error="keep", **columns).malformed == 3
+    assert score_file(forward_scorer, pairs, out / "tsv", format="tsv", on_error="keep", **columns).malformed == 3
     result = (out / "tsv").read_bytes().split(b"\n")
     assert result[0] == result[4] and result[0].startswith(b"le\tthe\t-")
     assert result[1:4] == [b"no tab\t0\t0\t", b"le\tcaf\xe9\t0\t0\t", b"\t0\t0\t"]
@@ -122,8 +122,8 @@ def test_a_model_that_cannot_be_used_is_named(model_dirs, tmp_path, table, out):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"format": "xml"}, "found format=xml, expected one of phrase_table, tsv, parallel, nbest"),
-        ({"format": "sentences"}, "found format=sentences, expected one of phrase_table, tsv, parallel, nbest"),
+        ({"format": "xml"}, "found format='xml', expected one of phrase_table, tsv, parallel, nbest"),
+        ({"format": "sentences"}, "found format='sentences', expected one of phrase_table, tsv, parallel, nbest"),
         ({"moses_ini": "x"}, "found one of moses_ini and moses_ini_out, expected both"),
         ({"moses_feature": "TM"}, "found moses_feature without moses_ini, expected both"),
         (
@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_used_is_named(model_dirs, tmp_path, table, out):
         ),
         (
             {"moses_ini": "x", "moses_ini_out": "y", "output": "-"},
-            "found moses_ini with output=-, expected a file, which it is to name",
+            "found moses_ini with output=-, expected a file that moses.ini can name",
         ),
         (
             {"token_scores": True},
@@ -141,9 +141,9 @@ def test_a_model_that_cannot_be_used_is_named(model_dirs, tmp_path, table, out):
         ({"source": "x"}, "found source with format=phrase_table, expected it with format=parallel or nbest"),
         ({"feature_name": "R"}, "found feature_name with format=phrase_table, expected it with format=nbest"),
         ({"format": "parallel"}, "found format=parallel without source, expected the sentences that were translated"),
-        ({"dtype": "float16"}, "found dtype='float16', expected 'float32' or 'bfloat16'"),
-        ({"on_error": "skip"}, "found on_error='skip', expected 'stop' or 'keep'"),
-        ({"max_tokens": 0}, "found max_tokens=0, expected 1 or more"),
+        ({"dtype": "float16"}, "found dtype='float16', expected one of float32, bfloat16"),
+        ({"on_error": "skip"}, "found on_error='skip', expected one of stop, keep"),
+        ({"max_tokens": 0}, "found max_tokens=0, expected a whole number, 1 or more"),
     ],
 )
 def test_arguments_that_contradict_are_refused(forward_scorer, table, out, arguments, sentence):

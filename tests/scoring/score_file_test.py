@@ -155,7 +155,7 @@ def test_columns_of_log_probabilities_are_added(forward_scorer, reverse_scorer, 
         source = write(tmp_path / "source", end.join(line.split("\t")[0] for line in before).encode())
         write(pairs, end.join(line.split("\t")[1] for line in before).encode())
     score_file(
-        forward_scorer, pairs, out / "scored", format, source=source, reverse_model_dir=reverse_scorer,
+        forward_scorer, pairs, out / "scored", format=format, source=source, reverse_model_dir=reverse_scorer,
         unknown_count=True, length=True, token_scores=True,
     )  # fmt: skip
     scored = (out / "scored").read_bytes().decode().split(end)
@@ -179,7 +179,7 @@ def test_raw_text_is_tokenized_as_the_model_was_trained(tmp_path, out):
     save_model(tmp_path / "raw", ["le", "chat", ".", "&"], ["the", "cat", "."], tokenization={"lowercase": True})
     pairs = write(tmp_path / "pairs.tsv", b"Le chat.\tThe CAT.\nle chat &amp;\tthe cat .\n")
     scorer = TextScorer(tmp_path / "raw")
-    score_file(scorer, pairs, out / "tsv", "tsv", token_scores=True)
+    score_file(scorer, pairs, out / "tsv", format="tsv", token_scores=True)
     lines = (out / "tsv").read_text().splitlines()
     words = ["le", "chat"], ["the", "cat", "."]
     expected = scorer.score([([*words[0], "."], words[1]), ([*words[0], "&", "amp", ";"], words[1])])
@@ -203,7 +203,13 @@ def test_pairs_of_too_many_tokens_get_a_neutral_score(forward_scorer, tmp_path, 
     arguments |= {"token_scores": True} if format == "tsv" else {}
     for max_tokens in (None, 3):
         summary = score_file(
-            forward_scorer, table, out / f"{max_tokens}", format, unknown_count=True, max_tokens=max_tokens, **arguments
+            forward_scorer,
+            table,
+            out / f"{max_tokens}",
+            format=format,
+            unknown_count=True,
+            max_tokens=max_tokens,
+            **arguments,
         )
         assert (summary.lines, summary.malformed, summary.too_long) == (4, 0, 2 if max_tokens else 0)
     assert "2 lines of more than 3 tokens (max_tokens) were written with a neutral score." in summary.remarks

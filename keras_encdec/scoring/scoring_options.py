@@ -1,0 +1,103 @@
+"""What can be chosen when a file is scored."""
+
+import dataclasses
+
+from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.formats import ColumnKind, format_names, pair_format
+from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
+from keras_encdec.formats.nbest_line import check_feature_name
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption
+
+DTYPES = ("float32", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoringOptions(EncodingOption, MalformedLinesOption):
+    """Options of `score_file`.
+
+    Raises:
+        ConfigurationError: a ValueError, for options that contradict one another or the format.
+    """
+
+    format: str = hyperparameter(
+        "phrase_table",
+        "A phrase table gets probabilities, a TSV file ln p in new columns, a Moses n-best list ln p as new features; "
+        "parallel text is written as TSV.",
+        choices=lambda: format_names(ColumnKind.LOG_PROB),
+    )
+    source: str | None = hyperparameter(
+        None,
+        "N-best list: the sentences that were translated, plain or gzipped; id 0 is the first line. Parallel text: "
+        "the sources.",
+    )
+    unknown_count: bool = hyperparameter(
+        False,
+        "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV, "
+        "feature Unknown0 in an n-best list.",
+    )
+    length: bool = hyperparameter(
+        False,
+        "Add the number of target tokens, the end of sequence among them: in the same way, feature Length0 in an "
+        "n-best list.",
+    )
+    token_scores: bool = hyperparameter(
+        False, "TSV: add a column with ln p of each target token, the end of sequence last."
+    )
+    feature_name: str | None = hyperparameter(
+        None, "N-best list: name of the new feature; that of the second model counts up, RNN1. Default: RNN0."
+    )
+    dtype: str | None = hyperparameter(
+        "float32",
+        "Dtype of the computation. bfloat16 is faster on hardware that supports it only: on a GPU, and with "
+        "KERAS_BACKEND=torch on a CPU with the instructions AVX512_BF16 or AMX-BF16, or ARM's BF16.",
+        choices=DTYPES,
+    )
+    max_tokens: int | None = hyperparameter(
+        10_000,
+        "Tokens of either side, the end of sequence not counted; a longer line is written with a neutral score and "
+        "counted, whatever --on_error says.",
+        minimum=1,
+    )
+    moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.")
+    moses_ini_out: str | None = hyperparameter(
+        None, "moses.ini to write for the output table: one more score, or as many as were added."
+    )
+    moses_feature: str | None = hyperparameter(
+        None, "Name of the table's feature in a moses.ini that has several tables."
+    )
+    alignments: str | None = hyperparameter(
+        None,
+        "File to write what the target words of each line attend to, a line each. It needs a model with attention.",
+    )
+    alignment_format: str | None = hyperparameter(
+        None,
+        "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as "
+        "JSON. Default: links.",
+        choices=tuple(ALIGNMENT_LINES),
+    )
+    dry_run: bool = hyperparameter(
+        False,
+        "Do everything except run the model, and write no output: finds malformed lines, and measures the speed of "
+        "reading and writing alone.",
+    )
+
+    def check(self) -> None:
+        known = pair_format(self.format)
+        if (self.moses_ini is None) != (self.moses_ini_out is None):
+            raise ConfigurationError("found one of {moses_ini} and {moses_ini_out}, expected both")
+        if self.moses_ini is not None and not known.in_moses_ini:
+            raise ConfigurationError("found {moses_ini} with {format}=%s, expected it with a phrase table", self.format)
+        if self.moses_feature is not None and self.moses_ini is None:
+            raise ConfigurationError("found {moses_feature} without {moses_ini}, expected both")
+        if known.has_source_file and not self.source:
+            raise ConfigurationError(
+                "found {format}=%s without {source}, expected the sentences that were translated", self.format
+            )
+        for name, attribute in (("source", "has_source_file"), ("feature_name", "has_column_names")):
+            if getattr(self, name) is not None and not getattr(known, attribute):
+                able = " or ".join(format_names(**{attribute: True}))
+                raise ConfigurationError(
+                    f"found {{{name}}} with {{format}}=%s, expected it with {{format}}=%s", self.format, able
+                )
+        if self.feature_name is not None:
+            check_feature_name(self.feature_name)

@@ -1,0 +1,29 @@
+"""Options that several tasks share, each declared once.
+
+A task's options are a `Configuration` that inherits those it shares with others. Its command has a flag for each.
+"""
+
+import dataclasses
+
+from keras_encdec.configuration import Configuration, hyperparameter
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodingOption(Configuration):
+    """The encoding of a task's text files."""
+
+    encoding: str | None = hyperparameter(
+        None, "Encoding of the text files that are read and written. Default: UTF-8; other bytes are an error."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MalformedLinesOption(Configuration):
+    """What becomes of malformed lines."""
+
+    on_error: str = hyperparameter(
+        "stop",
+        "A malformed line stops the command (stop); or it is counted, and written with a neutral score where lines "
+        "are written again, or left out elsewhere (keep).",
+        choices=("stop", "keep"),
+    )
