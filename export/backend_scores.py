@@ -15,4 +15,4 @@ from keras_encdec.scoring import TextScorer
 def main() -> None:
     """Scores what standard input asks for."""
     request = json.load(sys.stdin)
-    json.dump([TextScorer(request["path"]).score(request["pairs"]).tolist()], sys.stdout)
+    json.dump([TextScorer(request["path"], "float32").score(request["pairs"]).tolist()], sys.stdout)

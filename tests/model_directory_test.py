@@ -7,6 +7,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+import toy_models
 from layer_checks import numpy
 
 from keras_encdec.data import pad
@@ -52,6 +53,14 @@ def test_a_directory_comes_back_as_it_was_saved(whole):
     assert directory.words(["a &amp;  b|c"]) == [["a", "&", "b|c"]]
     assert directory.model.config.units == 8
     assert ModelDirectory.load(str(whole), weights=False).model is None
+
+
+def test_to_load_a_model_of_low_precision_makes_no_second_one(tmp_path, monkeypatch):
+    path = toy_models.save_model(tmp_path / "model", SOURCE, TARGET, dtype="mixed_bfloat16")
+    monkeypatch.setattr("keras_encdec.decoding.generator.Generator.__init__", None)
+    model = ModelDirectory.load(path).model
+    monkeypatch.undo()
+    assert len(model.generate([[4, 5, 2]])) == 1
 
 
 def test_it_is_readable_by_people(whole):

@@ -1,6 +1,5 @@
 """What all models of p(target | source) have in common."""
 
-import functools
 import importlib
 import os
 from typing import TYPE_CHECKING, Any, Self
@@ -50,6 +49,8 @@ class TranslationModel(LikelihoodModel):
     config_class: type[Configuration]
     encoder: Encoder
     decoder: Decoder
+    # Kept, as it keeps what is compiled. No property: Keras reads those, too, when it saves and loads.
+    _generator: Any = None
 
     def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
         names = {parameter.name for parameter in self.config_class.hyperparameters()}
@@ -216,12 +217,10 @@ class TranslationModel(LikelihoodModel):
         Returns:
             list, for each source a list of `keras_encdec.decoding.Hypothesis`, the best first.
         """
+        if self._generator is None:
+            # Decoding builds on the models, which know it by name alone.
+            self._generator = importlib.import_module("keras_encdec.decoding.generator").Generator(self)
         return self._generator.generate(sources, sampler, **arguments)
-
-    @functools.cached_property
-    def _generator(self) -> Any:
-        """Kept, as it keeps what is compiled. Decoding builds on the models, which know it by name alone."""
-        return importlib.import_module("keras_encdec.decoding.generator").Generator(self)
 
     def get_config(self) -> dict[str, Any]:
         return {

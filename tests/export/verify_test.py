@@ -66,6 +66,13 @@ def test_the_report_says_what_agrees(folders):
     assert all(0 <= comparison.largest_difference < 1e-5 for comparison in report.comparisons)
 
 
+def test_a_model_trained_in_bfloat16_is_compared_in_float32(tmp_path, no_search):
+    model = toy_models.save_model(tmp_path / "model", WORDS, WORDS, dtype="mixed_bfloat16")
+    export_model(model, tmp_path / "models")
+    report = verify_export(model, tmp_path / "models", made_pairs=9, backends=["tensorflow"])
+    assert [comparison.pairs for comparison in report.comparisons] == [9, 1, 9]
+
+
 def test_wrong_use_is_explained(verify, folders, tmp_path):
     fail(verify(*flags(folders, "--backends=tensorflow,theano")), 2, "theano", "tensorflow, jax, torch")
     fail(verify(*flags((folders[0], tmp_path))), 1, tmp_path, "encdec-export")

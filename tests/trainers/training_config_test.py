@@ -93,6 +93,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     "values, expected",
     [
+        ({"updates": 1, "dtype_policy": "bfloat16", "optimizer": "adam"}, "adam with .*bfloat16.*=mixed_bfloat16"),
         ({}, "found no end to the training, expected updates, epochs, minutes, patience or patience_epochs"),
         ({"patience": 1, "schedule": "cosine"}, "found schedule=cosine, expected updates, epochs or minutes with it"),
         ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
