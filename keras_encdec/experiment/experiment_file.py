@@ -9,7 +9,7 @@ import tomllib
 
 from keras_encdec.architectures.presets import preset_names
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, shortened
 from keras_encdec.experiment.experiment_config import (
     DATA_FILES,
     SIDES,
@@ -59,7 +59,7 @@ class _Reader:
         sections = [field.name for field in dataclasses.fields(ExperimentConfig)]
         for name in values:
             if name not in sections:
-                raise self._error(f"found the unknown section {name}", f"expected {', '.join(sections)}")
+                raise self._error(f"found the unknown section {shortened(name)}", f"expected {', '.join(sections)}")
         title = values.get("title", self._path.stem)
         data = self._section(DataConfig, "data", values.get("data", {}), SIDES)
         baseline = self._section(
@@ -94,9 +94,9 @@ class _Reader:
         for name, feature in config.features.items():
             where = f"in [features.{name}]"
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
-                raise self._error(f"found the name {name} {where}", "expected letters and digits")
+                raise self._error(f"found the name {shortened(name)} {where}", "expected letters and digits")
             if feature.of and getattr(config.features.get(feature.of), "kind", None) != "phrases":
-                raise self._error(f"found of={feature.of} {where}", "expected a feature of kind phrases")
+                raise self._error(f"found of={shortened(feature.of)} {where}", "expected a feature of kind phrases")
             self._check_training(config, feature, where)
         names = [row.name for row in config.rows]
         if len(set(names)) < len(names):
@@ -105,9 +105,10 @@ class _Reader:
             for name in row.features:
                 if name not in config.features:
                     known = ", ".join(config.features) or "none"
-                    raise self._error(f"found the feature {name} in the row {row.name}", f"expected one of {known}")
+                    found = f"found the feature {shortened(name)} in the row {shortened(row.name)}"
+                    raise self._error(found, f"expected one of {known}")
             if len(set(row.features)) < len(row.features):
-                raise self._error(f"found a feature twice in the row {row.name}", "expected each once")
+                raise self._error(f"found a feature twice in the row {shortened(row.name)}", "expected each once")
             counting = [name for name in row.features if config.features[name].counts]
             if len(counting) > 1:
                 found = f"found counts of {' and '.join(counting)} in the row {row.name}"
@@ -161,7 +162,7 @@ class _Reader:
 
     def _table(self, name, values):
         if not isinstance(values, dict):
-            raise self._error(f"found {name} = {values!r}", f"expected a table [{name}]")
+            raise self._error(f"found {shortened(name)} = {shortened(repr(values))}", f"expected a table [{name}]")
         return values
 
     def _error(self, found, expected="", remedy=""):

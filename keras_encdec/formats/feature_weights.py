@@ -60,17 +60,18 @@ class FeatureWeights:
             if weights is None and "_" in name:
                 continue
             if weights is None:
-                remedy = f'add them to the --weights, or give --weight="{name}={" 0" * len(values)}" to leave it out'
-                found = f"found the feature {name} without weights"
+                shown = shortened(name)
+                remedy = f'add them to the --weights, or give --weight="{shown}={" 0" * len(values)}" to leave it out'
+                found = f"found the feature {shown} without weights"
                 raise InputError(found, f"expected {len(values)}", remedy, path, line)
             if len(weights) != len(values):
                 raise InputError(
-                    f"found {len(values)} values of {name}", f"expected {len(weights)}, as it has weights",
+                    f"found {len(values)} values of {shortened(name)}", f"expected {len(weights)}, as it has weights",
                     "give the --weights that belong to the list", path, line,
                 )
             total += sum(map(mul, weights, values))
         if missing := self._needed - features.keys():
-            names = ", ".join(sorted(missing))
+            names = ", ".join(map(shortened, sorted(missing)))
             remedy = "give the --weights that belong to the list, or 0 to leave them out"
             raise InputError(f"found no values of {names}", "expected some for its weights", remedy, path, line)
         if not math.isfinite(total):
@@ -114,7 +115,8 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
         except ValueError as error:
             raise InputError(f"{error}", remedy="correct the line", path=path, line=line.number) from None
         if name in weights:
-            raise InputError(f"found weights of {name} twice", "expected them once", "remove a line", path, line.number)
+            found = f"found weights of {shortened(name)} twice"
+            raise InputError(found, "expected them once", "remove a line", path, line.number)
         weights[name] = values
     if not weights:
         raise InputError(

@@ -1,8 +1,9 @@
 """moses.ini for a phrase table with more scores."""
 
+import re
 from collections.abc import Sequence
 
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import InputError, quoted, shortened
 from keras_encdec.formats.feature_weights import weight_values
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
@@ -87,13 +88,13 @@ def _find_table(features, lines, feature, path):
     tables = [line for line in features if line.words[0] in _TEXT_TABLES + _BINARY_TABLES]
     if feature is not None:
         named = [line for line in features if line.name == feature]
-        others = ", ".join(line.name for line in tables) or "no phrase table"
+        others = ", ".join(shortened(line.name) for line in tables) or "no phrase table"
         if len(named) != 1:
             found = f"found {len(named)} features named {feature!r}"
             raise InputError(found, "expected one", f"name one of the phrase tables: {others}", path=path)
         if named[0] not in tables:
             raise InputError(
-                f"found {feature!r} to be a {named[0].words[0]}, which reads no phrase table of text",
+                f"found {feature!r} to be a {shortened(named[0].words[0])}, which reads no phrase table of text",
                 "", f"name one of the phrase tables: {others}", path=path, line=named[0].number,
             )
         return named[0]
@@ -106,7 +107,7 @@ def _find_table(features, lines, feature, path):
             path=path,
         )
     if len(tables) > 1:
-        names = ", ".join(line.name for line in tables)
+        names = ", ".join(shortened(line.name) for line in tables)
         raise InputError(f"found the phrase tables {names}", "expected one", "name the one meant", path=path)
     return tables[0]
 
@@ -116,12 +117,12 @@ def _number_of_features(table, table_scores, path):
     for key, value in values.items():
         if value is None:
             raise InputError(
-                f"found no {key}= for {table.name}", "", "add it to the line", path=path, line=table.number
+                f"found no {key}= for {shortened(table.name)}", "", "add it to the line", path=path, line=table.number
             )
     count = values["num-features"]
-    if not (count.isascii() and count.isdigit() and int(count)):
+    if not re.fullmatch("0*[1-9][0-9]{0,8}", count):
         raise InputError(
-            f"found num-features={count}", "expected a number from 1", "correct it",
+            f"found num-features={shortened(count)}", "expected a number from 1", "correct it",
             path=path, line=table.number,
         )
     if table_scores is not None and int(count) != table_scores:
@@ -138,14 +139,14 @@ def _find_weights(name, count, lines, path):
     for line in lines:
         if line.section == "weight-overwrite" and label in line.words:
             raise InputError(
-                f"found weights of {name} in [weight-overwrite]", "expected them in [weight]",
+                f"found weights of {shortened(name)} in [weight-overwrite]", "expected them in [weight]",
                 "move them there", path=path, line=line.number,
             )
     weight_lines = [line for line in lines if line.section == "weight" and line.words]
     found = [line for line in weight_lines if line.words[0].startswith(label)]
     if len(found) != 1:
         raise InputError(
-            f"found {len(found) or 'no'} lines of weights for {name}", "expected one in [weight]",
+            f"found {len(found) or 'no'} lines of weights for {shortened(name)}", "expected one in [weight]",
             f'write it as "{label}", a space and {count} weights',
             path=path, line=found[1].number if found else None,
         )
@@ -159,7 +160,7 @@ def _find_weights(name, count, lines, path):
         )
     if len(weights) != count:
         raise InputError(
-            f"found {len(weights)} weights for {name}", f"expected {count}, its num-features",
+            f"found {len(weights)} weights for {shortened(name)}", f"expected {count}, its num-features",
             "correct either", path=path, line=line.number,
         )
     return line, weights

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats.file_path import FilePath
 from keras_encdec.formats.moses_ini_lines import IniLine
 
@@ -61,7 +61,8 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
             written.add(name)
     if missing := sorted(weights.keys() - written):
         raise InputError(
-            f"found no weights of {', '.join(missing)} in [weight]", "expected weights of all features of the lists",
+            f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
+            "expected weights of all features of the lists",
             "features that Moses does not compute belong into --weights_out, which encdec-rerank reads", path,
         )  # fmt: skip
     return "\n".join(line.text for line in lines)

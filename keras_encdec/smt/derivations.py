@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 
+from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
 from keras_encdec.formats.malformed_line import MalformedLine
 from keras_encdec.smt.phrase_scores import PhraseOption, PhraseScores
@@ -75,7 +76,8 @@ class Derivations:
         if not options:
             source = " ".join(self._source[span.source_start : span.source_end])
             raise MalformedLine(
-                f'found the phrases "{source}" and "{target}" in the segmentation', "expected a pair of the table"
+                f"found the phrases {quoted(source)} and {quoted(target)} in the segmentation",
+                "expected a pair of the table",
             )
         return options[0]
 
