@@ -3,6 +3,8 @@
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -124,3 +126,14 @@ def test_help_shows_the_description_and_the_flags_of_the_command():
         assert text in process.stdout
     assert "verbosity" not in process.stdout
     assert in_process(command(lambda values: 1 / 0), "--version").stdout.startswith("encdec-some (keras-encdec ")
+
+
+@pytest.mark.parametrize("serves", [False, True])
+def test_a_server_looks_for_cycles_as_often_as_python_does(serves):
+    program = (
+        "import gc\nfrom keras_encdec.cli.command import Command\nbefore = gc.get_threshold()\n"
+        "def work(flag_values): print(gc.get_threshold() == before)\n"
+        f"Command('some', lambda flag_values: None, work, serves={serves}).run()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{serves}\n" and done.stderr == ""
