@@ -1,5 +1,6 @@
 """A layer's call, compiled, without gradients, on whichever backend runs."""
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -86,7 +87,11 @@ def _with_torch(layer):
 
         def call(leaves):
             with torch.inference_mode(), onednn_matmul():
-                return layer(*keras.tree.pack_sequence_as(structure, leaves))
+                outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
+            # PyTorch's tree functions leave cycles that hold the tensors of the call, often many megabytes. Python
+            # looks for cycles by the number of objects, and commands have it look rarely: it would find them late.
+            gc.collect(0)
+            return outputs
 
         return call
 

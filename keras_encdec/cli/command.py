@@ -39,6 +39,8 @@ class Command:
         flag_names: dict from names of hyper-parameters to those of their flags, where they differ.
         interrupted: str. Message shown when a signal ends the command. Defaults to `SENTENCE`, "interrupted; no
             unfinished output is left."
+        serves: bool. Whether the command serves requests until it is ended, instead of going through records.
+            Defaults to `False`.
 
     Example:
 
@@ -57,6 +59,7 @@ class Command:
     required: Sequence[str] = ()
     flag_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     interrupted: str = SENTENCE
+    serves: bool = False
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process.
@@ -75,8 +78,9 @@ class Command:
     def run(self) -> None:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
-        # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
-        gc.set_threshold(1 << 20)
+        if not self.serves:
+            # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
+            gc.set_threshold(1 << 20)
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
         if status > 128:  # nor is anything waited for that other threads are still at
             with contextlib.suppress(OSError):

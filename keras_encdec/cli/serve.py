@@ -48,7 +48,7 @@ def main(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
 
 
-COMMAND = Command("encdec-serve", define_flags, main, required=("model_dir",))
+COMMAND = Command("encdec-serve", define_flags, main, required=("model_dir",), serves=True)
 
 if __name__ == "__main__":
     COMMAND.run()

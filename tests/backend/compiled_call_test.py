@@ -1,7 +1,9 @@
 import concurrent.futures
+import gc
 import logging
 import threading
 import time
+import weakref
 
 import keras
 import numpy as np
@@ -52,3 +54,28 @@ def test_threads_that_meet_a_shape_first_compile_it_once():
         assert list(executor.map(called, range(4))) == [12] * 4
     compiles = keras.backend.backend() != "torch"
     assert len(layer.shapes) == (1 if compiles else 4)
+
+
+class Nested(keras.layers.Layer):
+    """A layer that calls another one with a structure of tensors, as the models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.computed, self.built = keras.layers.Identity(), [], True
+
+    def call(self, x):
+        halves = x / 2
+        if hasattr(halves, "untyped_storage"):  # a tensor of PyTorch, not what stands for one while it is traced
+            self.computed.append(weakref.ref(halves))
+        return self.inner({"halves": halves})["halves"] * 4
+
+
+def test_nothing_of_a_call_is_kept_until_python_looks_for_cycles():
+    layer = Nested()
+    call = compiled_call(layer)
+    gc.disable()
+    try:
+        np.testing.assert_array_equal(ops.convert_to_numpy(call(np.ones((3, 2), "float32"))), 2)
+        assert [tensor() for tensor in layer.computed] == [None] * (keras.backend.backend() == "torch")
+    finally:
+        gc.enable()

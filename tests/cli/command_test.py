@@ -3,6 +3,8 @@
 import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -136,3 +138,14 @@ def test_a_warning_of_the_package_is_one_sentence():
     done = in_process(command(work))
     assert done.stderr == "encdec-some: warning: float16 gains nothing here; compute in float32.\n"
     assert done.returncode == 0 and warnings.showwarning is before
+
+
+@pytest.mark.parametrize("serves", [False, True])
+def test_a_server_looks_for_cycles_as_often_as_python_does(serves):
+    program = (
+        "import gc\nfrom keras_encdec.cli.command import Command\nbefore = gc.get_threshold()\n"
+        "def work(flag_values): print(gc.get_threshold() == before)\n"
+        f"Command('some', lambda flag_values: None, work, serves={serves}).run()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{serves}\n" and done.stderr == ""

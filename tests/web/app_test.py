@@ -1,6 +1,10 @@
 """The API and the files of the page, asked in this process."""
 
+import gc
 import json
+import os
+import pathlib
+import sys
 
 import jsonschema
 import numpy as np
@@ -218,3 +222,27 @@ def test_bytes_of_a_vocabulary_that_are_no_text_are_answered(asked):
     assert answer.status_code == 200
     drawn = asked("sample", {"source": "le chat", "samples": 200, "best": 200})
     assert drawn.status_code == 200 and "caf\ufffd" in drawn.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_memory_does_not_grow_with_the_requests(tmp_path):
+    sizes = {"embedding_dim": 64, "units": 256, "maxout_units": 64, "output_rank": 64}
+    client = TestClient(create_app(toy_explorer(tmp_path / "large", phrases=[], **sizes)), HOST)
+
+    def megabytes():
+        pages = pathlib.Path("/proc/self/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def ask(times):
+        for _ in range(times):
+            assert client.post("/api/score", json=POSTED["score"]).status_code == 200
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(1 << 20)  # Python is not to find cycles by chance
+    try:
+        ask(3)
+        before = megabytes()
+        ask(20)
+        assert megabytes() - before < 40
+    finally:
+        gc.set_threshold(*threshold)
