@@ -20,7 +20,7 @@ MALFORMED = {
     "missing field": (b"le ||| the", "found 2 fields, expected at least 3 fields"),
     "number of scores": (b"le ||| the ||| 0.5", "found 1 score, expected 2 as on line 1"),
     "no scores": (b"le ||| the ||| ||| 0-0", "found no scores, expected at least one score"),
-    "score": (b"le ||| the ||| 0.5 nan", 'found the score "nan", expected a number'),
+    "score": (b"le ||| the ||| 0.5 nan", 'found the score "nan", expected a finite number'),
     "blank": (b"", "found a blank line, expected at least 3 fields"),
     "not UTF-8": (b"le ||| caf\xe9 ||| 0.5 0.5", 'found bytes that are not UTF-8 (0xe9 in "caf\\xe9"), expected UTF-8'),
 }
