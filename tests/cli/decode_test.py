@@ -63,3 +63,11 @@ def test_wrong_use_is_told(files):
     fail(in_process(COMMAND, *flags(files, weight="LM0")), 2, '--weight: found "LM0", expected "Name= w [w ...]"')
     fail(in_process(COMMAND, *flags(files, weight="LM0=1 2")), 1, "found 2 weights of LM0, expected 1")
     assert not (files / "out").exists()
+
+
+def test_a_table_that_has_nothing_of_the_text_is_told_of(files):
+    (files / "en").write_text("v w\n\n")
+    done = succeed(in_process(COMMAND, *flags(files, nbest_size=1)))
+    assert "2 words copied as the table lacks them" in done.stderr
+    assert done.stderr.endswith("so all words were copied. Check that it is the table of this direction.\n")
+    assert (files / "out").read_text().startswith("0 ||| v w  ||| ")

@@ -78,7 +78,7 @@ def test_without_the_libraries_that_draw_the_report_is_left_out(tmp_path, capsys
     [
         ("model/best.keras", None, 0.01, "model: found another model, expected that of an earlier"),
         ("model/best.keras", {"schedule": "linear"}, 0.01, "model: found another model, expected that of an earlier"),
-        ("model/best.keras", {}, "nan", "flag --minutes=nan: expected a number"),
+        ("model/best.keras", {}, "nan", "flag --minutes=nan: expected a finite number"),
         ("phrase-table.gz", None, 0.01, "phrase-table.gz: found another file, expected that of an earlier"),
         ("moses.ini", None, 0.01, "moses.ini: found another file, expected that of an earlier"),
         ("report/index.html", None, 0.01, "index.html: found another file, expected that of an earlier"),

@@ -21,3 +21,11 @@ def test_wrong_use_is_told(tmp_path):
     files = f"--input={tmp_path}/none", f"--output={tmp_path}/arpa"
     fail(in_process(COMMAND, *files, "--order=0"), 2, "order=0")
     fail(in_process(COMMAND, *files), 1, f"{tmp_path}/none: found no such file")
+
+
+def test_the_encoding_is_passed_on(tmp_path):
+    (tmp_path / "text").write_bytes(b"caf\xe9\n")
+    files = f"--input={tmp_path}/text", f"--output={tmp_path}/arpa"
+    fail(in_process(COMMAND, *files), 1, f"{tmp_path}/text, line 1: found bytes that are not UTF-8", "latin-1")
+    succeed(in_process(COMMAND, *files, "--encoding=latin-1"))
+    assert b"\tcaf\xe9\t" in (tmp_path / "arpa").read_bytes()

@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import (
+    Column,
+    ColumnKind,
+    NBestFormat,
+    NBestPairReader,
     NBestReader,
     append_features,
     parse_features,
@@ -216,3 +220,13 @@ def test_real_lists_are_read_and_written_back_byte_for_byte(name, count):
         assert (reader.lines.line_number, reader.malformed) == (count, 0)
     assert written.count(b" RNN0= -12.345678") == count
     assert written.replace(b" RNN0= -12.345678", b"") == gzip.decompress(path.read_bytes())
+
+
+@pytest.mark.parametrize("total", ["0", "x"])
+def test_a_feature_that_the_list_has_is_refused_on_malformed_lines_too(tmp_path, total):
+    (tmp_path / "source").write_text("a\n")
+    (tmp_path / "nbest").write_text(f"0 ||| b ||| LM0= 1 ||| 0\n0 ||| b ||| LM0= 1 R0= 2 ||| {total}\n")
+    with NBestPairReader(tmp_path / "nbest", tmp_path / "source", on_error="keep") as reader:
+        records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, "R0")])
+        with pytest.raises(InputError, match="nbest, line 2: found the feature R0, expected it to be new; give"):
+            list(records)

@@ -77,6 +77,8 @@ MALFORMED = {
     b"le ||| the ||| ||| 0-0": "found no scores, expected at least one score in the third field",
     b"le ||| the ||| 0.5 x ||| 0-0": 'found the score "x", expected a finite number',
     b"le ||| the ||| 0.5 1_0": 'found the score "1_0", expected a finite number',
+    b"le ||| the ||| 1e400 0.5": 'found the score "1e400", expected a finite number',
+    b"le ||| the ||| 0.5\x0b0.25": r'found the score "0.5\x0b0.25", expected a finite number',
     b"le ||| the ||| nan 0.5": 'found the score "nan", expected a finite number',
     b"le ||| the ||| 0.5 -inf": 'found the score "-inf", expected a finite number',
     b"le ||| the ||| 0.5 \xff": 'found the score "\\xff", expected a finite number',
