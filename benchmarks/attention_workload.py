@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.sentences import read_sentences
-from keras_encdec.smt.nbest_sentences import hypotheses_by_sentence
+from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
 from keras_encdec.text import Vocabulary
 from keras_encdec.text.vocabulary import END, FIRST_WORD
 

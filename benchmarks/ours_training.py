@@ -3,8 +3,7 @@
 import itertools
 import time
 
-from keras_encdec.backend.data_streams import training_stream
-from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
+from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training, training_stream
 
 
 def trained(model, optimizer, batches, count):

@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from keras_encdec.lazy_imports import lazy_imports
+from keras_encdec.runtime.lazy_imports import lazy_imports
 
 # A client imports neither TensorFlow nor Keras.
 if TYPE_CHECKING:
+    from keras_encdec.export.client.queries import ModelStatus as ModelStatus
+    from keras_encdec.export.client.queries import ServedSignatures as ServedSignatures
+    from keras_encdec.export.client.queries import server_health as server_health
+    from keras_encdec.export.client.queries import server_metadata as server_metadata
+    from keras_encdec.export.client.score_file_with_server import ServedScoreSummary as ServedScoreSummary
+    from keras_encdec.export.client.score_file_with_server import score_file_with_server as score_file_with_server
     from keras_encdec.export.exporting import ExportResult as ExportResult
     from keras_encdec.export.exporting import export_model as export_model
     from keras_encdec.export.exporting import move_stable_label as move_stable_label
     from keras_encdec.export.exporting import remove_version as remove_version
-    from keras_encdec.export.scoring_with_server import ServedScoreSummary as ServedScoreSummary
-    from keras_encdec.export.scoring_with_server import score_file_with_server as score_file_with_server
-    from keras_encdec.export.server_queries import ModelStatus as ModelStatus
-    from keras_encdec.export.server_queries import ServedSignatures as ServedSignatures
-    from keras_encdec.export.server_queries import server_health as server_health
-    from keras_encdec.export.server_queries import server_metadata as server_metadata
     from keras_encdec.export.serving_config import ServingConfig as ServingConfig
     from keras_encdec.export.verification import Comparison as Comparison
     from keras_encdec.export.verification import VerificationReport as VerificationReport

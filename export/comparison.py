@@ -1,7 +1,12 @@
 """Scores held against those of the model itself."""
 
 import dataclasses
+import itertools
+import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +15,11 @@ from keras import ops
 
 from keras_encdec.data import pad
 from keras_encdec.errors import InputError
-from keras_encdec.formats import model_words
+from keras_encdec.export.client.server_error import ServerError
+from keras_encdec.formats import model_words, pair_format
+from keras_encdec.formats.escaping import surface
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models.model_in_dtype import model_in_dtype
+from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
 
 # Pairs that the model computes together; few, as it has the logits of all their tokens in memory.
@@ -117,3 +124,76 @@ def compared(
 
 def _is_utf8(word):
     return word.encode("utf-8", "ignore").decode() == word
+
+
+def process_scores(
+    command: Sequence[str], request: dict[str, Any], path: str | os.PathLike, **environment: str
+) -> list[np.ndarray]:
+    """What a process answers to a request that is about a path.
+
+    Args:
+        command: list of str. It reads the request from standard input and writes lists of numbers, both JSON.
+        request: dict.
+        path: of what it scores with, for the report of a failure.
+        **environment: variables that it has besides this process's.
+
+    Returns:
+        list of float64 arrays.
+
+    Raises:
+        InputError: when the process fails.
+    """
+    done = subprocess.run(
+        command, input=json.dumps(request), capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    if done.returncode:
+        raise _reported(done, path)
+    return [np.array(scores, np.float64) for scores in json.loads(done.stdout)]
+
+
+def _reported(done, path):
+    """The InputError of a process that failed: what it said, and what is to be done about that."""
+    told = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
+    reason = (told or done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+    kind, _, sentence = reason.partition(": ")
+    if kind.endswith("InputError"):
+        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # it says itself what to do
+    if done.returncode < 0:
+        reason, remedy = f"its process was ended by signal {-done.returncode}", "free memory, and run it again"
+    elif "ImportError" in reason or "ModuleNotFoundError" in reason:
+        remedy = f"install what is missing where {sys.executable} finds it"
+    else:
+        remedy = "give pairs within the limits, or export the model again"
+    return InputError(
+        f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path
+    )
+
+
+def read_pairs(
+    path: str | os.PathLike, format: str = "tsv", encoding: str | None = None, number: int | None = None
+) -> tuple[list[tuple[str, str]], int]:
+    """Reads the first pairs of a file.
+
+    Args:
+        path: the file, plain or gzipped.
+        format: str. Name of a registered format that is one file. Defaults to "tsv".
+        encoding: str. Defaults to `None`: UTF-8.
+        number: int. Pairs to read at most. Defaults to `None`: all.
+
+    Returns:
+        tuple: the pairs, source and target, and how many malformed lines were left out.
+
+    Raises:
+        InputError: when the file cannot be read or has no pair.
+    """
+    known = pair_format(format)
+    if number == 0:
+        return [], 0
+    with known.open_reader(path, None, encoding, "keep") as reader:
+        good = (record for record in reader if not record.problem)
+        pairs = [(record.source, record.target) for record in itertools.islice(good, number)]
+    if not pairs:
+        raise InputError("found no pair", "expected one at least", "check --format", path)
+    if known.is_factored:
+        pairs = [(surface(source), surface(target)) for source, target in pairs]
+    return pairs, reader.malformed

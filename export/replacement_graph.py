@@ -6,9 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.text.position_words import is_position_word, position_distance
-from keras_encdec.text.subwords import BEGINS, GOES_ON
-from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from keras_encdec.text.subwords import BEGINS, GOES_ON, is_position_word, position_distance
+from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, UNKNOWN_WORD, Vocabulary
 
 
 class ServedReplacement:
@@ -110,3 +109,20 @@ def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tenso
 def attended_words(links: tf.Tensor) -> tf.Tensor:
     """The source word that each target word attends to most, its end left aside: of `links`, see `FoundTargets`."""
     return tf.where(links < 0, -1 - links, links)
+
+
+def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
+    """Which source word each target word is linked to, as Moses writes it: "0-0 2-1".
+
+    Args:
+        ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded.
+        links: int32 tensor `(sources, results, t)`: a source position for each; negative ones are left out.
+
+    Returns:
+        string tensor `(sources, results)`: links `source-target`, counted from 0, in the order of the target.
+    """
+    is_word = (ids != END) & (ids != PADDING) & (links >= 0)
+    position = tf.broadcast_to(tf.range(tf.shape(ids)[2]), tf.shape(ids))
+    text = tf.strings.join([tf.strings.as_string(links), tf.strings.as_string(position)], separator="-")
+    joined = tf.strings.reduce_join(tf.where(is_word, text + " ", ""), axis=-1)
+    return tf.strings.strip(joined)

@@ -1,21 +1,125 @@
 """A SavedModel of a trained model, and what a server reads beside it."""
 
+import itertools
 import json
+import os
 import pathlib
 import tempfile
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_encdec import __version__
-from keras_encdec.export.description import DESCRIPTION, RAW_TEXT, TOKENS
-from keras_encdec.export.graph_check import unserved
+from keras_encdec.errors import InputError
 from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
-from keras_encdec.export.warmup import write_warmup
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.text import Vocabulary
+
+# Tokens in a phrase and pairs in a request.
+LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
+
+
+def write_warmup(
+    path: str | os.PathLike, signatures: dict[str, Any], vocabularies: dict[str, Vocabulary], max_tokens: int,
+    model_name: str,
+) -> None:  # fmt: skip
+    """Writes a valid record for each signature, of several lengths and batch sizes.
+
+    Args:
+        path: of the file.
+        signatures: dict of name to concrete function of string tensors.
+        vocabularies: dict of input name to Vocabulary, whose most frequent words the phrases are made of.
+        max_tokens: int. No phrase is longer.
+        model_name: str.
+    """
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for (name, function), length, batch in itertools.product(signatures.items(), LENGTHS, BATCHES):
+            phrases = {
+                side: _phrases(vocabulary, min(length, max_tokens), batch)
+                for side, vocabulary in vocabularies.items()
+            }
+            log = prediction_log_pb2.PredictionLog()
+            if name == "regress":
+                request = log.regress_log.request
+                for pair in zip(*phrases.values(), strict=True):
+                    example = request.input.example_list.examples.add()
+                    for side, phrase in zip(phrases, pair, strict=True):
+                        example.features.feature[side].bytes_list.value.append(phrase)
+            else:
+                request = log.predict_log.request
+                for spec in function.structured_input_signature[0]:
+                    texts = spec.dtype == tf.string
+                    values = phrases.get(spec.name, phrases["source"]) if texts else [1] * batch
+                    request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(values, spec.dtype))
+            request.model_spec.name, request.model_spec.signature_name = model_name, name
+            writer.write(log.SerializeToString())
+
+
+def _phrases(vocabulary, length, batch):
+    """Phrases of words that follow one another in the vocabulary, each beginning elsewhere."""
+    words = itertools.cycle(word.encode("utf-8", "replace") for word in vocabulary.words[:1000])
+    return [b" ".join(itertools.islice(words, length)) for _ in range(batch)]
+
+
+# A stock server neither compiles with XLA nor runs Python.
+UNSERVED = ("Xla", "PyFunc", "EagerPyFunc")
+# Of tensorflow-text, which a server may have been built without.
+TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
+
+
+def unserved(path: str | os.PathLike, text: bool = False) -> list[str]:
+    """Operations and attributes that a stock TensorFlow Serving may lack, or refuses.
+
+    Args:
+        path: of a version's folder.
+        text: bool. Whether operations of tensorflow-text are expected. Defaults to `False`.
+
+    Returns:
+        sorted list of str.
+    """
+    saved = saved_model_pb2.SavedModel.FromString((pathlib.Path(path) / "saved_model.pb").read_bytes())
+    names = set()
+    for graph in saved.meta_graphs:
+        library = graph.graph_def.library.function
+        nodes = [*graph.graph_def.node, *(node for function in library for node in function.node_def)]
+        prefixes = UNSERVED if text else (*UNSERVED, *TEXT)
+        names |= {node.op for node in nodes if node.op.startswith(prefixes)}
+        names |= {name for owner in (*nodes, *library) for name in owner.attr if name.startswith("_Xla")}
+    return sorted(names)
+
+
+DESCRIPTION = "keras_encdec.json"
+TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
+
+
+def read_tokenization(version: pathlib.Path) -> dict[str, Any] | None:
+    """How a version tokenizes what it is sent.
+
+    Args:
+        version: pathlib.Path of the version's folder.
+
+    Returns:
+        dict of arguments of `Tokenizer`; `None` for a version that reads tokens.
+
+    Raises:
+        InputError: when the description is missing or does not read.
+    """
+    path = version / "assets.extra" / DESCRIPTION
+    try:
+        description = read_parsed(path, json.loads)
+        reads, tokenization = description["reads"], description["tokenization"]
+        return dict(tokenization) if reads == RAW_TEXT else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"found no description of the version that reads ({error})", "expected what encdec-export writes",
+            "export the model again", path,
+        ) from None  # fmt: skip
+
 
 WARMUP = "tf_serving_warmup_requests"
 

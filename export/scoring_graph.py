@@ -1,12 +1,55 @@
 """Encoding and scoring of phrases of mixed lengths in a TensorFlow graph, by the decoder contract alone."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
-from keras_encdec.export.length_sorted import in_parts, one_by_one, put_rows, rows_by_step
-from keras_encdec.models.decoder import Decoder
-from keras_encdec.models.encoder import Encoder
+from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
-from keras_encdec.models.tensor_spec import TensorSpec
+
+# Phrases in work at a time.
+PHRASES = 256
+
+
+def in_parts(part: Callable[[tf.Tensor, Any], Any], lengths: tf.Tensor, results: Any) -> Any:
+    """Calls `part(indices, results) -> results` for a number of phrases at a time, those of like length together.
+
+    Args:
+        part: function of int32 indices `(k,)`, the longest phrase first, and of the results so far.
+        lengths: int32 tensor `(n,)`.
+        results: structure of tensors, before the first part.
+
+    Returns:
+        structure of tensors.
+    """
+    number = tf.size(lengths)
+    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+
+    def turn(start, results):
+        return start + PHRASES, part(order[start : start + PHRASES], results)
+
+    return one_by_one(lambda start, _: start < number, turn, (0, results))[1]
+
+
+def rows_by_step(lengths: tf.Tensor) -> tf.Tensor:
+    """How many phrases, sorted by their lengths `(k,)`, go on to each step: int32 `(steps,)`."""
+    return tf.reduce_sum(tf.cast(tf.sequence_mask(lengths), tf.int32), axis=0)
+
+
+def put_rows(table: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """The table `(n, ...)` with the rows `(k, ...)` at these indices; what they lack of its width is zero."""
+    missing = tf.shape(table)[1:] - tf.shape(rows)[1:]
+    paddings = tf.pad(tf.stack([tf.zeros_like(missing), missing], axis=1), [[1, 0], [0, 0]])
+    rows = rows if table.shape[1:].is_fully_defined() else tf.pad(rows, paddings)
+    return tf.tensor_scatter_nd_update(table, indices[:, None], rows)
+
+
+def one_by_one(goes_on: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
+    """`tf.while_loop`, one turn after another."""
+    # Side by side, turns would take the memory that the parts are there to save.
+    return tf.while_loop(goes_on, body, values, parallel_iterations=1)
+
 
 # Target tokens whose logits are in memory at a time.
 TOKENS = 512

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.target_limits import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.text.vocabulary import END
 
 # Target sequences that grow together, at most, unless one source needs more.

@@ -14,10 +14,10 @@ from keras_encdec.export.comparison import (
     made_pairs_of,
     model_scores,
     pairs_of_words,
+    process_scores,
 )
-from keras_encdec.export.description import read_tokenization
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
-from keras_encdec.export.process_scores import process_scores
+from keras_encdec.export.saved_model import read_tokenization
 from keras_encdec.export.versions import versions
 
 # Pairs that the exported model scores together.

@@ -9,11 +9,13 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 # A room imports only rooms above it.
 ROOMS = [
-    ("errors", "lazy_imports", "parsed_files", "sacrebleu_import"), ("configuration",), ("architectures",),
-    ("progress", "file_summary"), ("parallel", "stop_signals"), ("formats",), ("text",), ("data",), ("backend",),
-    ("layers",), ("models",), ("model_directory",), ("scoring",), ("decoding",), ("trainers",), ("export",),
-    ("selection",), ("smt",), ("tuning",), ("analysis",), ("web",), ("datasets",), ("experiment",), ("cli",),
+    ("errors",), ("configuration",), ("runtime",), ("architectures",), ("task_options",), ("formats",), ("text",),
+    ("data",), ("backend",), ("layers",), ("models",), ("model_directory",), ("scoring",), ("decoding",),
+    ("trainers",), ("export",), ("smt",), ("selection",), ("analysis",), ("web",), ("datasets",), ("experiment",),
+    ("cli",),
 ]  # fmt: skip
+# What each folder of smt imports of the others.
+SMT = {"tuning": {"decoder", "nbest", "evaluation"}, "decoder": {"ngrams"}}
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 # Where a user of JAX or PyTorch passes.
 WITHOUT_TENSORFLOW = {"formats", "text", "data", "layers", "models", "model_directory", "scoring", "decoding"}
@@ -78,6 +80,17 @@ def test_imports_run_one_way():
         if room(name) and imported.startswith("keras_encdec.") and RANK[room(imported)] > RANK[room(name)]
     ]
     assert not against
+
+
+def test_the_folders_of_smt_import_only_what_they_need():
+    found = {}
+    for _, name, tree in SOURCES:
+        parts = name.split(".")
+        for imported in imports(tree, everywhere=True):
+            other = imported.split(".")
+            if parts[1:2] == ["smt"] == other[1:2] and len(parts) > 3 and len(other) > 3 and parts[2] != other[2]:
+                found.setdefault(parts[2], set()).add(other[2])
+    assert all(rooms <= SMT.get(room, set()) for room, rooms in found.items()), found
 
 
 # What stands above knows these by name alone, and imports them when they are first used.

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from keras_encdec.stop_signals import STOP_SIGNALS
+from keras_encdec.runtime.stop_signals import STOP_SIGNALS
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # The tests compile thousands of small programs and run each a few times: XLA's optimizer takes longer than it saves.
@@ -38,7 +38,7 @@ LONGEST = (
     "export/export_test.py", "docs_commands_test.py", "trainers/train_test.py", "cli/train_test.py",
     "export/served_model_test.py", "models/rnn_encoder_decoder_test.py", "models/recurrent_encoder_decoder_test.py",
     "trainers/resume_test.py", "export/verify_test.py", "export/serving_test.py", "trainers/architectures_test.py",
-    "contributing_test.py", "scoring/scorer_test.py", "scoring/batch_encoder_test.py", "layers/recurrence_test.py",
+    "contributing_test.py", "scoring/scorer_test.py", "scoring/source_encoder_test.py", "layers/recurrence_test.py",
     "models/oracle_test.py", "decoding/generator_test.py", "export/serving_peer_test.py",
     "export/served_search_test.py", "packaging_test.py",
 )  # fmt: skip

@@ -20,12 +20,12 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import open_pairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import Generator, TextGenerator, generate_file
-from keras_encdec.decoding.sampler_registry import unregister_sampler
+from keras_encdec.decoding.samplers import unregister_sampler
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, verify_export
 from keras_encdec.formats.registry import unregister_format
-from keras_encdec.layers.attentions import unregister_attention
-from keras_encdec.layers.cells import unregister_cell
+from keras_encdec.layers.attention import unregister_attention
+from keras_encdec.layers.recurrent_cell import unregister_cell
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring import Scorer, TextScorer
 from keras_encdec.scoring.score_file import score_file

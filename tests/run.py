@@ -20,7 +20,7 @@ PYTEST = [sys.executable, "-m", "pytest", "--numprocesses=2", "--dist=loadfile",
 # samplers, whose searches decoding/generator_test.py runs with every backend.
 COMPUTED = [
     "backend", "layers", "models", "trainers/budget_test.py", "trainers/checkpoints_test.py",
-    "scoring/attention_test.py", "scoring/batch_encoder_test.py", "scoring/contract_test.py",
+    "scoring/attention_test.py", "scoring/source_encoder_test.py", "scoring/contract_test.py",
     "scoring/ngram_scorer_test.py", "scoring/scorer_test.py", "decoding/attention_test.py",
     "decoding/contract_test.py", "decoding/forbidden_words_test.py", "decoding/generator_test.py",
 ]  # fmt: skip

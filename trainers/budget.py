@@ -1,5 +1,6 @@
 """When training ends, and the step size on the way there."""
 
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from collections.abc import Callable
 import keras
 
 from keras_encdec.backend.training_step import sync_training_state
-from keras_encdec.stop_signals import SAME_SIGNAL, handle_stop_signals, restore_handlers
+from keras_encdec.runtime.stop_signals import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
 # A smaller relative change of the step size is not worth setting it.
 LEAST_CHANGE = 0.01
@@ -105,3 +106,33 @@ class Budget(keras.callbacks.Callback):
         elif now - self._signalled > SAME_SIGNAL:
             signal.signal(number, self._handlers[number])
             signal.raise_signal(number)
+
+
+def learning_rate_schedule(
+    name: str, halving_start: float = 5.0, halving_every: float = 1.0
+) -> Callable[[float, float], float]:
+    """What the step size is multiplied by.
+
+        constant   1
+        linear     1 - d
+        cosine     (1 + cos(pi d)) / 2
+        halving    1 before epoch e0, then 2^-(1 + floor((e - e0) / n))
+
+    Args:
+        name: str, one of these.
+        halving_start: float. Epochs before the first halving, e0. Defaults to `5`.
+        halving_every: float. Epochs from one halving to the next, n. Defaults to `1`.
+
+    Returns:
+        callable of d, the share of the training that is done, and e, the epochs that are done.
+
+    Reference:
+        - Luong, 2016, Neural Machine Translation (thesis), and Luong et al., 2015 (arXiv 1508.04025),
+          section 4.1: halving
+    """
+    return {
+        "constant": lambda done, epochs: 1.0,
+        "linear": lambda done, epochs: 1.0 - done,
+        "cosine": lambda done, epochs: 0.5 * (1.0 + math.cos(math.pi * done)),
+        "halving": lambda done, epochs: 0.5 ** max(0, 1 + math.floor((epochs - halving_start) / halving_every)),
+    }[name]

@@ -1,11 +1,14 @@
 """The best and the last model of a training, kept so that a killed process loses at most a round."""
 
+import contextlib
+import dataclasses
 import json
 import math
 import os
 import pathlib
+import threading
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -15,14 +18,61 @@ from keras_encdec.backend.random import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.formats.unfinished import unfinished
 from keras_encdec.model_directory import WEIGHTS, load_model
-from keras_encdec.models.gradient_norms import GradientNorms
+from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.building import building
-from keras_encdec.trainers.monitor import HELD_OUT_PERPLEXITY, Monitor
 from keras_encdec.trainers.preparation import PREPARED
 from keras_encdec.trainers.training_result import TrainingRound
+
+_LOCK = threading.RLock()
+
+
+@contextlib.contextmanager
+def building(seed: int | None = None) -> Iterator[None]:
+    """Keeps other trainings in this process from making a model while the block does.
+
+    Args:
+        seed: int. Seed of all generators of the process, set first. Optional.
+    """
+    with _LOCK:
+        if seed is not None:
+            keras.utils.set_random_seed(seed)
+        yield
+
+
+HELD_OUT = "val_perplexity"
+
+
+@dataclasses.dataclass(frozen=True)
+class Monitor:
+    """A measured value, by which rounds are compared.
+
+    Attributes:
+        name: str. As `history.json` calls it.
+        higher_is_better: bool. Defaults to `False`.
+    """
+
+    name: str
+    higher_is_better: bool = False
+
+    def best(self, rounds: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """The best of the rounds; of equals that with the lowest held-out perplexity, or the first; `None` of none.
+
+        Example:
+
+        >>> Monitor("val_bleu", higher_is_better=True).best([{"val_bleu": 30.1}, {"val_bleu": 31.5}])
+        {'val_bleu': 31.5}
+        >>> HELD_OUT_BLEU.best([{"val_bleu": 0.0, HELD_OUT: 9.1}, {"val_bleu": 0.0, HELD_OUT: 8.4}])
+        {'val_bleu': 0.0, 'val_perplexity': 8.4}
+        """
+        sign = -1 if self.higher_is_better else 1
+        return min(rounds, key=lambda one: (sign * one[self.name], one.get(HELD_OUT, math.inf)), default=None)
+
+
+PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(HELD_OUT)
+HELD_OUT_BLEU = Monitor("val_bleu", higher_is_better=True)
+
 
 LAST, HISTORY = "last.keras", "history.json"
 GENERATOR = "generator.npz"

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
-from keras_encdec.data.aligned_pairs import open_aligned_pairs
+from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, pair_format
-from keras_encdec.formats.tokens import split_tokens
+from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.text.position_words import POSITION_WORDS
+from keras_encdec.text.subwords import POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
-from keras_encdec.trainers.settings_file import data_before
+from keras_encdec.trainers.resumption import data_before
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 

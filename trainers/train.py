@@ -13,31 +13,60 @@ import keras
 import numpy as np
 
 from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.backend.data_streams import evaluation_batches, training_stream
 from keras_encdec.backend.low_precision import warn_if_slow
-from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
+from keras_encdec.backend.random import set_generator_state
+from keras_encdec.backend.training_step import (
+    StepCompilation,
+    evaluation_batches,
+    prepare_process_for_training,
+    training_stream,
+)
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
-from keras_encdec.formats.directory_lock import directory_lock
 from keras_encdec.model_directory import WEIGHTS, ModelDirectory
-from keras_encdec.sacrebleu_import import import_sacrebleu
-from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.building import building
-from keras_encdec.trainers.checkpoints import Checkpoints, has_checkpoint, load_checkpoint
-from keras_encdec.trainers.generator_restoration import GeneratorRestoration
-from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
-from keras_encdec.trainers.monitor import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY
+from keras_encdec.runtime.sacrebleu_import import import_sacrebleu
+from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.checkpoints import (
+    HELD_OUT_BLEU,
+    HELD_OUT_PERPLEXITY,
+    PERPLEXITY,
+    Checkpoints,
+    building,
+    has_checkpoint,
+    load_checkpoint,
+)
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter
-from keras_encdec.trainers.resumption import check_same_training, fixed_settings
-from keras_encdec.trainers.round_average import RoundAverage
+from keras_encdec.trainers.resumption import check_same_training, fixed_settings, save_settings, update_settings
 from keras_encdec.trainers.round_progress import RoundReports
-from keras_encdec.trainers.settings_file import save_settings, update_settings
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
-from keras_encdec.trainers.validation_bleu import WITHOUT, ValidationBleu
+from keras_encdec.trainers.validation import WITHOUT, RoundAverage, ValidationBleu
+
+
+class GeneratorRestoration(keras.callbacks.Callback):
+    """Puts the state of the generator back before the first update, so that dropout goes on as it would have.
+
+    Not sooner: PyTorch draws from it when it begins to read the batches, as it did at the start of the training.
+
+    Args:
+        state: dict, see `keras_encdec.backend.random.set_generator_state`.
+    """
+
+    def __init__(self, state: Mapping[str, np.ndarray]) -> None:
+        super().__init__()
+        self._state = state
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._is_restored = False
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        if not self._is_restored:
+            set_generator_state(self._state)
+            self._is_restored = True
 
 
 def train(

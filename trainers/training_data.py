@@ -7,7 +7,7 @@ from typing import Any, Self
 from keras_encdec.architectures.presets import load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.formats.registry import pair_format
-from keras_encdec.text.position_words import POSITION_WORDS
+from keras_encdec.text.subwords import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"
 _LUONG = "Luong et al., 2015, section 4.1"

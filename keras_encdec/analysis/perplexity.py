@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.no_gradients import without_gradients
-from keras_encdec.models.decoder import Decoder
+from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.models.contract import Decoder
 from keras_encdec.models.log_probs import token_log_probs
 
 

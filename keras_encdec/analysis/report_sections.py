@@ -6,34 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.best_targets import best_targets, pair_words
-from keras_encdec.analysis.bleu_by_length import bleu_by_length
 from keras_encdec.analysis.gates import has_gates, phrase_gates
-from keras_encdec.analysis.page.section import Section
-from keras_encdec.analysis.projection import project
+from keras_encdec.analysis.page.page import Section
 from keras_encdec.analysis.report_options import ReportOptions
-from keras_encdec.analysis.sampled_targets import sampled_targets
-from keras_encdec.analysis.score_comparison import ScoreComparison
-from keras_encdec.analysis.sections.attention_section import attention_section
-from keras_encdec.analysis.sections.gate_section import gate_section
-from keras_encdec.analysis.sections.length_section import bleu_section, length_section
-from keras_encdec.analysis.sections.map_section import map_section
-from keras_encdec.analysis.sections.score_section import score_section
+from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_length
+from keras_encdec.analysis.sections.score_sections import bleu_section, length_section, score_section, training_section
+from keras_encdec.analysis.sections.state_sections import attention_section, gate_section, map_section
 from keras_encdec.analysis.sections.target_sections import best_targets_section, samples_section
-from keras_encdec.analysis.sections.training_section import training_section
 from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
+from keras_encdec.analysis.target_tables import best_targets, pair_words, sampled_targets
 from keras_encdec.analysis.training_runs import TrainingRun
-from keras_encdec.analysis.vectors import Vectors, phrase_vectors, word_vectors
+from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
-from keras_encdec.formats.tokens import split_tokens
+from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import WordPair
-from keras_encdec.scoring.text_scorer import TextScorer
-from keras_encdec.scoring.unknown_words import UnknownWords
+from keras_encdec.scoring.text_scorer import TextScorer, UnknownWords
+from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
 from keras_encdec.text import UNKNOWN
-from keras_encdec.tuning.text_files import check_lines, read_text
 
 # Pairs that are scored together.
 WINDOW = 1 << 15

@@ -6,7 +6,7 @@ import pathlib
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
-from keras_encdec.parsed_files import read_parsed
+from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.trainers.checkpoints import HISTORY
 from keras_encdec.trainers.training_result import TrainingRound
 

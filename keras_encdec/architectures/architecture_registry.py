@@ -106,7 +106,7 @@ register_architecture(
     Architecture(
         "language_model",
         RecurrentLanguageModelConfig,
-        f"{_MODELS}.recurrent_language_model:RecurrentLanguageModel",
+        f"{_MODELS}.recurrent_encoder_decoder:RecurrentLanguageModel",
         has_source=False,
     )
 )

@@ -12,7 +12,7 @@ from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.architectures.configurations import ATTENTION_OPTIONS
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.parsed_files import read_parsed
+from keras_encdec.runtime.settings_files import read_parsed
 
 TABLES = ("model", "training", "data")
 # What a preset says of attention, and with which choice of the user's it has no meaning.

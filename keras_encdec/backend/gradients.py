@@ -1,7 +1,8 @@
 """Functions with a gradient of their own, on whichever backend runs."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import keras
 from keras import ops
@@ -110,3 +111,24 @@ def dense_gradient(gradient: Any) -> Any:
     import tensorflow as tf
 
     return tf.convert_to_tensor(gradient)
+
+
+Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+
+
+def without_gradients(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, whose tensors record no gradient under PyTorch: as they are, NumPy takes them.
+
+    TensorFlow and JAX record gradients only where they are asked to.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if name() != "torch":
+            return function(*args, **kwargs)
+        import torch
+
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return call

@@ -4,12 +4,11 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
-from keras_encdec.export.server_connection import DEADLINE, IN_FLIGHT
+from keras_encdec.cli.command import Command, UsageError
+from keras_encdec.export.client.connection import DEADLINE, IN_FLIGHT
 from keras_encdec.export.versions import LARGEST
 from keras_encdec.formats import ColumnKind, format_names
-from keras_encdec.progress import ReadingProgress
+from keras_encdec.runtime.progress import ReadingProgress
 
 # What --health and --metadata have no use for.
 SCORING = (

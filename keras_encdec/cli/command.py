@@ -14,12 +14,67 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from absl import flags
 
 from keras_encdec import __version__
-from keras_encdec.cli.flag_help import flag_help
 from keras_encdec.cli.interruption import SENTENCE, Interruption
-from keras_encdec.cli.standard_streams import occupy_closed_descriptors
-from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
+
+
+def flag_help(flag_values: flags.FlagValues, own_module: str) -> str:
+    """The flags with their help, in the order and the sections in which they were defined.
+
+    Args:
+        flag_values: the flags.
+        own_module: str. Module that defines the command's own flags, which come first; the name of another module
+            is the heading of its flags.
+
+    Returns:
+        str, lines.
+    """
+    sections = flag_values.flags_by_module_dict()
+    general = "keras_encdec.cli.command"
+    headings = {own_module: "flags", **{name: name for name in sections if name not in (own_module, general)}}
+    headings[general] = "of every command"
+    parts = []
+    for module, heading in headings.items():
+        defined = dict.fromkeys(flag for flag in sections.get(module, []) if flag.name in flag_values)
+        if defined:
+            parts.append(f"{heading}:\n" + "".join(_lines(flag) for flag in defined))
+    return "\n".join(parts)
+
+
+def _lines(flag):
+    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+    short = f"-{flag.short_name}," if flag.short_name else ""
+    lines = [flags.text_wrap(f"{short}{name}: {flag.help}", indent=" " * 4, firstline_indent="  ")]
+    if flag.default is not None and flag.default != "":
+        lines.append(f"    (default: {flag.default_as_str.strip(chr(39))})")
+    if flag.parser.syntactic_help:
+        lines.append(flags.text_wrap(f"({flag.parser.syntactic_help})", indent=" " * 4))
+    return "\n".join(lines) + "\n"
+
+
+class UsageError(Exception):
+    """Flags that cannot be used so; the command prints the sentence and exits with status 2.
+
+    Args:
+        sentence: str. What was found and what was expected, with a full stop: "found --lowercase without
+            --tokenize: text in tokens is taken as it is."
+    """
+
+
+def occupy_closed_descriptors() -> None:
+    """Has no other file get the number of a standard stream that is closed, as it would be read or written for it.
+
+    Reading from such an input, and writing to such an output, fails as before; what is said on the standard error is
+    dropped, and not printed on the standard output, where Python sends it.
+    """
+    for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the first two of no use
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # gets the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @dataclasses.dataclass(frozen=True)

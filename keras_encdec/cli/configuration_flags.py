@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.command import UsageError
 from keras_encdec.configuration import Configuration, ConfigurationError, Hyperparameter
 
 ConfigurationType = TypeVar("ConfigurationType", bound=Configuration)

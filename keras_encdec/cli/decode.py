@@ -5,7 +5,7 @@ import sys
 from absl import flags
 
 from keras_encdec.cli.command import Command
-from keras_encdec.cli.weight_flags import weights_given
+from keras_encdec.cli.flags import weights_given
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -60,8 +60,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 def main(flag_values: flags.FlagValues) -> None:
     """Translates as the flags say."""
     from keras_encdec.formats import read_weights
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.phrase_decoder import decode_nbest
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 
     files = (flag_values[name].value for name in ("source", "phrase_table", "language_model", "output"))
     weights = read_weights(flag_values.weights)[0] if flag_values.weights else None

@@ -80,7 +80,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     from keras_encdec.data import Batches, PreparedPairs
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.model_directory import ModelDirectory
-    from keras_encdec.progress import ReadingProgress
+    from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
     from keras_encdec.trainers import train
 
@@ -158,7 +158,7 @@ def _remove_earlier_demonstration(
 
 def _is_a_demonstrations(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
     """Whether a model was trained as a demonstration's is, for however long and wherever the package was installed."""
-    from keras_encdec.trainers.settings_file import SETTINGS
+    from keras_encdec.trainers.resumption import SETTINGS
 
     settings = model_dir / SETTINGS
     if not settings.exists():
@@ -197,7 +197,7 @@ def demonstration_report(
 def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
     """Five frequent phrases of three to five words that have a choice, no two of which share a long word."""
     from keras_encdec.analysis import read_preferences
-    from keras_encdec.formats.tokens import split_tokens
+    from keras_encdec.formats.fields import split_tokens
 
     candidates = [
         phrase for phrase in read_preferences(table, model_score=4)

@@ -5,7 +5,7 @@ import sys
 from absl import flags
 
 from keras_encdec.cli.command import Command
-from keras_encdec.cli.text_flags import define_text_flags, define_tokenization_flags, text_arguments, tokenization
+from keras_encdec.cli.flags import define_text_flags, define_tokenization_flags, text_arguments, tokenization
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -43,8 +43,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Makes a dictionary as the flags say."""
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.dictionary import write_dictionary
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.extraction.dictionary import write_dictionary
 
     text, tokenized = text_arguments(flag_values), tokenization(flag_values)
     summary = write_dictionary(

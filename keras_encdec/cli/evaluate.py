@@ -4,8 +4,7 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.command import Command, UsageError
 
 METRICS = ["bleu", "chrf", "ter"]
 
@@ -46,9 +45,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Evaluates as the flags say."""
-    from keras_encdec.formats.files import check_distinct_files
-    from keras_encdec.formats.json_files import write_json
-    from keras_encdec.tuning.evaluate import evaluate
+    from keras_encdec.runtime.files import check_distinct_files
+    from keras_encdec.runtime.settings_files import write_json
+    from keras_encdec.smt.evaluation.evaluate import evaluate
 
     systems = {}
     for text in flag_values.hypotheses:

@@ -5,10 +5,9 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
+from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags
 from keras_encdec.cli.tensorflow_backend import import_keras_on_tensorflow
-from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.versions import LARGEST
 

@@ -4,15 +4,14 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.text_flags import define_text_flags, define_tokenization_flags, text_arguments, tokenization
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.command import Command, UsageError
+from keras_encdec.cli.flags import define_text_flags, define_tokenization_flags, text_arguments, tokenization
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of `encdec-extract`."""
     from keras_encdec.data.alignment import ALIGNERS, SYMMETRIZATIONS
-    from keras_encdec.smt.count_smoothing import SMOOTHINGS
+    from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 
     define = {"flag_values": flag_values}
     define_text_flags(flag_values)
@@ -61,8 +60,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Makes a phrase table as the flags say."""
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.extract import extract_phrase_table
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.extraction.extract import extract_phrase_table
 
     text, tokenized = text_arguments(flag_values), tokenization(flag_values)
     for name in ("aligner", "symmetrization"):

@@ -4,10 +4,9 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
+from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags
-from keras_encdec.cli.path_flag import path_flag
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.flags import path_flag
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import registered_samplers
 
@@ -55,7 +54,7 @@ def main(flag_values: flags.FlagValues) -> None:
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.backend.memory import keep_freed_memory
     from keras_encdec.decoding.generate_file import generate_file
-    from keras_encdec.progress import ReadingProgress
+    from keras_encdec.runtime.progress import ReadingProgress
 
     keep_freed_memory()
     most = flag_values.top

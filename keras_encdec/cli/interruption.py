@@ -8,8 +8,8 @@ import threading
 import time
 import types
 
-from keras_encdec.formats.unfinished import remove_unfinished
-from keras_encdec.stop_signals import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
+from keras_encdec.runtime.stop_signals import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
+from keras_encdec.runtime.unfinished import remove_unfinished
 
 # Seconds that the main thread has to obey, before a program ends without it.
 GRACE = 0.5

@@ -27,8 +27,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Estimates a model as the flags say."""
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.ngram_estimation import estimate_ngrams
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 
     summary = estimate_ngrams(
         flag_values.input, flag_values.output, flag_values.order, encoding=flag_values.encoding,

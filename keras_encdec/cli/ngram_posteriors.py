@@ -34,8 +34,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Adds the feature as the flags say."""
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.ngram_posteriors import add_ngram_posteriors
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.nbest.ngram_posteriors import add_ngram_posteriors
 
     summary = add_ngram_posteriors(
         progress=ReadingProgress, **{name: flag_values[name].value for name in _ARGUMENTS}

@@ -5,8 +5,7 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
+from keras_encdec.cli.command import Command, UsageError
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -52,8 +51,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Adds features as the flags say."""
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.phrase_features import add_phrase_features
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.nbest.phrase_features import add_phrase_features
 
     summary = add_phrase_features(
         features=_features(flag_values.feature), progress=ReadingProgress,

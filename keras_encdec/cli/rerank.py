@@ -4,9 +4,8 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
-from keras_encdec.cli.weight_flags import tell_missing, weights_given
+from keras_encdec.cli.command import Command, UsageError
+from keras_encdec.cli.flags import tell_missing, weights_given
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -45,8 +44,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Re-ranks as the flags say."""
-    from keras_encdec.progress import ReadingProgress
-    from keras_encdec.smt.rerank import rerank
+    from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.smt.nbest.rerank import rerank
 
     if not flag_values.weights and not flag_values.weight:
         raise UsageError("found neither --weights nor --weight, expected the weights to rank by.")

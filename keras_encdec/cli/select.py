@@ -5,7 +5,7 @@ import sys
 from absl import flags
 
 from keras_encdec.cli.command import Command
-from keras_encdec.cli.text_flags import define_text_flags, text_arguments
+from keras_encdec.cli.flags import define_text_flags, text_arguments
 
 _MODELS = (
     "model_dir", "reverse_model_dir", "in_domain_source", "general_source", "in_domain_target", "general_target",
@@ -77,7 +77,7 @@ def main(flag_values: flags.FlagValues) -> None:
     """Selects as the flags say."""
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.backend.memory import keep_freed_memory
-    from keras_encdec.progress import ReadingProgress
+    from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs
 
     text = text_arguments(flag_values)

@@ -7,9 +7,8 @@ from absl import flags
 
 from keras_encdec.architectures.architecture_registry import architecture, architecture_names
 from keras_encdec.architectures.presets import load_preset, preset_names
-from keras_encdec.cli.command import Command
+from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags, given_flags
-from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 

@@ -4,9 +4,8 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.usage_error import UsageError
-from keras_encdec.cli.weight_flags import tell_missing, weights_given
+from keras_encdec.cli.command import Command, UsageError
+from keras_encdec.cli.flags import tell_missing, weights_given
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -56,9 +55,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Tunes as the flags say."""
-    from keras_encdec.formats.files import check_distinct_files, open_output
-    from keras_encdec.formats.json_files import write_json
-    from keras_encdec.tuning.tune import tune
+    from keras_encdec.runtime.files import check_distinct_files, open_output
+    from keras_encdec.runtime.settings_files import write_json
+    from keras_encdec.smt.tuning.tune import tune
 
     outputs = ("weights_out", "moses_ini_out", "all_weights_out", "json_out")
     if all(flag_values[name].value is None for name in outputs):

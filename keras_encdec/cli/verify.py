@@ -4,9 +4,8 @@ import sys
 
 from absl import flags
 
-from keras_encdec.cli.command import Command
+from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.cli.tensorflow_backend import import_keras_on_tensorflow
-from keras_encdec.cli.usage_error import UsageError
 from keras_encdec.formats import ColumnKind, format_names
 
 BACKENDS = ["tensorflow", "jax", "torch"]
@@ -41,7 +40,7 @@ def main(flag_values: flags.FlagValues) -> None:
     import_keras_on_tensorflow()
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.export import verify_export
-    from keras_encdec.export.verification_pairs import read_pairs
+    from keras_encdec.export.comparison import read_pairs
 
     number = flag_values.pairs
     if flag_values.input:

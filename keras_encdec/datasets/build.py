@@ -10,7 +10,9 @@ On Debian 12, this fetches what goes into DIR:
 import gzip
 import os
 import random
+import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,88 @@ from absl import logging
 from tqdm import tqdm
 
 from keras_encdec.data.alignment import align
-from keras_encdec.datasets import corpus
+from keras_encdec.datasets import build as corpus
 from keras_encdec.datasets.debian import find_package, package_version, read_package
 from keras_encdec.datasets.libreoffice import clean_message, read_catalog, read_help_page
-from keras_encdec.datasets.selection import select
 from keras_encdec.errors import InputError
-from keras_encdec.formats.tokens import split_tokens
-from keras_encdec.smt.phrase_scoring import score_phrases
+from keras_encdec.formats.fields import finite_number, split_tokens
+from keras_encdec.smt.extraction.phrase_scoring import score_phrases
+
+TABLE_LIMIT = 20
+MAX_PAIRS = 50_000
+MIN_COUNT = 2
+MIN_PROBABILITY = 0.01
+MIN_WORD_WEIGHT = 0.02
+
+# What may stand inside a phrase; at its edges only words may, and an apostrophe at a target's end.
+_INSIDE = frozenset({",", "-", "&apos;"})
+# French words that end in an apostrophe when whole.
+_ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "qu", "s", "t"})
+
+
+def select(lines: Iterable[Any], max_pairs: int = MAX_PAIRS) -> list[Any]:
+    """Chooses whole sources of a phrase table, those that cover most of its corpus.
+
+    A pair can be chosen when
+
+    - it was extracted at least twice: most that were extracted once owe it to a wrong alignment;
+    - both phrases are made of words (letters only), commas, hyphens and apostrophes, and begin and end
+      with a word; the target may end with an apostrophe but not with half an elided word (`l`, `qu`);
+    - the longer has at most 2 words more than twice those of the shorter;
+    - p(e|f) is at least 0.01, and both lexical weights are, as a mean per word explained, at least 0.02.
+
+    Of each source, the 20 such pairs of highest p(e|f) are its options, as many as Moses considers by
+    default. Sources are taken in the order of the words of the corpus that they cover (occurrences
+    times length), each with all its options, until the next would go over `max_pairs`. Scores and
+    counts stay those of the whole table.
+
+    Args:
+        lines: iterable of str, the lines of the whole table, as `score_phrases` makes them.
+        max_pairs: int. Defaults to 50,000.
+
+    Returns:
+        list of str: the lines chosen, in the order of their bytes.
+    """
+    options = {}
+    for line in lines:
+        source, target, scores, _, counts = line.split(" ||| ")[:5]
+        scores = [finite_number(score) for score in split_tokens(scores)]
+        _, source_count, count = map(finite_number, split_tokens(counts))
+        if count >= MIN_COUNT and is_useful(split_tokens(source), split_tokens(target), scores):
+            covered = source_count * len(split_tokens(source))
+            options.setdefault((-covered, source), []).append((-scores[2], line))
+    chosen = []
+    for source in sorted(options):
+        best = sorted(options[source])[:TABLE_LIMIT]
+        if len(chosen) + len(best) > max_pairs:
+            break
+        chosen.extend(line for _, line in best)
+    return sorted(chosen)
+
+
+def is_useful(source: str, target: str, scores: Any) -> bool:
+    """Whether a phrase pair can be chosen, by the rule of `select` but for its count.
+
+    Args:
+        source, target: lists of str, escaped tokens.
+        scores: list of the four scores.
+
+    Returns:
+        bool.
+    """
+    short, long = sorted((len(source), len(target)))
+    _, lexical_source, probability, lexical_target = scores
+    return (
+        long <= 2 * short + 2
+        and probability >= MIN_PROBABILITY
+        and lexical_source >= MIN_WORD_WEIGHT ** len(source)
+        and lexical_target >= MIN_WORD_WEIGHT ** len(target)
+        and all(word.isalpha() or word in _INSIDE for word in source + target)
+        and all(word.isalpha() for word in (source[0], source[-1], target[0]))
+        and (target[-1].isalpha() or target[-1] == "&apos;")
+        and target[-1] not in _ELIDED
+    )
+
 
 PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
 
@@ -144,3 +221,98 @@ def _write(path, lines):
 
 def _progress(items, description):
     return tqdm(items, desc=description, disable=not sys.stderr.isatty())
+
+
+_SENTENCE_END = re.compile(r'(?<=[.!?])\s+(?=[^\W\d_a-zà-ÿ]|["“«(])')
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+_MAX_WORDS = 60
+_MAX_RATIO = 3
+
+
+def split_sentences(source: str, target: str) -> list[tuple[str, str]]:
+    """Splits a pair of paragraphs at sentence ends, where both have equally many.
+
+    >>> split_sentences("Click it. Close.", "Cliquez. Fermez.")
+    [('Click it.', 'Cliquez.'), ('Close.', 'Fermez.')]
+    """
+    sources, targets = _SENTENCE_END.split(source), _SENTENCE_END.split(target)
+    return list(zip(sources, targets, strict=True)) if len(sources) == len(targets) else [(source, target)]
+
+
+def normalize(text: str) -> str:
+    """Removes invisible characters and makes the typographic apostrophe the plain one.
+
+    >>> normalize("l’\u200bété")
+    "l'été"
+    """
+    return _INVISIBLE.sub("", text).replace("’", "'")
+
+
+def is_clean(source: str, target: str) -> bool:
+    """Whether two token lists look like a sentence and its translation.
+
+    Both have a letter and at most 60 tokens, neither is over 3 times (and 3 tokens) longer than the
+    other, and text of more than two tokens is not the same on both sides: that was left untranslated.
+
+    Args:
+        source, target: lists of str.
+
+    Returns:
+        bool.
+    """
+    short, long = sorted((len(source), len(target)))
+    return (
+        short > 0
+        and long <= _MAX_WORDS
+        and (long <= _MAX_RATIO * short or long - short <= 3)
+        and (source != target or long <= 2)
+        and all(any(map(_has_letter, side)) for side in (source, target))
+    )
+
+
+def hold_out(pairs: list, count: int, seed: int) -> tuple[list, ...]:
+    """Draws sentence pairs at random for development and testing.
+
+    Drawn are pairs of 3 to 40 words on both sides, mostly of letters. A sentence counts as the same as
+    another when they differ in punctuation only; one that occurs twice is not drawn.
+
+    Args:
+        pairs: list of distinct `(source_words, target_words)`.
+        count: int. How many pairs each of the two sets gets.
+        seed: int.
+
+    Returns:
+        `(training, development, testing)`: lists of pairs. Training keeps the order of `pairs`.
+
+    Raises:
+        InputError: when there are too few pairs that can be drawn.
+    """
+    keys = [tuple(_wording(side) for side in pair) for pair in pairs]
+    occurrences = {}
+    for key in keys:
+        for side in enumerate(key):
+            occurrences[side] = occurrences.get(side, 0) + 1
+    candidates = [
+        index
+        for index, (pair, key) in enumerate(zip(pairs, keys, strict=True))
+        if all(3 <= len(words) <= 40 and 3 * sum(map(_has_letter, words)) >= 2 * len(words) for words in pair)
+        and all(occurrences[side] == 1 for side in enumerate(key))
+    ]
+    if len(candidates) < 2 * count:
+        raise InputError(
+            f"found {len(candidates)} sentence pairs that can be held out",
+            f"expected {2 * count}",
+            "hold out fewer, or give more text",
+        )
+    drawn = random.Random(seed).sample(candidates, 2 * count)
+    held_out = set(drawn)
+    training = [pair for index, pair in enumerate(pairs) if index not in held_out]
+    return training, [pairs[index] for index in drawn[:count]], [pairs[index] for index in drawn[count:]]
+
+
+def _wording(words):
+    return tuple(word for word in words if any(map(str.isalnum, word)))
+
+
+def _has_letter(word):
+    return any(map(str.isalpha, word))

@@ -8,8 +8,7 @@ import numpy as np
 from keras_encdec.backend.keras_ops import ops
 from keras_encdec.backend.top_k import stable_top_k, top_k
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.decoding.choice import Choice
-from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.sampler import Choice, Sampler
 from keras_encdec.text.vocabulary import END
 
 # Attention that counts as none: its logarithm would have no bound.

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.formats.numbers import LARGEST
+from keras_encdec.formats.fields import LARGEST
 
 
 class Ensemble(keras.layers.Layer):

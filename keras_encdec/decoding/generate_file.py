@@ -9,22 +9,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import sampler_of
-from keras_encdec.decoding.target_files import TargetFiles
-from keras_encdec.decoding.target_limits import LENGTH_FACTOR
-from keras_encdec.decoding.target_writers import TARGET_WRITERS
-from keras_encdec.decoding.text_generator import TextGenerator
-from keras_encdec.decoding.unknown_replacement import UnknownReplacement
-from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
+from keras_encdec.decoding.target_files import TARGET_WRITERS, TargetFiles
+from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
+from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
-from keras_encdec.formats.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.progress import Progress
-from keras_encdec.text.subwords import SUBWORD_JOINERS
-from keras_encdec.text.word_dictionary import read_dictionary
+from keras_encdec.runtime.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.text.subwords import SUBWORD_JOINERS, read_dictionary
 
 # Lines decoded together: sources of like length among them share a batch.
 WINDOW = 2048

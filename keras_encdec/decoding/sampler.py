@@ -2,16 +2,50 @@
 
 import dataclasses
 import functools
-from collections.abc import Hashable
-from typing import Any, ClassVar
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from keras_encdec.backend.keras_ops import ops
 from keras_encdec.configuration import Configuration
-from keras_encdec.decoding.choice import Choice
-from keras_encdec.decoding.forbidden_words import forbid_words
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
+
+
+class Choice(NamedTuple):
+    """What a sampler chooses in a step, for each source.
+
+    Attributes:
+        words: int32 tensor `(sources, rows)`: the next word of each row.
+        log_probs: float tensor `(sources, rows)`: ln p of these words, given what stands before them.
+        end_log_probs: float tensor `(sources, rows)`: ln p of the end of sequence after each row as it was before.
+        kept: int32 tensor `(sources, results)`: which hypotheses are kept after the step. An index below `results`
+            is that of a hypothesis kept so far; `results + r` is row r as it was before, with the end of sequence.
+        parents: int32 tensor `(sources, rows)`: which row of the same source, as it was before, each row continues.
+            Defaults to `None`: each row continues itself.
+    """
+
+    words: Any
+    log_probs: Any
+    end_log_probs: Any
+    kept: Any
+    parents: Any = None
+
+
+def forbid_words(log_probs: Any, ids: Sequence[int]) -> Any:
+    """Log-probabilities of the next word, -inf for forbidden ids.
+
+    Args:
+        log_probs: float tensor `(..., vocabulary)`.
+        ids: sequence of int, the forbidden ones.
+
+    Returns:
+        tensor of the same shape and dtype.
+    """
+    # Adding a row takes one pass over the rows; choosing word by word takes two.
+    mask = np.zeros(log_probs.shape[-1], "float32")
+    mask[list(ids)] = -np.inf
+    return log_probs + ops.convert_to_tensor(mask, log_probs.dtype)
 
 
 @dataclasses.dataclass(frozen=True)

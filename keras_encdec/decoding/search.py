@@ -1,17 +1,152 @@
 """A search for the targets of a batch of sources, driven from Python."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.decoding.attention_history import AttentionHistory
-from keras_encdec.decoding.hypothesis import Hypothesis
+from keras_encdec.backend.compiled_call import BatchReduction, compiled_call
+from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.search_functions import SearchFunctions
 from keras_encdec.text.vocabulary import END, PADDING
+
+# Batches of fewer rows take no less time.
+LEAST_ROWS = 48
+
+
+class SearchFunctions:
+    """An ensemble's start, and its step with a sampler's, compiled.
+
+    Args:
+        ensemble: Ensemble.
+
+    Attributes:
+        start: callable, see `Ensemble.start`.
+        carries_attention: bool. See `Ensemble`.
+        batches: BatchReduction, of the steps' batches.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+        self.start = compiled_call(_Start(ensemble))
+        self.carries_attention = ensemble.carries_attention
+        # About half of a model's weights are the decoder's, and few of these are of words that are only looked up.
+        self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
+        self._steps: dict[Hashable, Any] = {}
+
+    def step(
+        self,
+        sampler: Sampler,
+        words: Any,
+        search: dict[str, Any],
+        state: dict[str, Any],
+        memory: dict[str, Any],
+        draws: np.ndarray | None = None,
+        with_attention: bool = False,
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Takes a step, compiled once for all samplers of one `step_key`.
+
+        Args:
+            sampler: Sampler.
+            words: int32 `(sources, rows)`, the words before; 0 at the beginning.
+            search: see `Sampler.step`.
+            state, memory: see `Ensemble.next_log_probs`.
+            draws: see `Sampler.step`. Optional.
+            with_attention: bool. Whether the attention of each row is wanted. Defaults to `False`.
+
+        Returns:
+            tuple: the fields of the `Choice` that are not `None`, and "attention" `(sources, rows, source_time)` if it
+            is wanted; the new search, and the new state.
+        """
+        key = sampler.step_key, with_attention
+        if key not in self._steps:
+            self._steps[key] = compiled_call(_Step(self._ensemble, sampler, with_attention))
+        inputs = {} if draws is None else {"draws": draws}
+        return self._steps[key](words, search, state, memory, inputs)
+
+
+class _Start(keras.layers.Layer):
+    def __init__(self, ensemble) -> None:
+        super().__init__(name="start", dtype="float32", autocast=False)
+        self.ensemble = ensemble
+        self.built = True
+
+    def call(self, source):
+        return self.ensemble.start(source)
+
+
+class _Step(keras.layers.Layer):
+    def __init__(self, ensemble, sampler, with_attention) -> None:
+        # The state has dtypes of its own.
+        super().__init__(name="step", dtype="float32", autocast=False)
+        self.ensemble, self.sampler, self.with_attention = ensemble, sampler, with_attention
+        self.built = True
+
+    def call(self, words, search, state, memory, inputs):
+        log_probs, state = self.ensemble.next_log_probs(ops.reshape(words, (-1,)), state, memory)
+        attention = None
+        if self.with_attention or self.sampler.needs_attention:
+            attention = self.ensemble.attention(state)
+            attention = ops.reshape(attention, (*ops.shape(words), ops.shape(attention)[-1]))
+        if self.sampler.needs_attention:
+            inputs = {**inputs, "attention": attention}
+        choice, search = self.sampler.step(ops.cast(log_probs, "float32"), search, **inputs)
+        chosen = {name: value for name, value in choice._asdict().items() if value is not None}
+        return {**chosen, "attention": attention} if self.with_attention else chosen, search, state
+
+
+class AttentionHistory:
+    """Remembers where all rows of a search attended to, and which rows they continued.
+
+    Args:
+        source_lengths: int array `(sources,)`: tokens of each source, its end counted.
+    """
+
+    def __init__(self, source_lengths: np.ndarray) -> None:
+        self._lengths = source_lengths
+        self._steps: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+
+    def add(self, sources: np.ndarray, attention: np.ndarray, parents: np.ndarray | None) -> None:
+        """Adds a step.
+
+        Args:
+            sources: int array `(n,)`: the sources that are searched for.
+            attention: float array `(n, rows, source_time)`, by which the next words were predicted.
+            parents: int array `(n, rows)`: which row each row then continues; `None` where each continues itself.
+        """
+        indices = np.full(len(self._lengths), -1)
+        indices[sources] = np.arange(len(sources))
+        self._steps.append((indices, attention, parents))
+
+    def of(self, source: int, row: int) -> np.ndarray:
+        """The attention of a row as it was before the last step, its end counted: `(tokens, source_tokens)`."""
+        found = []
+        for number, (indices, attention, parents) in enumerate(reversed(self._steps)):
+            index = indices[source]
+            if number and parents is not None:
+                row = parents[index, row]
+            found.append(attention[index, row, : self._lengths[source]])
+        return np.stack(found[::-1])
+
+
+class Hypothesis(NamedTuple):
+    """A target sequence that was generated.
+
+    Attributes:
+        ids: tuple of int, closed by the end of sequence.
+        log_prob: float. ln p(ids | source) in nats, as the model's `score` gives it; for an ensemble that of its
+            averaged probabilities.
+        score: float. What hypotheses are ranked by: `log_prob`, or that normalized by length.
+        attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of
+            sequences counted, if it was asked for; else `None`.
+    """
+
+    ids: tuple[int, ...]
+    log_prob: float
+    score: float
+    attention: np.ndarray | None = None
 
 
 class Search:

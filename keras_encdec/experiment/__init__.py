@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from keras_encdec.lazy_imports import lazy_imports
+from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.experiment import experiment as experiment
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keras_encdec.experiment.experiment_file import load_experiment as load_experiment
     from keras_encdec.experiment.results import ExperimentResult as ExperimentResult
     from keras_encdec.experiment.results import RowResult as RowResult
-    from keras_encdec.experiment.stage import Stage as Stage
+    from keras_encdec.experiment.stage_runner import Stage as Stage
     from keras_encdec.experiment.stage_runner import StageResult as StageResult
     from keras_encdec.experiment.stage_runner import run_stages as run_stages
 

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from keras_encdec.experiment.experiment_config import ExperimentConfig
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.plan import EVALUATION, plan_stages
-from keras_encdec.experiment.plot import draw_results
-from keras_encdec.experiment.results import ExperimentResult, read_result, write_results
-from keras_encdec.experiment.stage import Stage
-from keras_encdec.experiment.stage_runner import StageResult, run_stages
-from keras_encdec.formats.directory_lock import directory_lock
+from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
+from keras_encdec.experiment.stage_runner import Stage, StageResult, run_stages
+from keras_encdec.runtime.unfinished import directory_lock
 
 
 def experiment(

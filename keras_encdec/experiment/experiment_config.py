@@ -8,9 +8,9 @@ from keras_encdec.architectures.presets import TABLES, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.smt.tuning.tune import ALGORITHMS, METRICS
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.tuning.tune import ALGORITHMS, METRICS
 
 SYSTEMS = ("lists", "decoder", "moses")
 KINDS = ("phrases", "unknown_words", "language_model", "sentences")

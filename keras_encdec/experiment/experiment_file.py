@@ -21,7 +21,7 @@ from keras_encdec.experiment.experiment_config import (
     TuningConfig,
 )
 from keras_encdec.experiment.moses import check_programs
-from keras_encdec.parsed_files import read_parsed
+from keras_encdec.runtime.settings_files import read_parsed
 
 
 def experiment_names() -> list[str]:

@@ -15,7 +15,7 @@ from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.escaping import escape
 from keras_encdec.formats.moses_ini_lines import IniLine
 from keras_encdec.formats.phrase_table import number_of_scores
-from keras_encdec.parallel import available_processors
+from keras_encdec.runtime.workers import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
 # What mert-moses.pl looks for, whichever optimizer it uses.

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_encdec.experiment import moses, stage_functions
 from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
-from keras_encdec.experiment.stage import Stage
+from keras_encdec.experiment.stage_runner import Stage
 
 EVALUATION = "evaluation.json"
 # What `score_table` appends to the scores of a phrase table, counted from the end.

@@ -7,21 +7,21 @@ from typing import Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import read_weights
-from keras_encdec.formats.json_files import write_json
 from keras_encdec.formats.phrase_table import number_of_scores
+from keras_encdec.runtime.settings_files import write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.smt.extract import extract_phrase_table
-from keras_encdec.smt.ngram_estimation import estimate_ngrams
-from keras_encdec.smt.phrase_decoder import decode_nbest
-from keras_encdec.smt.phrase_features import add_phrase_features
-from keras_encdec.smt.rerank import rerank
+from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
+from keras_encdec.smt.evaluation.evaluate import evaluate
+from keras_encdec.smt.extraction.extract import extract_phrase_table
+from keras_encdec.smt.nbest.phrase_features import add_phrase_features
+from keras_encdec.smt.nbest.rerank import rerank
+from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
+from keras_encdec.smt.tuning.decoder_tuning import tune_decoder
+from keras_encdec.smt.tuning.tune import tune
 from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.tuning.decoder_tuning import tune_decoder
-from keras_encdec.tuning.evaluate import evaluate
-from keras_encdec.tuning.tune import tune
 
 # Share of hypotheses that are not made of a table's phrases, as Moses copies unknown words in its own ways.
 MOST_WITHOUT_PHRASES = 0.05

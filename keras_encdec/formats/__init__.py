@@ -1,30 +1,35 @@
 """Files in, records out, and back: phrase tables, n-best lists, pairs of text, moses.ini."""
 
-from keras_encdec.formats.columns import Column, ColumnKind, ColumnText
 from keras_encdec.formats.escaping import escape, model_words, surface, unescape
 from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_weights
-from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.files import InputLines, open_output
 from keras_encdec.formats.moses_ini import rewrite_moses_ini
 from keras_encdec.formats.nbest import NBestFormat, NBestPairReader, NBestReader, NBestRecord
 from keras_encdec.formats.nbest_line import (
     NBestLine,
+    PhraseSpan,
     append_features,
     parse_features,
     parse_nbest_line,
+    parse_segmentation,
     replace_total,
 )
-from keras_encdec.formats.pair_format import PairFormat, Record
-from keras_encdec.formats.pair_reader import PairReader, PairRecord
+from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
 from keras_encdec.formats.parallel_text import ParallelFormat, ParallelReader
-from keras_encdec.formats.phrase_table import PhraseTableFormat, PhraseTableReader, PhraseTableRecord
-from keras_encdec.formats.phrase_table_line import PhraseTableLine, parse_line
-from keras_encdec.formats.probabilities import format_exponential, format_probability
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.phrase_table import (
+    PhraseTableFormat,
+    PhraseTableLine,
+    PhraseTableReader,
+    PhraseTableRecord,
+    format_exponential,
+    format_probability,
+    parse_line,
+)
+from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
 from keras_encdec.formats.registry import format_names, pair_format, register_format
-from keras_encdec.formats.segmentation import PhraseSpan, parse_segmentation
 from keras_encdec.formats.sentences import SentenceFormat, SentenceReader, read_sentences
 from keras_encdec.formats.tsv import TsvFormat, TsvReader, append_columns
+from keras_encdec.runtime.files import InputLines, open_output
+from keras_encdec.runtime.os_errors import FilePath
 
 __all__ = [
     "Column",

@@ -3,7 +3,7 @@
 import codecs
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.file_path import FilePath
+from keras_encdec.runtime.os_errors import FilePath
 
 BYTE_ORDER_MARK = "\ufeff"
 # Every ASCII character, and what begins an escape in the encodings that are ASCII until it comes.

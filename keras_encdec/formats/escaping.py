@@ -2,7 +2,7 @@
 
 import re
 
-from keras_encdec.formats.tokens import split_tokens
+from keras_encdec.formats.fields import split_tokens
 
 # Moses's own order: the ampersand last when taking escapes off, so that "&amp;lt;" gives "&lt;".
 _ESCAPES = (

@@ -6,11 +6,10 @@ from operator import mul
 
 from keras_encdec.errors import InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
-from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.files import InputLines
+from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
-from keras_encdec.formats.numbers import LARGEST, finite_number
-from keras_encdec.formats.tokens import split_tokens
+from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.os_errors import FilePath
 
 # Moses does not tune it, and so keeps it out of its n-best lists.
 _UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"
@@ -176,3 +175,69 @@ def check_weights(weights: Mapping[str, Sequence[float]]) -> None:
 
 def _is_untuned(feature):
     return feature.words[0] == _UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")
+
+
+Weights = Mapping[str, Sequence[float]]
+
+
+def weights_text(weights: Weights, comment: str = "") -> str:
+    """Weights as lines that `read_weights` reads.
+
+    Args:
+        weights: dict of str to list of float.
+        comment: str. A line to begin with. Optional.
+
+    Returns:
+        str.
+
+    Example:
+
+    >>> print(weights_text({"LM0": [0.5], "TM0": [0.25, -0.125]}, "tuned"), end="")
+    # tuned
+    LM0= 0.5
+    TM0= 0.25 -0.125
+    """
+    lines = [f"# {comment}"] if comment else []
+    return "".join(f"{line}\n" for line in [*lines, *(_line(name, values) for name, values in weights.items())])
+
+
+def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = None) -> str:
+    """Puts other weights into the section `[weight]` of a moses.ini; every other byte stays.
+
+    Args:
+        text: str. The file's text, read without translating line ends (`newline=""`).
+        weights: dict of str to list of float. Features that it lacks keep their weights.
+        path: the file, named in errors. Optional.
+
+    Returns:
+        str.
+
+    Raises:
+        InputError: when a feature has no weights in the file.
+
+    Example:
+
+    >>> print(replace_moses_weights("[weight]\\nLM0= 0.5 # 5-gram\\nTM0= 1 2", {"LM0": [0.25]}))
+    [weight]
+    LM0= 0.25 # 5-gram
+    TM0= 1 2
+    """
+    lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
+    section, written = "", set()
+    for line in lines:
+        section = line.enter(section)
+        name = " ".join(line.words).partition("=")[0]
+        if line.section == "weight" and name in weights:
+            line.replace_words(_line(name, weights[name]))
+            written.add(name)
+    if missing := sorted(weights.keys() - written):
+        raise InputError(
+            f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
+            "expected weights of all features of the lists",
+            "features that Moses does not compute belong into --weights_out, which encdec-rerank reads", path,
+        )  # fmt: skip
+    return "\n".join(line.text for line in lines)
+
+
+def _line(name, values):
+    return " ".join([f"{name}=", *(f"{value:.6g}" for value in values)])

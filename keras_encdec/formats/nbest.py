@@ -4,14 +4,12 @@ from collections import namedtuple
 from collections.abc import Iterator, Sequence
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.columns import Column, ColumnKind, ColumnText, log_prob_text
-from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.files import InputLines
-from keras_encdec.formats.malformed_line import MalformedLine
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
-from keras_encdec.formats.pair_format import PairFormat, Record
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
+from keras_encdec.formats.record_reader import MalformedLine, RecordReader
 from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.os_errors import FilePath
 
 NBestRecord = namedtuple("NBestRecord", "raw id hypothesis features total problem")
 NBestRecord.__doc__ = """One line of an n-best list.

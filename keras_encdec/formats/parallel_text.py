@@ -4,11 +4,10 @@ import codecs
 from collections.abc import Iterator
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.files import InputLines
-from keras_encdec.formats.pair_reader import PairReader, PairRecord
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
 from keras_encdec.formats.tsv import TsvFormat
+from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.os_errors import FilePath
 
 
 class ParallelReader(PairReader):

@@ -1,19 +1,160 @@
 """Moses phrase tables: lines in, fields out, and the same lines with more scores."""
 
+import math
 from collections import namedtuple
 from collections.abc import Sequence
 from itertools import islice
 
-from keras_encdec.errors import InputError
-from keras_encdec.formats.columns import Column, ColumnKind, ColumnText
+from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
-from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.files import InputLines
-from keras_encdec.formats.malformed_line import MalformedLine
-from keras_encdec.formats.pair_format import PairFormat, Record
-from keras_encdec.formats.phrase_table_line import parse_line
-from keras_encdec.formats.probabilities import format_exponential, format_probability
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
+from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
+from keras_encdec.formats.record_reader import MalformedLine, RecordReader
+from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.os_errors import FilePath
+
+_UNDERSCORE = ord("_")
+
+
+class PhraseTableLine:
+    """One line of a phrase table, `source ||| target ||| scores [||| further fields]`.
+
+    Made by `parse_line`.
+
+    Attributes:
+        raw: bytes. The line as it stands.
+        source: bytes. The source phrase, without the spaces around it.
+        target: bytes. The target phrase, without the spaces around it.
+        scores: list of bytes, one a score.
+    """
+
+    __slots__ = ("raw", "source", "target", "scores", "_end_of_scores")
+
+    def __init__(self, raw: bytes, source: bytes, target: bytes, scores: list[bytes], end_of_scores: int) -> None:
+        self.raw, self.source, self.target, self.scores = raw, source, target, scores
+        self._end_of_scores = end_of_scores
+
+    def append_scores(self, extra: Sequence[bytes | str]) -> bytes:
+        """Writes the line with more scores, which come after its own; no other byte changes.
+
+        Args:
+            extra: list of bytes or str.
+
+        Returns:
+            bytes. The line, without a line feed.
+        """
+        if not extra:
+            return self.raw
+        try:
+            added = " ".join(extra).encode()
+        except TypeError:
+            added = b" ".join(score.encode() if isinstance(score, str) else score for score in extra)
+        line, end = self.raw, self._end_of_scores
+        return b"%b %b%b" % (line[:end], added, line[end:])
+
+
+def parse_line(line: bytes) -> PhraseTableLine:
+    """Takes a line of a phrase table apart.
+
+    Args:
+        line: bytes, without its line feed; a carriage return may end it.
+
+    Returns:
+        PhraseTableLine.
+
+    Raises:
+        MalformedLine: a ValueError with `found` and `expected`, when there are fewer than three fields,
+            no scores, or one is not a finite number.
+
+    Example:
+
+    >>> parse_line(b"le ||| the ||| 0.5 0.25 ||| 0-0").append_scores(["0.125"])
+    b'le ||| the ||| 0.5 0.25 0.125 ||| 0-0'
+    """
+    fields = line.split(b"|||", 3)
+    if len(fields) < 3:
+        plural = "s" if len(fields) > 1 else ""
+        found = f"found {len(fields)} field{plural}" if line.strip() else "found a blank line"
+        raise MalformedLine(found, 'expected at least 3 fields separated by "|||"')
+    field = fields[2]
+    scores = field.split()
+    try:
+        total = sum(map(float, scores))
+    except ValueError:
+        total = math.nan
+    # Whether each score is a `finite_number`, in a third of the time: the difference is not 0 when one is inf or nan,
+    # and Python also reads 1_0 and splits at vertical tabs and form feeds.
+    if total - total != 0 or not scores or _UNDERSCORE in field or b"\v" in field or b"\f" in field:
+        _check_scores(split_tokens(field.strip(AROUND)))
+    source, target = fields[0], fields[1]
+    end = len(source) + len(target) + len(field.rstrip()) + 6
+    return PhraseTableLine(line, source.strip(AROUND), target.strip(AROUND), scores, end)
+
+
+def _check_scores(scores):
+    if not scores:
+        raise MalformedLine("found no scores", "expected at least one score in the third field")
+    for score in scores:
+        try:
+            finite_number(score)
+        except ValueError:
+            raise MalformedLine(f"found the score {quoted(score)}", "expected a finite number") from None
+
+
+# Moses takes the logarithm of what it reads and raises it to this.
+LOWEST_LOG_PROBABILITY = -100.0
+# e^88 is the last power of e that is finite in the single precision that Moses computes in.
+_HIGHEST_COUNT = 88
+
+
+def format_probability(log_probability: float) -> str:
+    """Writes a log-probability as the probability that Moses's tables hold.
+
+    Moses stores max(ln p, -100) in single precision, so that the smallest number written is
+    e^-100, 3.72008e-44, and 0 is never written. Below 1.2e-38 (ln p under -87.3) single precision is
+    denormal: every reader of Moses takes such numbers (it reads doubles and narrows them, or uses a
+    C++ stream), at the cost of at most 0.02 in ln p; where denormals are off, ln 0 becomes Moses's -100.
+
+    Args:
+        log_probability: float. Natural logarithm; a positive one, from rounding, is written as 1.
+
+    Returns:
+        str, as C's `%.6g` writes it.
+
+    Raises:
+        ValueError: when it is not a number or is plus infinity.
+
+    Example:
+
+    >>> format_probability(-0.7), format_probability(-5000.0), format_probability(0.0)
+    ('0.496585', '3.72008e-44', '1')
+    """
+    if not log_probability < math.inf:
+        raise ValueError(f"found the log-probability {log_probability}, expected a number up to 0")
+    return f"{math.exp(min(0.0, max(LOWEST_LOG_PROBABILITY, log_probability))):.6g}"
+
+
+def format_exponential(count: int) -> str:
+    """Writes a count n as e^n, whose logarithm Moses takes when it loads the table.
+
+    Args:
+        count: int. From 0; above 88, where e^n is infinite in single precision, 88 is written.
+
+    Returns:
+        str, as C's `%.6g` writes it.
+
+    Raises:
+        ValueError: when the count is negative.
+
+    Example:
+
+    >>> format_exponential(0), format_exponential(2)
+    ('1', '7.38906')
+    """
+    if count < 0:
+        raise ValueError(f"found the count {count}, expected 0 or more")
+    return f"{math.exp(min(count, _HIGHEST_COUNT)):.6g}"
+
 
 PhraseTableRecord = namedtuple("PhraseTableRecord", "raw source target parsed problem")
 PhraseTableRecord.__doc__ = """One line of a phrase table file.

@@ -1,9 +1,8 @@
 """The registry of formats: what training data, scoring and the commands can read, by name."""
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.formats.columns import ColumnKind
 from keras_encdec.formats.nbest import NBestFormat
-from keras_encdec.formats.pair_format import PairFormat
+from keras_encdec.formats.pair_format import ColumnKind, PairFormat
 from keras_encdec.formats.parallel_text import ParallelFormat
 from keras_encdec.formats.phrase_table import PhraseTableFormat
 from keras_encdec.formats.sentences import SentenceFormat

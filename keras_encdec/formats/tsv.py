@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from keras_encdec.formats.columns import Column, ColumnKind, ColumnText, log_prob_text, token_log_probs_text
-from keras_encdec.formats.file_path import FilePath
-from keras_encdec.formats.malformed_line import MalformedLine
-from keras_encdec.formats.pair_format import PairFormat, Record
-from keras_encdec.formats.pair_reader import PairReader, PairRecord
-from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.pair_format import (
+    Column,
+    ColumnKind,
+    ColumnText,
+    PairFormat,
+    Record,
+    log_prob_text,
+    token_log_probs_text,
+)
+from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord, RecordReader
+from keras_encdec.runtime.os_errors import FilePath
 
 
 class TsvReader(PairReader):

@@ -1,13 +1,120 @@
 """What the kinds of attention have in common."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from keras_encdec.layers.attention_scores import SCORES
-from keras_encdec.layers.attention_step import AttentionStep
-from keras_encdec.layers.attention_window import masked_softmax
+from keras_encdec.layers.attention_step import AttentionStep, masked_softmax
+from keras_encdec.layers.class_registry import ClassRegistry
+
+
+class AttentionScore(keras.layers.Layer):
+    """Base of the scores of attention, which compare queries with keys.
+
+    The keys are made of the annotations once a source, the scores at every step:
+
+        keys   = score.keys(annotations)        `(batch, source_time, width)`
+        scores = score(queries, keys)           `(batch, steps, source_time)`
+
+    Args:
+        kernel_initializer: of the weights. Defaults to Glorot's uniform distribution.
+    """
+
+    def __init__(self, kernel_initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        """Makes the weights, for queries and annotations of these shapes, of which the last numbers count."""
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        """Width of the keys."""
+        return query_width
+
+    def keys(self, annotations: Any) -> Any:
+        """What queries are compared with, from the annotations."""
+        raise NotImplementedError
+
+    def symbols(self) -> dict[str, Any]:
+        """The weights by the symbols of the equations."""
+        return {}
+
+    def call(self, queries: Any, keys: Any) -> Any:
+        return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
+
+
+class DotScore(AttentionScore):
+    """h_t . H_s, of queries and annotations of one width."""
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        if query_shape[-1] != annotations_shape[-1]:
+            raise ValueError(
+                f"found queries of width {query_shape[-1]} and annotations of width {annotations_shape[-1]} with "
+                'score="dot", expected the same width; give score="general"'
+            )
+        self.built = True
+
+    def keys(self, annotations: Any) -> Any:
+        return annotations
+
+
+class GeneralScore(AttentionScore):
+    """(h_t W_a) . H_s, computed as h_t . (H_s W_a^T), so that the matrix is applied once a source."""
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        shape = query_shape[-1], annotations_shape[-1]
+        self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
+        self.built = True
+
+    def keys(self, annotations: Any) -> Any:
+        return ops.matmul(annotations, ops.transpose(self.kernel))
+
+    def symbols(self) -> dict[str, Any]:
+        return {"W_a": self.kernel}
+
+
+class ConcatScore(AttentionScore):
+    """tanh(h_t W_q + H_s W_k) . v_a.
+
+    Args:
+        units: int. Width of W_q and W_k. Defaults to `None`: that of the queries.
+    """
+
+    def __init__(self, units: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        units, initializer = self.key_width(query_shape[-1], annotations_shape[-1]), self.kernel_initializer
+        self.query_kernel = self.add_weight(
+            shape=(query_shape[-1], units), initializer=initializer, name="query_kernel"
+        )
+        self.key_kernel = self.add_weight(
+            shape=(annotations_shape[-1], units), initializer=initializer, name="key_kernel"
+        )
+        self.score_vector = self.add_weight(shape=(units, 1), initializer=initializer, name="score_vector")
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        return self.units or query_width
+
+    def keys(self, annotations: Any) -> Any:
+        return ops.matmul(annotations, self.key_kernel)
+
+    def symbols(self) -> dict[str, Any]:
+        return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
+
+    def call(self, queries: Any, keys: Any) -> Any:
+        queries = ops.matmul(queries, self.query_kernel)
+        hidden = ops.tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
+        return ops.squeeze(ops.matmul(hidden, self.score_vector), -1)
+
+
+SCORES = {"dot": DotScore, "general": GeneralScore, "concat": ConcatScore}
 
 
 class Attention(keras.layers.Layer):
@@ -162,3 +269,80 @@ class Attention(keras.layers.Layer):
             "score_units": self.score_units,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
+
+
+_ATTENTIONS = ClassRegistry("attention", others=["none"])
+
+
+def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]]:
+    """Registers a kind of attention, by a decorator on its class, so that models can have it.
+
+    Args:
+        name: str. What configurations call it.
+
+    Raises:
+        ValueError: for the name of another class.
+    """
+    return _ATTENTIONS.register(name)
+
+
+def unregister_attention(name: str) -> None:
+    """Takes a kind of attention out of the registry.
+
+    Raises:
+        KeyError: when none is registered under this name.
+    """
+    _ATTENTIONS.unregister(name)
+
+
+def attention_class(name: str) -> type[Attention]:
+    """The class registered under a name.
+
+    Raises:
+        ConfigurationError: a ValueError, for another name.
+    """
+    return _ATTENTIONS.find(name)
+
+
+def attention_names() -> list[str]:
+    """The names of all registered kinds of attention, in alphabetical order."""
+    return _ATTENTIONS.names()
+
+
+@register_attention("global")
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class GlobalAttention(Attention):
+    """Attention to the whole source.
+
+        a_t = softmax over all s of score(h_t, H_s)
+        c_t = sum over s of a_t(s) H_s
+
+    Args:
+        score: "dot", h_t . H_s; "general", (h_t W_a) . H_s; or "concat", tanh(h_t W_q + H_s W_k) . v_a. Defaults to
+            "general".
+        score_units, kernel_initializer: see `Attention`.
+
+    Call arguments:
+        queries, annotations, annotations_mask, positions, return_weights: see `Attention`.
+
+    Returns:
+        float tensor `(batch, steps, H')`; with `return_weights` the tuple of this and the weights, float32
+        `(batch, steps, source_time)`.
+
+    Example:
+
+    >>> context, weights = GlobalAttention("dot")(ops.ones((1, 2, 3)), ops.ones((1, 4, 3)), return_weights=True)
+    >>> tuple(context.shape), ops.convert_to_numpy(weights)[0, 0].tolist()
+    ((1, 2, 3), [0.25, 0.25, 0.25, 0.25])
+
+    Reference:
+        - Luong et al., 2015 (arXiv 1508.04025), section 3.1
+        - "concat": Bahdanau et al., 2015 (arXiv 1409.0473), appendix A.1.2
+    """
+
+    def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
+        return ops.expand_dims(mask, 1), None
+
+    @property
+    def step(self) -> AttentionStep | None:
+        return None if self.score == "concat" else AttentionStep()

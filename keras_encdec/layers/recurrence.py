@@ -7,9 +7,9 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import custom_gradient, is_differentiable
+from keras_encdec.backend.loops import time_loop
 from keras_encdec.backend.tensors import as_tensor
-from keras_encdec.backend.time_loop import time_loop
-from keras_encdec.layers.recurrent_step import RecurrentStep
+from keras_encdec.layers.recurrent_cell import RecurrentStep
 
 
 def run_recurrence(

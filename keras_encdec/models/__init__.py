@@ -3,13 +3,13 @@
 from keras_encdec.architectures.presets import Preset as Preset
 from keras_encdec.architectures.presets import load_preset as load_preset
 from keras_encdec.architectures.presets import preset_names as preset_names
-from keras_encdec.models.decoder import Decoder as Decoder
-from keras_encdec.models.encoder import Encoder as Encoder
+from keras_encdec.models.contract import Decoder as Decoder
+from keras_encdec.models.contract import Encoder as Encoder
 from keras_encdec.models.feed_forward_language_model import FeedForwardLanguageModel as FeedForwardLanguageModel
 from keras_encdec.models.id_sequences import SPECIAL_IDS as SPECIAL_IDS
 from keras_encdec.models.likelihood_model import LikelihoodModel as LikelihoodModel
 from keras_encdec.models.recurrent_encoder_decoder import RecurrentEncoderDecoder as RecurrentEncoderDecoder
-from keras_encdec.models.recurrent_language_model import RecurrentLanguageModel as RecurrentLanguageModel
+from keras_encdec.models.recurrent_encoder_decoder import RecurrentLanguageModel as RecurrentLanguageModel
 from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder as RNNEncoderDecoder
 from keras_encdec.models.rnn_encoder_decoder import published_optimizer as published_optimizer
 from keras_encdec.models.symbols import from_symbols as from_symbols

@@ -1,10 +1,158 @@
 """The feed-forward language model."""
 
+from typing import Any
+
 import keras
+from keras import ops
 
 from keras_encdec.architectures.configurations import FeedForwardLanguageModelConfig
-from keras_encdec.models.feed_forward_decoder import FeedForwardDecoder
+from keras_encdec.layers.dropout import Dropout
+from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
+from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.language_model import LanguageModel
+from keras_encdec.models.recurrent_layers import dense, uniform
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class FeedForwardDecoder(Decoder):
+    """Predicts each word from the n - 1 words before it, with rectified layers.
+
+        h_t^(0) = [e(y_{t-n+1}); ..; e(y_{t-1})],   e(y_i) = 0 before the beginning, i < 1
+        h_t^(l) = max(0, h_t^(l-1) W^(l) + b^(l)),   l = 1 .. L
+        logits  = h_t^(L) W_hy + b_hy
+
+    Its state is the ids of these words.
+
+    Args:
+        vocabulary_size: int. Number of target ids, specials included.
+        ngram_order: int. n, the words of an n-gram, that which is predicted included.
+        embedding_dim: int. Dimension of the word embeddings.
+        hidden_units: tuple of int. Units of each rectified layer.
+        dropout: float. Share of the inputs of each layer, and of the output matrix, that are set to zero in
+            training. Defaults to `0.0`.
+        initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.01`.
+
+    Call arguments:
+        previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its last id.
+        encoded: dict of tensors, of which nothing is read in a call.
+
+    Returns:
+        float tensor `(batch, time, vocabulary_size)`: logits.
+
+    Reference:
+        - Schwenk, 2007, "Continuous space language models"
+        - Cho et al., 2014 (arXiv 1406.1078), section 4.1.2
+        - Devlin et al., 2014, "Fast and Robust Neural Network Joint Models for Statistical Machine Translation",
+          section 3.2: `word_products`
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        ngram_order: int,
+        embedding_dim: int,
+        hidden_units: tuple[int, ...],
+        dropout: float = 0.0,
+        initial_scale: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        policy = self.dtype_policy
+        self.vocabulary_size = vocabulary_size
+        self.ngram_order = ngram_order
+        self.embedding_dim = embedding_dim
+        self.hidden_units = tuple(hidden_units)
+        self.dropout = dropout
+        self.initial_scale = initial_scale
+        self.embedding = FactorizedEmbedding(
+            vocabulary_size, embedding_dim, embeddings_initializer=uniform(initial_scale), dtype=policy
+        )
+        self.hidden_layers = [dense(units, initial_scale, policy, "relu") for units in self.hidden_units]
+        self.output_matrix = dense(vocabulary_size, initial_scale, policy)
+        self.input_dropout = Dropout(dropout, dtype=policy)
+
+    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+        self.embedding.build((None, None))
+        widths = [self.context_length * self.embedding_dim, *self.hidden_units]
+        for layer, width in zip([*self.hidden_layers, self.output_matrix], widths, strict=True):
+            layer.build((None, width))
+        self.built = True
+
+    @property
+    def context_length(self) -> int:
+        return self.ngram_order - 1
+
+    @property
+    def context_sum_width(self) -> int | None:
+        # In fewer bits a sum of rounded products is not the product rounded once.
+        return self.hidden_units[0] if self.hidden_units and self.compute_dtype in ("float32", "float64") else None
+
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        return {"words": TensorSpec((self.context_length,), "int32")}
+
+    @property
+    def memory_spec(self) -> dict[str, TensorSpec]:
+        return {}
+
+    @property
+    def output_weights(self) -> tuple[Any, Any]:
+        return self.output_matrix.kernel, self.output_matrix.bias
+
+    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"words": encoded["words"]}, {}
+
+    def advance(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> dict[str, Any]:
+        newest = ops.expand_dims(ops.cast(previous, "int32"), -1)
+        return {"words": ops.concatenate([state["words"][:, 1:], newest], axis=-1)}
+
+    def features(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> Any:
+        embedded = self.embedding(state["words"])
+        inputs = ops.reshape(embedded, (-1, self.context_length * self.embedding_dim))
+        return self._through_layers(inputs, self.hidden_layers)
+
+    def word_products(self, words: Any) -> Any:
+        kernel = ops.convert_to_tensor(self.hidden_layers[0].kernel)
+        kernels = ops.reshape(kernel, (self.context_length, self.embedding_dim, self.hidden_units[0]))
+        return ops.matmul(self.embedding(words)[None], kernels)
+
+    def features_of_sums(self, sums: Any) -> Any:
+        first, *others = self.hidden_layers
+        return self._through_layers(first.activation(sums + first.bias), others)
+
+    # As in the base, but without a recurrence: all contexts of all sentences are rows of one product a layer.
+    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+        steps = ops.shape(previous)[1]
+        embedded = self.embedding(ops.pad(previous, [[0, 0], [self.context_length - 1, 0]]))
+        contexts = [embedded[:, i : i + steps] for i in range(self.context_length)]
+        return self.logits(self._through_layers(ops.concatenate(contexts, axis=-1), self.hidden_layers))
+
+    def _through_layers(self, inputs, layers):
+        for layer in layers:
+            inputs = layer(self.input_dropout(inputs))
+        return self.input_dropout(inputs)
+
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        symbols = {"target.E": self.embedding.embeddings}
+        for number, layer in enumerate(self.hidden_layers, start=1):
+            symbols.update({f"decoder.W.{number}": layer.kernel, f"decoder.b.{number}": layer.bias})
+        symbols.update({"output.W_hy": self.output_matrix.kernel, "output.b_hy": self.output_matrix.bias})
+        return {symbol: (variable, slice(None)) for symbol, variable in symbols.items()}
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "ngram_order": self.ngram_order,
+            "embedding_dim": self.embedding_dim,
+            "hidden_units": list(self.hidden_units),
+            "dropout": self.dropout,
+            "initial_scale": self.initial_scale,
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

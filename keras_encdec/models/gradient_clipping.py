@@ -1,10 +1,78 @@
 """Clipping of the gradient as it is, in its elements, its norm or both."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import dense_gradient
-from keras_encdec.models.gradient_norms import GradientNorms
+
+_NAME = "_gradient_norms"
+
+
+class GradientNorms:
+    """The norms of the gradients that an optimizer has been given, before it clips them.
+
+    The sums are variables of the optimizer, as that is what a compiled step can change on every backend. They begin at
+    0 in each process: they are left out of what the optimizer saves, so that files are those of the optimizer alone.
+
+    Args:
+        optimizer: `keras.optimizers.Optimizer`. Norms above its `global_clipnorm` count as clipped.
+    """
+
+    def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
+        self._bound = optimizer.global_clipnorm
+        self._norms, self._clipped = self._variables = [
+            optimizer.add_variable((), dtype="float32", aggregation="only_first_replica", name=name)
+            for name in ("gradient_norms", "clipped_gradients")
+        ]
+        vars(optimizer)[_NAME] = self
+        self.keep_out_of_files(optimizer)
+
+    @classmethod
+    def of(cls, optimizer: keras.optimizers.Optimizer) -> Self | None:
+        """Those of an optimizer, or of the one that it wraps; `None` where there are none."""
+        return vars(getattr(optimizer, "inner_optimizer", optimizer)).get(_NAME)
+
+    def keep_out_of_files(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Makes an optimizer that has the variables save and load the others only."""
+
+        def variables():
+            own = {id(variable) for variable in self._variables}
+            return [variable for variable in optimizer.variables if id(variable) not in own]
+
+        def save_own_variables(store):
+            for number, variable in enumerate(variables()):
+                store[str(number)] = ops.convert_to_numpy(variable)
+
+        def load_own_variables(store):
+            if len(store.keys()) == len(variables()):
+                for number, variable in enumerate(variables()):
+                    variable.assign(store[str(number)])
+            else:  # Keras's own says so
+                type(optimizer).load_own_variables(optimizer, store)
+
+        vars(optimizer).update(save_own_variables=save_own_variables, load_own_variables=load_own_variables)
+
+    def add(self, gradients: Sequence[Any], scale: float = 1.0) -> None:
+        """Counts an update.
+
+        Args:
+            gradients: list of dense tensors, or `None`.
+            scale: float. What the loss was multiplied by. Defaults to `1`.
+        """
+        squares = [ops.sum(ops.square(ops.cast(one, "float32"))) for one in gradients if one is not None]
+        norm = ops.sqrt(ops.sum(ops.stack(squares))) / scale
+        self._norms.assign(self._norms + norm)
+        if self._bound:
+            self._clipped.assign(self._clipped + ops.cast(norm > self._bound, "float32"))
+
+    @property
+    def totals(self) -> tuple[float, float | None]:
+        """The sum of the norms, and how many updates were clipped; `None` where norms are not clipped."""
+        norms, clipped = (float(ops.convert_to_numpy(variable)) for variable in self._variables)
+        return norms, clipped if self._bound else None
 
 
 def exact_clipping(

@@ -2,16 +2,49 @@
 
 from typing import TYPE_CHECKING, Any
 
-from keras_encdec.backend.no_gradients import without_gradients
-from keras_encdec.models.decoder import Decoder
+from keras import ops
+
+from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.models.zero_states import ZeroStates
 from keras_encdec.text.vocabulary import END
 
 if TYPE_CHECKING:
     from keras_encdec.decoding import Hypothesis, Sampler
+
+
+class ZeroStates(Encoder):
+    """Stands for the encoder of a model without a source: gives zeros for the decoder's first states.
+
+    Args:
+        state_spec: dict of str to TensorSpec, of the decoder.
+
+    Call arguments:
+        source: tensor `(batch, ...)`; only the size of the batch is read.
+
+    Returns:
+        dict of zero tensors `(batch, ...)`.
+    """
+
+    def __init__(self, state_spec: dict[str, TensorSpec], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._state_spec = state_spec
+
+    @property
+    def encoded_spec(self) -> dict[str, TensorSpec]:
+        return self._state_spec
+
+    def symbols(self) -> dict[str, Any]:
+        return {}
+
+    def call(self, source: Any) -> dict[str, Any]:
+        rows = ops.shape(source)[0]
+        return {
+            name: ops.zeros((rows, *spec.shape), dtype=spec.dtype or self.compute_dtype)
+            for name, spec in self._state_spec.items()
+        }
 
 
 class LanguageModel(TranslationModel):

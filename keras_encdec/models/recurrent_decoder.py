@@ -8,10 +8,8 @@ from keras import ops
 
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
-from keras_encdec.models.decoder import Decoder
-from keras_encdec.models.recurrent_cells import dense, recurrent_cell
-from keras_encdec.models.recurrent_layers import RecurrentLayers
-from keras_encdec.models.tensor_spec import TensorSpec
+from keras_encdec.models.contract import Decoder, TensorSpec
+from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
 from keras_encdec.text.vocabulary import END
 
 

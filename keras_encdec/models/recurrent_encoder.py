@@ -6,10 +6,8 @@ import keras
 from keras import ops
 
 from keras_encdec.layers.recurrence import run_recurrence
-from keras_encdec.models.encoder import Encoder
-from keras_encdec.models.recurrent_cells import dense, recurrent_cell
-from keras_encdec.models.recurrent_layers import RecurrentLayers
-from keras_encdec.models.tensor_spec import TensorSpec
+from keras_encdec.models.contract import Encoder, TensorSpec
+from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

@@ -8,10 +8,9 @@ from keras import ops
 
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.architectures.presets import load_preset
-from keras_encdec.backend.no_gradients import without_gradients
+from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.configuration import Configuration
-from keras_encdec.models.decoder import Decoder
-from keras_encdec.models.encoder import Encoder
+from keras_encdec.models.contract import Decoder, Encoder
 from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.likelihood_model import LikelihoodModel
 from keras_encdec.models.log_probs import mean_log_probs, sequence_log_probs, token_log_probs
@@ -235,3 +234,26 @@ class TranslationModel(LikelihoodModel):
         if not self.has_source:
             return ops.convert_to_tensor(source, "int32")  # of which only the number of rows is read
         return id_tensor("source", source, self.source_words + SPECIAL_IDS)
+
+
+def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
+    """The model itself, or one that holds its weights in another dtype and computes in it.
+
+    A model of a mixed dtype policy computes in one dtype only within Keras's calls: who calls the encoder's and the
+    decoder's own methods takes the model that this gives.
+
+    Args:
+        model: TranslationModel.
+        dtype: str, such as "float32" or "bfloat16".
+    """
+    if model.dtype_policy.name == dtype:
+        return model
+    other = type(model).from_config({**model.get_config(), "dtype": dtype})
+    copy_weights(model, other)
+    return other
+
+
+def copy_weights(model: TranslationModel, other: TranslationModel) -> None:
+    """Gives another model of the same sizes the weights of a model, in its own dtype."""
+    for weight, original in zip(other.weights, model.weights, strict=True):
+        weight.assign(ops.cast(original, weight.dtype))

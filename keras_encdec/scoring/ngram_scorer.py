@@ -1,21 +1,262 @@
 """Log-probabilities of many sequences by a language model of limited context."""
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
-from keras_encdec.backend.log_sum_exp import SAFE
+from keras_encdec.backend.log_sum_exp import SAFE, log_sum_exp
+from keras_encdec.backend.loops import counted_loop
+from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.models.contract import Decoder
 from keras_encdec.models.language_model import LanguageModel
-from keras_encdec.scoring.distinct_ngrams import DistinctNgrams
-from keras_encdec.scoring.ngram_counts import NgramCounts
-from keras_encdec.scoring.ngram_decoder import NgramDecoder
-from keras_encdec.scoring.ngram_groups import NgramGroup, cut_ngrams
-from keras_encdec.scoring.word_product_tables import WordProductTables
+from keras_encdec.scoring.pair_scorer import NgramCounts
+
+
+class NgramDecoder(keras.layers.Layer):
+    """Goes through contexts, batch by batch, and then through the n-grams that begin with them.
+
+    It runs on a built language model whose decoder has a `context_length`, and has no weights of its own.
+
+    Args:
+        model: LanguageModel.
+        careful: bool. See `PrefixTreeDecoder`. Defaults to `False`.
+
+    Call arguments:
+        contexts: int32 tensor `(batches, size, context_length)`, the words before, 0 before the beginning.
+        context_batches: int32 scalar, how many of these batches are in use.
+        context_of_ngram: int32 tensor `(batches, size)`, the slot of each n-gram's context: batch * size + column.
+        words: int32 tensor `(batches, size)`, the last word of each n-gram.
+        ngram_batches: int32 scalar, how many of these batches are in use.
+        table: float tensor `(rows, width)` of `WordProductTables`; the contexts are its rows then, not ids. Defaults
+            to `None`.
+
+    Returns:
+        tuple of float32 tensors: the logit of each n-gram's last word `(batches * size,)`, and of each context the
+        logarithm of the sum of exp of all logits `(batches * size,)`, in nats.
+    """
+
+    def __init__(self, model: LanguageModel, careful: bool = False) -> None:
+        super().__init__(name="ngram_decoder", dtype=model.dtype_policy)
+        self.model = model
+        self.careful = careful
+        self.built = True
+
+    def call(
+        self,
+        contexts: Any,
+        context_batches: Any,
+        context_of_ngram: Any,
+        words: Any,
+        ngram_batches: Any,
+        table: Any = None,
+    ) -> tuple[Any, Any]:
+        decoder = self.model.decoder
+        matrix, bias = map(ops.convert_to_tensor, decoder.output_weights)
+        total = log_sum_exp(matrix, bias, self.careful)
+        batches, size, _ = contexts.shape
+
+        def compute_features(batch, stored, totals):
+            features = self._features(contexts[batch], table)
+            return (
+                store_rows(stored, batch * size, features),
+                store_rows(totals, batch * size, total(ops.cast(features, matrix.dtype))),
+            )
+
+        stored, totals = ops.zeros((batches * size, matrix.shape[0])), ops.zeros((batches * size,))
+        stored, totals = counted_loop(compute_features, context_batches, stored, totals)
+        output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
+        batches, size = words.shape
+
+        def logits_of(batch, logits):
+            features, weights = take_rows(stored, context_of_ngram[batch]), take_rows(output, words[batch])
+            return [store_rows(logits, batch * size, ops.sum(features * weights, -1) + ops.take(bias, words[batch]))]
+
+        [logits] = counted_loop(logits_of, ngram_batches, ops.zeros((batches * size,)))
+        return logits, totals
+
+    def _features(self, contexts, table):
+        """What the output matrix multiplies, of contexts `(size, context_length)`."""
+        decoder, length = self.model.decoder, contexts.shape[1]
+        if table is not None:
+            return decoder.features_of_sums(sum(take_rows(table, contexts[:, i]) for i in range(length)))
+        state, memory = self.model.start(contexts)
+        for i in range(length):  # more words than these the state does not depend on
+            state = decoder.advance(contexts[:, i], state, memory)
+        return decoder.features(contexts[:, -1], state, memory)
+
+
+# The largest number that rows of ids are packed into.
+LARGEST = 2**62
+
+
+class DistinctNgrams:
+    """Numbers the n-grams of sequences, each a context of n - 1 ids and the id that follows it.
+
+    A model whose state depends on the last n - 1 words alone gives one log-probability to all equal n-grams, and all
+    n-grams of one context have the sum over its words in common.
+
+    Args:
+        rows: int array `(sequences, width)`, padded with 0 at the end; none of their ids is 0.
+        context_length: int. n - 1. Contexts at the beginning of a sequence have zeros in front.
+
+    Attributes:
+        contexts: int array `(contexts, context_length)`, in their order.
+        context_of_ngram: int array `(ngrams,)`, the number of each n-gram's context, in ascending order.
+        words: int array `(ngrams,)`, the last id of each n-gram.
+        numbers: int array `(sequences, width)`, the number of the n-gram that ends at each id; 0 on padding.
+
+    Example:
+
+    >>> ngrams = DistinctNgrams(np.array([[5, 6, 2], [5, 7, 2], [5, 2, 0]]), context_length=1)
+    >>> ngrams.contexts.tolist(), ngrams.words.tolist(), ngrams.numbers.tolist()
+    ([[0], [5], [6], [7]], [5, 2, 6, 7, 2, 2], [[0, 2, 4], [0, 3, 5], [0, 1, 0]])
+    """
+
+    def __init__(self, rows: np.ndarray, context_length: int) -> None:
+        inside = rows != 0
+        before = np.pad(rows, [[0, 0], [context_length, 0]])[:, :-1]
+        contexts = np.lib.stride_tricks.sliding_window_view(before, context_length, axis=1)[inside]
+        first, context = _numbered(contexts)
+        self.contexts = contexts[first]
+        words = rows[inside]
+        first, number = _numbered(np.stack([context, words], axis=1))
+        self.context_of_ngram, self.words = context[first], words[first]
+        self.numbers = np.zeros(rows.shape, np.int64)
+        self.numbers[inside] = number
+
+
+def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first index of each distinct row, in the rows' order, and the number of each row among them."""
+    packed, values = np.zeros(len(rows), np.int64), 1
+    for column in rows.T:
+        base = int(column.max(initial=0)) + 1
+        if values * base > LARGEST:  # the numbers of what was packed so far have room for the rest
+            packed = np.unique(packed, return_inverse=True)[1]
+            values = int(packed.max(initial=0)) + 1
+        packed, values = packed * base + column, values * base
+    return np.unique(packed, return_index=True, return_inverse=True)[1:]
+
+
+# Contexts that are computed together, and for few of them.
+SIZE, SMALLEST = 1024, 64
+# Batches of contexts in a group; there may be twice as many of n-grams.
+BATCHES = 16
+
+
+@dataclasses.dataclass
+class NgramGroup:
+    """The arguments of `NgramDecoder` for some n-grams, and where in its results they are.
+
+    Attributes:
+        inputs: tuple of int32 arrays, the arguments.
+        contexts: int. Contexts of these n-grams.
+        context_of_ngram: int array `(ngrams,)`, the slot of the context of each n-gram.
+    """
+
+    inputs: tuple
+    contexts: int
+    context_of_ngram: np.ndarray
+
+    def log_probs(self, logits: np.ndarray, totals: np.ndarray) -> np.ndarray:
+        """ln p of each n-gram's last word, float64 `(ngrams,)`, from what `NgramDecoder` returns."""
+        logits, totals = logits[: len(self.context_of_ngram)].astype(np.float64), totals.astype(np.float64)
+        return logits - totals[self.context_of_ngram]
+
+
+def cut_ngrams(ngrams: DistinctNgrams) -> Iterator[NgramGroup]:
+    """Cuts n-grams into groups, in their order: a context is in two groups where these meet, if at all."""
+    size = SIZE
+    while size > SMALLEST and len(ngrams.contexts) < size:
+        size //= 4
+    start = 0
+    while start < len(ngrams.words):
+        first = ngrams.context_of_ngram[start]
+        stop = np.searchsorted(ngrams.context_of_ngram, first + BATCHES * size)
+        stop = min(int(stop), start + 2 * BATCHES * size)
+        context_of_ngram = ngrams.context_of_ngram[start:stop] - first
+        contexts = ngrams.contexts[first : first + context_of_ngram[-1] + 1]
+        inputs = (
+            _filled(contexts, BATCHES, size),
+            np.int32(-(-len(contexts) // size)),
+            _filled(context_of_ngram, 2 * BATCHES, size),
+            _filled(ngrams.words[start:stop], 2 * BATCHES, size),
+            np.int32(-(-(stop - start) // size)),
+        )
+        yield NgramGroup(inputs, len(contexts), context_of_ngram)
+        start = stop
+
+
+def _filled(rows, batches, size):
+    array = np.zeros((batches * size, *rows.shape[1:]), np.int32)
+    array[: len(rows)] = rows
+    return array.reshape(batches, size, *rows.shape[1:])
+
+
+# A table has at least this many rows for each position: a power of two or the whole vocabulary, as each number of rows
+# is compiled.
+FEWEST = 256
+# A table takes at most this much memory, in bytes: enough for the paper's CSLM with 15,000 words.
+BYTES = 640 << 20
+
+
+class WordProductTables:
+    """Makes tables of what words add to the first layer, where such a table saves computation.
+
+    A table costs as much as the first layer of as many contexts as it has words; with it, the first layer of a context
+    is a sum of n - 1 of its rows. `benchmarks/ngrams.py` shows what it is worth (sentences, nbest).
+
+    Args:
+        model: LanguageModel whose decoder has a `context_length`.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._decoder = model.decoder
+        self._products = compiled_call(_WordProducts(model.decoder, name="word_products", dtype=model.dtype_policy))
+
+    def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Any]:
+        """The table for a number of contexts, and where in it their words are.
+
+        Args:
+            contexts: int array `(contexts, context_length)`, ids.
+
+        Returns:
+            tuple: int32 array `(contexts, context_length)`, rows of the table, and the table, float tensor `(rows,
+            context_sum_width)`. The contexts as they are, and `None`, where a table is not worth computing, or would be
+            too large.
+        """
+        width = self._decoder.context_sum_width
+        if width is None:
+            return contexts, None
+        is_used = np.zeros(self._decoder.vocabulary_size, bool)
+        is_used[contexts] = True
+        words, positions = np.flatnonzero(is_used), contexts.shape[1]
+        room = max(FEWEST, min(1 << (len(words) - 1).bit_length(), len(is_used)))
+        bytes_each = 8 if self._decoder.compute_dtype == "float64" else 4
+        if 2 * room > len(contexts) or positions * room * width * bytes_each > BYTES:
+            return contexts, None
+        number = np.cumsum(is_used, dtype=np.int32) - 1
+        rows = number[contexts] + room * np.arange(positions, dtype=np.int32)
+        return rows, self._products(np.pad(words.astype(np.int32), (0, room - len(words))))
+
+
+class _WordProducts(keras.layers.Layer):
+    """The `word_products` of a decoder, those of all positions below each other; it has no weights of its own."""
+
+    def __init__(self, decoder: Decoder, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decoder = decoder
+        self.built = True
+
+    def call(self, words: Any) -> Any:
+        products = self.decoder.word_products(words)
+        return keras.ops.reshape(products, (-1, products.shape[-1]))
 
 
 class NgramScorer:

@@ -1,14 +1,19 @@
 """Lines of a file with a model's scores on them."""
 
+import contextlib
+import itertools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.formats import Column, ColumnKind, PairFormat, Record, format_names, model_words
-from keras_encdec.formats.columns import DECIMALS
+from keras_encdec.formats import Column, ColumnKind, InputLines, PairFormat, Record, format_names, model_words
+from keras_encdec.formats.pair_format import DECIMALS
+from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import PairScorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
@@ -27,7 +32,7 @@ class RecordScorer:
         options: ScoringOptions, which say the columns and the longest pair that is scored. A longer one gets neutral
             values, as a malformed line does.
         alignment_line: callable of source words, target words and what the forward model's target tokens attend to,
-            to the line of an alignment, see `keras_encdec.formats.alignment_lines`. Defaults to `None`: no alignments.
+            to the line of an alignment, see `keras_encdec.formats.alignments`. Defaults to `None`: no alignments.
 
     Attributes:
         columns: list of Column, those that are added.
@@ -174,3 +179,62 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
     if pair_format.has_column_names and len(set(names)) < len(names):
         raise ConfigurationError("found the names %s of new features, expected each once", ", ".join(names))
     return columns
+
+
+class WindowScorer(Protocol):
+    """What makes the new lines of a window of records, such as a RecordScorer."""
+
+    def __call__(self, window: Any) -> Sequence[list[bytes]]:
+        """The window's lines, without line feed, for each file that is written. Called in several threads."""
+        ...
+
+    def close(self) -> None:
+        """Drops what is still to be computed."""
+        ...
+
+
+def windows(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
+    """Yields lists of consecutive records, each of the size but the last."""
+    records = iter(records)
+    while window := list(itertools.islice(records, size)):
+        yield window
+
+
+def write_scored_lines(
+    scorer: WindowScorer,
+    windows: Iterable[Any],
+    lines: InputLines,
+    outputs: Sequence[BinaryIO],
+    side_by_side: int,
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> Progress:
+    """Writes the lines that a scorer makes of windows, in order, and closes it.
+
+    While some windows are scored, others are read and written.
+
+    Args:
+        scorer: WindowScorer.
+        windows: iterable of what the scorer takes.
+        lines: InputLines that the windows are read from.
+        outputs: list of binary files, open for writing, as many as the scorer makes lists of lines.
+        side_by_side: int. Windows in work at a time.
+        progress: callable of `lines`, which gives what is told of the lines written. Defaults to `Progress`.
+
+    Returns:
+        Progress, of the lines written.
+    """
+    started = False
+    with (
+        progress(lines) as written,
+        threads(side_by_side) as executor,
+        contextlib.closing(scorer),  # first of all, so that after an error nothing is waited for
+    ):
+        for new_lines in in_order(executor, scorer, windows, side_by_side):
+            for output, part in zip(outputs, new_lines, strict=True):
+                output.write(b"\n" * started + b"\n".join(part))
+            written.add(len(new_lines[0]))
+            started = True
+        if lines.ended_with_newline:
+            for output in outputs:
+                output.write(b"\n")
+    return written

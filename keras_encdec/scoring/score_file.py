@@ -3,24 +3,58 @@
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable
+import os
+import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats import FilePath, InputLines, open_output, pair_format
-from keras_encdec.formats.alignment_lines import alignment_line, check_carries_attention
-from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.errors import InputError
+from keras_encdec.formats import Column, ColumnKind, FilePath, InputLines, open_output, pair_format, rewrite_moses_ini
+from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.progress import Progress
-from keras_encdec.scoring.ngram_counts import NgramCounts
-from keras_encdec.scoring.record_scorer import RecordScorer, score_columns
-from keras_encdec.scoring.scored_file import windows, write_scored_lines
-from keras_encdec.scoring.scored_moses_ini import scored_moses_ini
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.scoring.pair_scorer import NgramCounts
+from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.scoring.text_scorer import DryTextScorer, TextScorer
-from keras_encdec.scoring.unknown_words import UnknownWords
-from keras_encdec.scoring.word_counting_scorer import WordCountingScorer
+from keras_encdec.scoring.text_scorer import DryTextScorer, TextScorer, UnknownWords, WordCountingScorer
+
+
+def scored_moses_ini(
+    path: str | os.PathLike[str],
+    table: str | os.PathLike[str],
+    columns: Sequence[Column],
+    feature: str | None = None,
+    table_scores: int | None = None,
+) -> tuple[bytes, list[str]]:
+    """Makes the moses.ini of a phrase table with new scores from that of the table as it was.
+
+    A new probability gets the mean of the table's weights, a count the weight 0: as e^n it is no probability, and
+    a positive weight would reward words outside the shortlist. Tuning sets it.
+
+    Args:
+        path: moses.ini of the table as it was.
+        table: path of the table with scores.
+        columns: list of Column, the scores that are added.
+        feature: str. Name of the table's feature, where the file has several tables. Optional.
+        table_scores: int. Scores on each line of the table as it was, to be checked. Optional.
+
+    Returns:
+        A tuple of the new file's bytes and notices for the user, list of str.
+
+    Raises:
+        InputError: when the file cannot be read, or does not fit the table.
+    """
+    weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
+    path = pathlib.Path(path)
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise InputError(f"could not be read ({error.strerror})", remedy="check --moses_ini", path=path) from None
+    text, notices = rewrite_moses_ini(text, os.path.abspath(table), len(weights), feature, weights, table_scores, path)
+    return text.encode("utf-8", "surrogateescape"), notices
+
 
 # Records scored together: among them, equal pairs are scored once and equal sources encoded once.
 WINDOW = 1 << 15

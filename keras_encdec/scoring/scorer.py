@@ -13,18 +13,15 @@ from keras_encdec.backend.devices import xla_on_cpu
 from keras_encdec.backend.log_sum_exp import SAFE
 from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.data import pad
+from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.id_sequences import SPECIAL_IDS, check_sequences
-from keras_encdec.models.model_in_dtype import model_in_dtype
-from keras_encdec.models.tensor_spec import TensorSpec
-from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.parallel import in_order
-from keras_encdec.scoring.batch_encoder import BatchEncoder, padded_width
-from keras_encdec.scoring.ngram_counts import NgramCounts
+from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
+from keras_encdec.runtime.workers import in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
-from keras_encdec.scoring.pair_groups import PairGroup, cut_into_groups
-from keras_encdec.scoring.prefix_tree_decoder import PrefixTreeDecoder
-from keras_encdec.scoring.prefix_tree_encoder import PrefixTreeEncoder
+from keras_encdec.scoring.pair_scorer import NgramCounts
+from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
 from keras_encdec.scoring.scoring_options import DTYPES
+from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END
 
 # Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.

@@ -4,7 +4,7 @@ import dataclasses
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.formats import ColumnKind, format_names, pair_format
-from keras_encdec.formats.alignment_lines import ALIGNMENT_LINES
+from keras_encdec.formats.alignments import ALIGNMENT_LINES
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 

@@ -1,6 +1,8 @@
 """Log-probabilities of pairs of text, from a model directory."""
 
+import dataclasses
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +10,7 @@ import numpy as np
 
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.scoring.ngram_counts import NgramCounts
-from keras_encdec.scoring.pair_scorer import WordPair
+from keras_encdec.scoring.pair_scorer import NgramCounts, WordPair
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
 
@@ -175,3 +176,90 @@ class _DryScorer:
 
     def token_scores_with_attention(self, pairs):
         return self.token_scores(pairs), [np.zeros((len(target), len(source))) for source, target in pairs]
+
+
+# A share above which the model is hardly one for the text. The shortlist of a training covers some nine tenths of its
+# language's text and more; of another language little but the numbers, signs and names is known.
+HIGH = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class UnknownWords:
+    """The words of one side of a file that are not in a model's shortlist.
+
+    Attributes:
+        model: str. What the model is to be called, such as "reverse model".
+        side: str. "source" or "target", the user's.
+        words: int. Words of the side.
+        unknown: int. Those among them that the model does not know.
+
+    Example:
+
+    >>> print(UnknownWords("model", "source", words=2000, unknown=1500))
+    source: 75.00 % of the 2,000 words are unknown to the model
+    """
+
+    model: str
+    side: str
+    words: int
+    unknown: int
+
+    @property
+    def share(self) -> float:
+        """Of the words, from 0 to 1."""
+        return self.unknown / max(self.words, 1)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether most are unknown, as those of another language or of another tokenization are."""
+        return self.share > HIGH
+
+    def __str__(self) -> str:
+        return f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words are unknown to the {self.model}"
+
+
+class WordCountingScorer:
+    """A PairScorer for one file: a TextScorer, and counts of the words of what it scores.
+
+    Args:
+        scorer: TextScorer.
+        lent: bool. Whether the scorer stays open when this one is closed.
+    """
+
+    def __init__(self, scorer: TextScorer, lent: bool) -> None:
+        self._scorer, self._lent = scorer, lent
+        self.all_words, self.carries_attention = scorer.all_words, scorer.carries_attention
+        self._ngrams_before = scorer.ngram_counts
+        self._counts = {"source": (0, 0), "target": (0, 0)}
+        self._lock = threading.Lock()
+
+    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
+        """See `TextScorer.columns`."""
+        *results, of_sources, of_targets = self._scorer.columns(
+            pairs, [*names, "source_unknown_count", "unknown_count"]
+        )
+        added = {
+            "source": (sum([len(source) for source, _ in pairs]), sum(of_sources)),
+            "target": (sum([len(target) for _, target in pairs]), sum(of_targets)),
+        }
+        with self._lock:
+            for side, (words, unknown) in added.items():
+                self._counts[side] = self._counts[side][0] + words, self._counts[side][1] + unknown
+        return results
+
+    def close(self) -> None:
+        """Closes the scorer, unless it is lent."""
+        if not self._lent:
+            self._scorer.close()
+
+    def unknown_words(self) -> list[UnknownWords]:
+        """The words that were unknown so far, of each side that the model reads."""
+        directory = self._scorer.directory
+        name = "reverse model" if directory.reverse else "model"
+        sides = ["source", "target"] if len(directory.source_vocabulary) else ["target"]  # of a language model
+        return [UnknownWords(name, side, *self._counts[side]) for side in sides]
+
+    def ngram_counts(self) -> NgramCounts | None:
+        """The n-grams of the file so far; `None` for a model without limited context."""
+        counts = self._scorer.ngram_counts
+        return counts and counts - self._ngrams_before

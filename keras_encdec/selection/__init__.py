@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from keras_encdec.lazy_imports import lazy_imports
+from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.selection.cross_entropies import LanguageModelEntropies as LanguageModelEntropies
+    from keras_encdec.selection.cross_entropies import NgramEntropies as NgramEntropies
     from keras_encdec.selection.cross_entropies import TranslationEntropies as TranslationEntropies
-    from keras_encdec.selection.ngram_entropies import NgramEntropies as NgramEntropies
     from keras_encdec.selection.select_pairs import SelectionSummary as SelectionSummary
     from keras_encdec.selection.select_pairs import select_pairs as select_pairs
     from keras_encdec.selection.selection_scores import bilingual_difference as bilingual_difference

@@ -3,32 +3,81 @@
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import math
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.file_summary import FileSummary
-from keras_encdec.formats import FilePath, InputLines, Record, open_output, pair_format
-from keras_encdec.formats.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.formats import FilePath, InputLines, Record, model_words, open_output, pair_format
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.parallel import in_order, threads
-from keras_encdec.progress import Progress
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.workers import in_order, threads
+from keras_encdec.scoring.record_scorer import windows
 from keras_encdec.scoring.text_scorer import TextScorer
-from keras_encdec.selection.candidates import Candidates, Window
 from keras_encdec.selection.cross_entropies import (
     CrossEntropies,
     LanguageModelEntropies,
+    NgramEntropies,
     TranslationEntropies,
     check_end_weight,
 )
-from keras_encdec.selection.ngram_entropies import NgramEntropies
 from keras_encdec.selection.selection_scores import METHODS
+
+WINDOW = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """Consecutive records, and the indices of those that are scored."""
+
+    records: Sequence[Record]
+    scored: Sequence[int]
+
+
+class Candidates:
+    """Which records are scored, in their order; counts those that are not.
+
+    Args:
+        max_tokens: int. A pair with a longer side has no score; `None` is any number.
+        deduplicate: bool. Whether of pairs with the same text only the first is scored.
+
+    Attributes:
+        duplicates: int. Pairs so far that are the same as one before.
+        without_score: int. Pairs so far with an empty side or one of more than `max_tokens` tokens.
+    """
+
+    def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
+        self._max_tokens = math.inf if max_tokens is None else max_tokens
+        self._seen: set[bytes] | None = set() if deduplicate else None
+        self.duplicates = self.without_score = 0
+
+    def windows(self, records: Iterable[Record]) -> Iterator[Window]:
+        """The records in windows of 4,096; the last one may have fewer."""
+        for window in windows(records, WINDOW):
+            yield Window(window, [i for i, record in enumerate(window) if self._is_scored(record)])
+
+    def _is_scored(self, record):
+        if record.problem is not None:
+            return False
+        if self._seen is not None:
+            text = f"{record.source}\t{record.target}".encode("utf-8", "surrogatepass")
+            digest = hashlib.blake2b(text, digest_size=16).digest()
+            if digest in self._seen:
+                self.duplicates += 1
+                return False
+            self._seen.add(digest)
+        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
+        has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
+        self.without_score += not has_score
+        return has_score
+
 
 FORMATS = ("parallel", "tsv")
 _TRANSLATION = ("model_dir", "reverse_model_dir")

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from keras_encdec.lazy_imports import lazy_imports
+from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.web.app import create_app as create_app
     from keras_encdec.web.explorer import Explorer as Explorer
-    from keras_encdec.web.known_phrases import known_phrases as known_phrases
+    from keras_encdec.web.neighbourhood import known_phrases as known_phrases
     from keras_encdec.web.request_limits import RequestLimits as RequestLimits
     from keras_encdec.web.serve import serve as serve
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_encdec import __version__
 from keras_encdec.analysis.gates import END_OF_SEQUENCE, has_gates, phrase_gates
-from keras_encdec.data.length_batches import WIDTH_STEP
+from keras_encdec.data.batches import WIDTH_STEP
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator
@@ -17,8 +17,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
-from keras_encdec.web.known_phrases import table_text
-from keras_encdec.web.neighbourhood import Neighbourhood
+from keras_encdec.web.neighbourhood import Neighbourhood, table_text
 from keras_encdec.web.request_limits import RequestLimits
 
 # Phrases that the page offers to begin with, and how many words they have.

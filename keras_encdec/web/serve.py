@@ -18,7 +18,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web.app import create_app
 from keras_encdec.web.computations import Computations
 from keras_encdec.web.explorer import Explorer
-from keras_encdec.web.known_phrases import known_phrases
+from keras_encdec.web.neighbourhood import known_phrases
 from keras_encdec.web.request_limits import RequestLimits
 
 # Connections at a time; more are refused.

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_encdec.analysis.binned_scores import scores_by_frequency, scores_by_length
-from keras_encdec.analysis.bleu_by_length import bleu_by_length
+from keras_encdec.analysis.score_statistics import bleu_by_length, scores_by_frequency, scores_by_length
 
 
 def test_quartiles_by_length():

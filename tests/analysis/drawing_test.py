@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair
-from keras_encdec.analysis.drawing.heat_maps import draw_attention, draw_gates
+from keras_encdec.analysis.drawing.figures import draw_attention, draw_gates, draw_scores, drawing_style, drawn
 from keras_encdec.analysis.drawing.maps import draw_map
-from keras_encdec.analysis.drawing.score_density import draw_scores
-from keras_encdec.analysis.drawing.style import drawing_style, drawn
 
 WORDS = ["$x$", "<b>", "caf\udce9", "\\alpha", "猫"]
 

@@ -7,10 +7,7 @@ import re
 
 import numpy as np
 
-from keras_encdec.analysis.page.elements import Table, picture
-from keras_encdec.analysis.page.page import page
-from keras_encdec.analysis.page.scatter import Scatter
-from keras_encdec.analysis.page.section import Section
+from keras_encdec.analysis.page.page import Scatter, Section, Table, page, picture
 
 WICKED = '</script><script>alert("1")</script><img src=x onerror=alert(1)>&amp; <!-- \udce9'
 

@@ -1,6 +1,6 @@
 import collections
 
-from keras_encdec.analysis.reservoir import Reservoir
+from keras_encdec.analysis.table_sample import Reservoir
 
 
 def sampled(seed, size=3, number=9):

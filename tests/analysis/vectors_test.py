@@ -3,10 +3,9 @@ import pytest
 from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
-from keras_encdec.analysis.map_regions import map_regions
-from keras_encdec.analysis.projection import project
-from keras_encdec.analysis.sections.map_section import projector_files
-from keras_encdec.analysis.vectors import Vectors, phrase_vectors, word_vectors
+from keras_encdec.analysis.drawing.maps import map_regions
+from keras_encdec.analysis.sections.state_sections import projector_files
+from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
 from keras_encdec.model_directory import ModelDirectory
 
 PHRASES = ["le chat &lt;b&gt;", "la|DET maison|N le chat l&apos; été le chat", "chien"]

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.backend import batch_size, devices
-from keras_encdec.backend.batch_size import BatchReduction
+from keras_encdec.backend import compiled_call as batch_size
+from keras_encdec.backend import devices
+from keras_encdec.backend.compiled_call import BatchReduction
 
 NEEDED = st.lists(st.integers(1, 64), min_size=1, max_size=200)
 

@@ -1,4 +1,4 @@
-"""The command that translates; what it does is tested with `keras_encdec.smt.phrase_decoder`."""
+"""The command that translates; what it does is tested with `keras_encdec.smt.decoder.phrase_decoder`."""
 
 import math
 

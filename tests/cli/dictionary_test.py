@@ -1,4 +1,4 @@
-"""The command that makes dictionaries; what it does is tested with `keras_encdec.smt.dictionary`."""
+"""The command that makes dictionaries; what it does is tested with `keras_encdec.smt.extraction.dictionary`."""
 
 import pytest
 from commands import fail, succeed

@@ -1,4 +1,4 @@
-"""The command that evaluates; what it does is tested with `keras_encdec.tuning.evaluate`."""
+"""The command that evaluates; what it does is tested with `keras_encdec.smt.evaluation.evaluate`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The command that extracts phrase tables; what it does is tested with `keras_encdec.smt.extract`."""
+"""The command that extracts phrase tables; what it does is tested with `keras_encdec.smt.extraction.extract`."""
 
 import pytest
 from commands import fail, succeed

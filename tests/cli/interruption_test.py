@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keras_encdec.stop_signals import STOP_SIGNALS
+from keras_encdec.runtime.stop_signals import STOP_SIGNALS
 
 pytestmark = pytest.mark.usefixtures("signals_obeyed")
 
@@ -18,8 +18,8 @@ from absl import flags
 from keras_encdec.cli import interruption
 from keras_encdec.cli.command import Command
 from keras_encdec.formats import open_output
-from keras_encdec.parallel import in_order, threads
-from keras_encdec.stop_signals import handle_stop_signals, restore_handlers
+from keras_encdec.runtime.workers import in_order, threads
+from keras_encdec.runtime.stop_signals import handle_stop_signals, restore_handlers
 
 interruption.GRACE = 0.05
 folder = sys.argv.pop()

@@ -1,4 +1,4 @@
-"""The command that estimates n-gram models; what it does is tested with `keras_encdec.smt.ngram_estimation`."""
+"""The command that estimates n-gram models; what it does is tested with `keras_encdec.smt.ngrams.ngram_estimation`."""
 
 from commands import fail, succeed
 from in_process import in_process

@@ -1,4 +1,4 @@
-"""Tests of the re-ranking command; what it does is tested with `keras_encdec.smt.rerank`."""
+"""Tests of the re-ranking command; what it does is tested with `keras_encdec.smt.nbest.rerank`."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The command that tunes; what it does is tested with `keras_encdec.tuning.tune`."""
+"""The command that tunes; what it does is tested with `keras_encdec.smt.tuning.tune`."""
 
 import importlib
 import json
@@ -68,6 +68,6 @@ def test_wrong_use_is_told_before_anything_is_done(files):
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_search(files, monkeypatch):
-    module = importlib.import_module("keras_encdec.tuning.tune")
+    module = importlib.import_module("keras_encdec.smt.tuning.tune")
     monkeypatch.setattr(module, "tune", lambda *given, **options: pytest.fail("searched in vain"))
     fail(in_process(COMMAND, *flags(files), f"--json_out={files}/none/out"), 1, f"{files}/none/out")

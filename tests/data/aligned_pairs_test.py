@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_encdec.data.aligned_pairs import open_aligned_pairs
+from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.text import Tokenizer
 

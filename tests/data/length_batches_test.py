@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.data.length_batches import length_batches
+from keras_encdec.data.batches import length_batches
 
 MOST_TOKENS = 1 << 15
 

@@ -114,7 +114,7 @@ def test_licence_and_notice():
 
 
 def test_notice_states_the_rule_that_was_used():
-    from keras_encdec.datasets import selection
+    from keras_encdec.datasets import build as selection
 
     notice = " ".join((FOLDER / "NOTICE").read_text("utf-8").split())
     assert f"p(e|f) is at least {selection.MIN_PROBABILITY}" in notice

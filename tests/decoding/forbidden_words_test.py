@@ -3,7 +3,7 @@ import pytest
 from gradients import double_precision
 from keras import ops
 
-from keras_encdec.decoding.forbidden_words import forbid_words
+from keras_encdec.decoding.sampler import forbid_words
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -10,7 +10,7 @@ from close_texts import assert_close_texts
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, GreedySampler, RandomSampler, TextGenerator, generate_file
-from keras_encdec.decoding.unknown_replacement import UnknownReplacement
+from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
 from keras_encdec.scoring import TextScorer

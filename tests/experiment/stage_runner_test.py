@@ -5,8 +5,7 @@ import json
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.experiment.stage import Stage, checksum
-from keras_encdec.experiment.stage_runner import run_stages
+from keras_encdec.experiment.stage_runner import Stage, checksum, run_stages
 
 CALLS = []
 

@@ -36,7 +36,7 @@ def quick_export(exported, monkeypatch):
         shutil.copytree(exported / "1", path, dirs_exist_ok=True)
 
     monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", copy)
-    monkeypatch.setattr("keras_encdec.export.export_check.check_version", lambda *arguments: None)
+    monkeypatch.setattr("keras_encdec.export.exporting.check_version", lambda *arguments: None)
 
 
 @pytest.fixture(scope="session")

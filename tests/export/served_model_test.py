@@ -20,11 +20,10 @@ from toy_served_model import (
 
 from keras_encdec.data import pad
 from keras_encdec.decoding import BeamSampler, TextGenerator
-from keras_encdec.export.length_sorted import PHRASES
 from keras_encdec.export.saved_model import write_saved_model
-from keras_encdec.export.scoring_graph import TOKENS
+from keras_encdec.export.scoring_graph import PHRASES, TOKENS
 from keras_encdec.export.served_model import ServedModel
-from keras_encdec.formats.alignment_lines import links_line
+from keras_encdec.formats.alignments import links_line
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
 from keras_encdec.scoring import TextScorer

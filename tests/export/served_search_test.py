@@ -8,12 +8,12 @@ from toy_served_model import MAX_TOKENS, SOURCE_WORDS, SOURCES, TARGET_WORDS, ca
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding import BeamSampler, TextGenerator, registered_samplers
-from keras_encdec.decoding.unknown_replacement import UnknownReplacement
+from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.position_words import is_position_word
+from keras_encdec.text.subwords import is_position_word
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -11,7 +11,7 @@ from serving_process import ServingProcess
 from keras_encdec.decoding import registered_samplers
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.export import export_model
-from keras_encdec.formats.alignment_lines import links_line
+from keras_encdec.formats.alignments import links_line
 from keras_encdec.scoring import TextScorer
 
 WORDS = [f"w{i}" for i in range(30)]

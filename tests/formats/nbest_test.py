@@ -21,7 +21,7 @@ from keras_encdec.formats import (
     read_sentences,
     replace_total,
 )
-from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.record_reader import MalformedLine
 
 LISTS = pathlib.Path(__file__).parents[3] / "shared" / "data" / "multi30k-moses"
 GOOD = b"0 ||| le chat  ||| LM0= -4.5 TM0= -1 -2 ||| -3.25 ||| 0=0 ||| 0-0 "

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from keras_encdec.formats.numbers import LARGEST, finite_number
+from keras_encdec.formats.fields import LARGEST, finite_number
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "+2.5", ".5", "1.", "1e-05", "-3.3E+3", "1e308"])

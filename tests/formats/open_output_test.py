@@ -11,7 +11,7 @@ import pytest
 from numbered_lines import numbered_lines
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 
 
 @contextlib.contextmanager

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.files import open_output
-from keras_encdec.formats.phrase_table import PhraseTableReader
-from keras_encdec.formats.phrase_table_line import parse_line
+from keras_encdec.formats.phrase_table import PhraseTableReader, parse_line
+from keras_encdec.runtime.files import open_output
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
 GOOD = b"le ||| the ||| 0.5 0.25 ||| 0-0 ||| 3 4 2 ||| |||"

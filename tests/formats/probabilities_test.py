@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.formats.probabilities import format_exponential, format_probability
+from keras_encdec.formats.phrase_table import format_exponential, format_probability
 
 
 def moses_log(text):

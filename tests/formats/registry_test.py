@@ -18,7 +18,7 @@ from keras_encdec.formats import (
     pair_format,
     register_format,
 )
-from keras_encdec.formats.malformed_line import MalformedLine
+from keras_encdec.formats.record_reader import MalformedLine
 
 
 def test_formats_are_known_by_name():

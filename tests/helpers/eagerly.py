@@ -6,8 +6,8 @@ from unittest import mock
 import keras
 
 COMPILES = [
-    "keras_encdec.decoding.search_functions", "keras_encdec.scoring.batch_encoder",
-    "keras_encdec.scoring.ngram_scorer", "keras_encdec.scoring.prefix_tree_encoder", "keras_encdec.scoring.scorer",
+    "keras_encdec.decoding.search", "keras_encdec.scoring.source_encoder",
+    "keras_encdec.scoring.ngram_scorer", "keras_encdec.scoring.source_encoder", "keras_encdec.scoring.scorer",
 ]  # fmt: skip
 
 

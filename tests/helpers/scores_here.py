@@ -32,4 +32,4 @@ def run_script(command, input, **others):
 
 def scores_here():
     """A context in which `verify_export` scores with the SavedModel in this process."""
-    return mock.patch("keras_encdec.export.process_scores.subprocess", types.SimpleNamespace(run=run_script))
+    return mock.patch("keras_encdec.export.comparison.subprocess", types.SimpleNamespace(run=run_script))

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_encdec.configuration import Configuration, hyperparameter
 from keras_encdec.models import Decoder, Encoder, TranslationModel
-from keras_encdec.models.tensor_spec import TensorSpec
+from keras_encdec.models.contract import TensorSpec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_encdec.configuration import Configuration, hyperparameter
 from keras_encdec.models import Decoder, Encoder, TranslationModel
-from keras_encdec.models.tensor_spec import TensorSpec
+from keras_encdec.models.contract import TensorSpec
 
 SPECIAL_IDS = 3
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from keras_encdec.tuning import CorpusMetric, NBestFeatures
+from keras_encdec.smt.evaluation import CorpusMetric
+from keras_encdec.smt.tuning import NBestFeatures
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 

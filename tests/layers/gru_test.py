@@ -4,7 +4,7 @@ import pytest
 from layer_checks import check_layer, numpy
 from oracle import sigmoid
 
-from keras_encdec.backend.time_loop import WRITTEN_OUT_STEPS
+from keras_encdec.backend.loops import WRITTEN_OUT_STEPS
 from keras_encdec.layers import GRU, GRUCell
 
 

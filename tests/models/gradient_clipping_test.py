@@ -9,8 +9,7 @@ from layer_checks import numpy
 from recurrent_toys import SOURCE, TARGET
 from recurrent_toys import toy as any_toy
 
-from keras_encdec.models.gradient_clipping import exact_clipping
-from keras_encdec.models.gradient_norms import GradientNorms
+from keras_encdec.models.gradient_clipping import GradientNorms, exact_clipping
 
 BOUND, NORM = 0.3, 0.8
 

@@ -8,7 +8,7 @@ from layer_checks import numpy
 from recurrent_toys import SOURCE, TARGET, stirred, toy, toy_language_model
 
 from keras_encdec.models import RNNEncoderDecoder
-from keras_encdec.models.decoder import Decoder
+from keras_encdec.models.contract import Decoder
 from keras_encdec.models.log_probs import mean_log_probs, token_log_probs
 
 SMOOTHING, WEIGHTS = 0.3, np.array([1.0, 0.5, 2.0, 0.0])

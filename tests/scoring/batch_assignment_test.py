@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.scoring.batch_assignment import assign_batches
+from keras_encdec.scoring.prefix_tree import assign_batches
 
 
 @st.composite

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from keras_encdec.scoring import distinct_ngrams
-from keras_encdec.scoring.distinct_ngrams import DistinctNgrams
+from keras_encdec.scoring import ngram_scorer as distinct_ngrams
+from keras_encdec.scoring.ngram_scorer import DistinctNgrams
 
 
 @pytest.mark.parametrize("largest", [2**62, 100], ids=["packed at once", "packed in steps"])

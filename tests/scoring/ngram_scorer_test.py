@@ -8,9 +8,11 @@ from recurrent_toys import stirred
 
 from keras_encdec.data import pad
 from keras_encdec.models import FeedForwardLanguageModel
-from keras_encdec.scoring import Scorer, ngram_groups, word_product_tables
-from keras_encdec.scoring.ngram_counts import NgramCounts
-from keras_encdec.scoring.word_product_tables import WordProductTables
+from keras_encdec.scoring import Scorer
+from keras_encdec.scoring import ngram_scorer as ngram_groups
+from keras_encdec.scoring import ngram_scorer as word_product_tables
+from keras_encdec.scoring.ngram_scorer import WordProductTables
+from keras_encdec.scoring.pair_scorer import NgramCounts
 
 
 @pytest.fixture(scope="module")

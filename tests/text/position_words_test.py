@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_encdec.text.position_words import (
+from keras_encdec.text.subwords import (
     POSITION_WORDS,
     is_position_word,
     position_distance,

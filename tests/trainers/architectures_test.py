@@ -13,10 +13,9 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.budget import Budget
+from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
-from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
-from keras_encdec.trainers.round_average import RoundAverage
+from keras_encdec.trainers.validation import RoundAverage
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from recurrent_toys import SOURCE, TARGET, toy
 
-from keras_encdec.stop_signals import STOP_SIGNALS
-from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
+from keras_encdec.runtime.stop_signals import STOP_SIGNALS
+from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,8 @@ from tiny_trainings import train_tiny
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import load_model
 from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
-from keras_encdec.trainers.monitor import HELD_OUT_BLEU, PERPLEXITY
+from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, PERPLEXITY, Checkpoints
 
 
 @pytest.mark.usefixtures("eager")

@@ -1,6 +1,6 @@
 import pytest
 
-from keras_encdec.trainers.learning_rate_schedules import learning_rate_schedule
+from keras_encdec.trainers.budget import learning_rate_schedule
 
 
 def test_halving_begins_after_some_epochs_and_goes_on_at_each_interval():

@@ -1,14 +1,124 @@
 """The whole page."""
 
 import base64
+import dataclasses
 import functools
+import gzip
 import hashlib
+import html
+import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import Any
+
+import numpy as np
 
 from keras_encdec import __version__
-from keras_encdec.analysis.page.elements import escaped, number_text, utf8
-from keras_encdec.analysis.page.section import Section
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that is both in the page and in a TSV file.
+
+    Attributes:
+        caption: str. A sentence, plain text.
+        header: list of str.
+        rows: list of lists of str or numbers.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def to_tsv(self) -> bytes:
+        """The header and the rows, a line each, UTF-8; tabs and line breaks within a cell become spaces."""
+        lines = ["\t".join(" ".join(str(cell).split()) for cell in row) for row in (self.header, *self.rows)]
+        return utf8("".join(f"{line}\n" for line in lines))
+
+    def to_html(self) -> str:
+        """A `<table>` with its caption, in a frame that scrolls sideways where the window is narrow."""
+        numeric = [isinstance(cell, int | float) for cell in self.rows[0]] if self.rows else [False] * len(self.header)
+        kinds = [' class="number"' * (number and column > 0) for column, number in enumerate(numeric)]
+        head = "".join(
+            f'<th scope="col"{kind}>{escaped(name)}</th>' for name, kind in zip(self.header, kinds, strict=True)
+        )
+        body = "".join(_row(row) for row in self.rows)
+        table = f"<table><caption>{escaped(self.caption)}</caption><thead><tr>{head}</tr></thead>"
+        return scrolling(f"{table}<tbody>{body}</tbody></table>", self.caption)
+
+
+def _row(row):
+    first, *others = row
+    cells = "".join(
+        f'<td class="number">{escaped(number_text(cell))}</td>' if isinstance(cell, int | float)
+        else f"<td>{escaped(cell)}</td>"
+        for cell in others
+    )  # fmt: skip
+    return f'<tr><th scope="row">{escaped(first)}</th>{cells}</tr>'
+
+
+def number_text(number: float) -> str:
+    """A number for people: counts whole, others to three significant digits or two decimals.
+
+    Example:
+
+    >>> number_text(2546), number_text(0.000123456), number_text(-12.345)
+    ('2,546', '0.000123', '−12.35')
+    """
+    if isinstance(number, int) or float(number).is_integer() and abs(number) >= 1:
+        text = f"{number:,.0f}"
+    else:
+        text = f"{number:.3g}" if abs(number) < 1 else f"{number:,.2f}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def scrolling(content: str, label: str) -> str:
+    """A frame that scrolls sideways, by keyboard too, where its content is wider than the window."""
+    return f'<div class="scrolling" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>'
+
+
+def picture(svg: bytes, description: str, caption: str = "") -> str:
+    """A drawing as an image of the page, isolated from its styles and scripts.
+
+    Args:
+        svg: bytes. An SVG file.
+        description: str. What a reader sees who does not see it, plain text.
+        caption: str. Plain text. Optional.
+    """
+    image = f'<img alt="{escaped(description)}" src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}">'
+    caption = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
+    return f'<figure class="picture">{image}{caption}</figure>'
+
+
+def escaped(text: object) -> str:
+    """Text as HTML, in an element or in a quoted attribute."""
+    return html.escape(str(text), quote=True)
+
+
+def utf8(text: str) -> bytes:
+    """Text as UTF-8; bytes that were carried through undecoded are shown as replacement characters."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of the report: what stands in the page, and the files beside it.
+
+    Attributes:
+        name: str. The anchor in the page.
+        title: str. Plain text.
+        body: str. HTML.
+        tables: dict from names of files, without ".tsv", to Table.
+        pictures: dict from names of files, without an ending, to `Drawing`.
+        files: dict from further names, relative to the report, to their bytes.
+    """
+
+    name: str
+    title: str
+    body: str
+    tables: Mapping[str, Table] = dataclasses.field(default_factory=dict)
+    pictures: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
 
 def page(
@@ -69,3 +179,80 @@ def _resource(name):
 
 def _hash(text):
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# Characters of a label that are kept.
+LONGEST_LABEL = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Scatter:
+    """Points with labels, to be looked at closely in the page.
+
+    Attributes:
+        name: str. Distinct in the page.
+        label: str. What the figure shows, for people who do not see it.
+        caption: str. Plain text.
+        points: float array `(n, 2)`.
+        columns: list of lists of n str: the parts of each point's label, such as source and target.
+        unit: str. What the points are, such as "phrases".
+        axes: pair of pairs `(label, short label)`, of both axes; `None` for a map, whose coordinates mean nothing.
+        neighbours: pair of arrays `(n, k)`, indices and similarities of each point's neighbours. Optional.
+        regions: dict from names to boxes `(left, bottom, right, top)` that buttons zoom to. Optional.
+    """
+
+    name: str
+    label: str
+    caption: str
+    points: np.ndarray
+    columns: Sequence[Sequence[str]]
+    unit: str
+    axes: Sequence[tuple[str, str]] | None = None
+    neighbours: tuple[np.ndarray, np.ndarray] | None = None
+    regions: dict[str, Sequence[float]] = dataclasses.field(default_factory=dict)
+
+    def to_html(self) -> str:
+        """The figure's element, and the data that its script reads."""
+        caption = f"<figcaption>{escaped(self.caption)}</figcaption>"
+        no_script = "<noscript><p>This figure needs JavaScript; the folder figures has it as a picture.</p></noscript>"
+        source, label = f"data-{self.name}", escaped(self.label)
+        return (
+            f'<figure class="scatter" id="scatter-{self.name}" data-source="{source}" aria-label="{label}">'
+            f'{no_script}{caption}</figure><script type="application/gzip" id="{source}">{self._data()}</script>'
+        )
+
+    def _data(self) -> str:
+        data: dict[str, Any] = {
+            "x": packed(self.points[:, 0], np.float32),
+            "y": packed(self.points[:, 1], np.float32),
+            "columns": [_column(column) for column in self.columns],
+            "unit": self.unit,
+            "regions": [{"name": name, "box": [float(side) for side in box]} for name, box in self.regions.items()],
+        }
+        if self.axes:
+            data["axes"] = {
+                axis: {"label": label, "short": short} for axis, (label, short) in zip("xy", self.axes, strict=True)
+            }
+        if self.neighbours is not None:
+            data["neighbours"] = packed(self.neighbours[0], np.int32)
+            data["similarities"] = packed(self.neighbours[1], np.float32)
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()  # nothing in it that could be HTML
+
+
+def _column(labels):
+    """Each distinct label once, and which of them each point has."""
+    places: dict[str, int] = {}
+    index = [places.setdefault(_line(label), len(places)) for label in labels]
+    distinct = len(places) == len(labels)
+    return {"strings": "\n".join(places), "index": None if distinct else packed(np.array(index), np.int32)}
+
+
+def _line(label):
+    label = " ".join(utf8(label).decode().split())
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+
+
+def packed(numbers: np.ndarray, dtype: type) -> str:
+    """Numbers as base64 of their little-endian bytes."""
+    return base64.b64encode(np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).tobytes()).decode()

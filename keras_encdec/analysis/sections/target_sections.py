@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from keras_encdec.analysis.page.elements import Table, escaped, number_text, scrolling
-from keras_encdec.analysis.page.section import Section
-from keras_encdec.analysis.preferences import Preferences
-from keras_encdec.analysis.sampled_targets import SampledTargets
-from keras_encdec.analysis.table_sample import plain_text
+from keras_encdec.analysis.page.page import Section, Table, escaped, number_text, scrolling
+from keras_encdec.analysis.table_sample import Preferences, plain_text
+from keras_encdec.analysis.target_tables import SampledTargets
 
 KINDS = {
     "given": "The phrases that were asked for",

@@ -1,0 +1,148 @@
+"""A model on a server, called by gRPC."""
+
+import contextlib
+import importlib.util
+import os
+import sys
+import types
+from typing import Any
+
+import numpy as np
+from google.protobuf.json_format import MessageToDict
+
+from keras_encdec.export.client.server_error import ModelName, ServerError
+
+# gRPC's own log repeats on standard error what its exceptions say.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+@contextlib.contextmanager
+def _tensorflow_as_a_folder():
+    """Lets TensorFlow's modules be imported in the `with` block without its `__init__`."""
+    found = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
+    if found is None:
+        yield
+        return
+    sys.modules["tensorflow"] = folder = types.ModuleType("tensorflow")
+    folder.__path__ = list(found.submodule_search_locations)
+    try:
+        yield
+    finally:
+        del sys.modules["tensorflow"]
+
+
+try:
+    with _tensorflow_as_a_folder():
+        import grpc
+        from tensorflow.core.framework import types_pb2
+        from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
+        from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
+        from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
+except ImportError as error:
+    raise ImportError(
+        f"Calling a server by gRPC needs grpcio and tensorflow-serving-api ({error}): "
+        "pip install 'keras-encdec[serving]'."
+    ) from error
+
+__all__ = [
+    "ModelServiceStub", "PredictionServiceStub", "get_model_metadata_pb2", "get_model_status_pb2", "grpc",
+    "predict_pb2", "types_pb2",
+]  # fmt: skip
+
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # A channel that could not connect refuses calls until it tries again; by itself it waits for minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+_VALUES = {types_pb2.DT_FLOAT: ("float_val", np.float32), types_pb2.DT_INT32: ("int_val", np.int32)}
+
+
+class GrpcServer:
+    """A model that TensorFlow Serving serves, over one channel; its methods may be called side by side.
+
+    Args:
+        address: str. Host and port, such as "localhost:8500".
+        model: ModelName.
+        deadline: float. Seconds that a call may take.
+    """
+
+    def __init__(self, address: str, model: ModelName, deadline: float) -> None:
+        self.address, self.model, self.deadline = address, model, deadline
+        self._channel = grpc.insecure_channel(address, _OPTIONS)
+        self._predictions, self._models = PredictionServiceStub(self._channel), ModelServiceStub(self._channel)
+
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
+        """Calls a signature.
+
+        Args:
+            signature: str. Its name.
+            inputs: dict of name to list of bytes.
+            outputs: list of names of float32 or int32 outputs.
+
+        Returns:
+            dict of name to array.
+
+        Raises:
+            ServerError: when it fails.
+        """
+        # No output_filter: a server would prepare and queue each set of outputs apart, and the rest is small.
+        request = predict_pb2.PredictRequest()
+        self._name_model(request.model_spec)
+        request.model_spec.signature_name = signature
+        for name, strings in inputs.items():
+            tensor = request.inputs[name]
+            tensor.dtype = types_pb2.DT_STRING
+            tensor.tensor_shape.dim.add(size=len(strings))
+            tensor.string_val.extend(strings)
+        response = self._call(self._predictions.Predict, request)
+        return {name: _array(response.outputs[name]) for name in outputs if name in response.outputs}
+
+    def metadata(self) -> tuple[int, dict[str, Any]]:
+        """Which version answers, int, and its signatures: dict of name to SignatureDef, as in JSON, a dict."""
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        self._name_model(request.model_spec)
+        response = self._call(self._predictions.GetModelMetadata, request)
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(signatures)
+        found = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
+        return response.model_spec.version.value, found
+
+    def status(self) -> list[dict[str, Any]]:
+        """The model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""
+        request = get_model_status_pb2.GetModelStatusRequest()
+        self._name_model(request.model_spec)
+        response = self._call(self._models.GetModelStatus, request)
+        return MessageToDict(response, preserving_proto_field_name=True).get("model_version_status", [])
+
+    def close(self) -> None:
+        """Ends calls that are under way in other threads, and the connection."""
+        self._channel.close()
+
+    def _name_model(self, spec):
+        spec.name = self.model.name
+        if self.model.version is not None:
+            spec.version.value = self.model.version
+        if self.model.label is not None:
+            spec.version_label = self.model.label
+
+    def _call(self, method, request):
+        try:
+            return method(request, timeout=self.deadline)
+        except grpc.RpcError as error:
+            raise ServerError(error.code().name, error.details() or "") from error
+
+
+def _array(tensor):
+    """A TensorProto of numbers as an array; where it has fewer values than elements, the last is repeated."""
+    if tensor.dtype not in _VALUES:
+        raise ServerError("INTERNAL", f"found an output of type {tensor.dtype}, expected float32 or int32")
+    field, dtype = _VALUES[tensor.dtype]
+    shape = [dimension.size for dimension in tensor.tensor_shape.dim]
+    if tensor.tensor_content:
+        return np.frombuffer(tensor.tensor_content, dtype).reshape(shape)
+    values = np.array(getattr(tensor, field), dtype)
+    missing = int(np.prod(shape)) - len(values)
+    return np.pad(values, (0, missing), "edge" if len(values) else "constant").reshape(shape)

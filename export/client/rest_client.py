@@ -1,0 +1,107 @@
+"""A model on a server, called by REST."""
+
+import base64
+import re
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any
+from urllib.parse import quote
+
+from keras_encdec.export.client.server_error import ModelName, ServerError
+
+try:
+    import requests
+except ImportError as error:
+    raise ImportError(
+        f"Calling a server by REST needs requests ({error}): pip install 'keras-encdec[serving]'."
+    ) from error
+
+_CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
+
+
+class RestServer:
+    """A model that TensorFlow Serving serves, as `GrpcServer`, by HTTP and JSON.
+
+    Args:
+        address: str. URL, such as "http://localhost:8501".
+        model: ModelName.
+        deadline: float. Seconds that a call may take.
+        connections: int. Connections that are kept open for further calls.
+    """
+
+    def __init__(self, address: str, model: ModelName, deadline: float, connections: int) -> None:
+        self.address, self.model, self.deadline = address.rstrip("/"), model, deadline
+        self._session = requests.Session()
+        self._session.mount(self.address, requests.adapters.HTTPAdapter(pool_maxsize=connections))
+        self._closed = Future()
+        version = "" if model.version is None else f"/versions/{model.version}"
+        label = "" if model.label is None else f"/labels/{quote(model.label, safe='')}"
+        self._url = f"{self.address}/v1/models/{quote(model.name, safe='')}{version}{label}"
+
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
+        """See `GrpcServer.predict`; the outputs are lists, of lists where there are several dimensions."""
+        inputs = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
+        found = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
+        return {name: found[name] for name in outputs if name in found}
+
+    def metadata(self) -> tuple[int, dict[str, Any]]:
+        """See `GrpcServer.metadata`."""
+        found = self._call("GET", "/metadata", [])
+        return int(found["model_spec"]["version"]), found["metadata"]["signature_def"]["signature_def"]
+
+    def status(self) -> list[dict[str, Any]]:
+        """See `GrpcServer.status`."""
+        return self._call("GET", "", ["model_version_status"])
+
+    def close(self) -> None:
+        """Ends calls that are under way in other threads, and the connections."""
+        if not self._closed.done():
+            self._closed.set_result(None)
+        self._session.close()
+
+    def _call(self, method, path, keys, body=None):
+        """What is in a JSON answer under the keys, each inside the one before."""
+        # In a thread that nothing waits for: requests can neither end a call nor limit the whole of its time.
+        answer = Future()
+        threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
+        wait([answer, self._closed], self.deadline, FIRST_COMPLETED)
+        if self._closed.done():
+            raise ServerError("CANCELLED", "the connection was closed")
+        if not answer.done():
+            raise ServerError("DEADLINE_EXCEEDED", "")
+        try:
+            return _content(answer.result(), keys)
+        except requests.Timeout as error:
+            raise ServerError("DEADLINE_EXCEEDED", str(error)) from error
+        except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+            reason = re.search(r"\[Errno -?\d+\] ([\w ]+)", str(error))
+            raise ServerError("UNAVAILABLE", reason[1] if reason else str(error)) from error
+        except requests.RequestException as error:
+            raise ServerError("UNKNOWN", str(error)) from error
+
+    def _ask(self, answer, method, url, body):
+        try:
+            answer.set_result(self._session.request(method, url, json=body, timeout=self.deadline))
+        except Exception as error:  # whatever it is, the caller's thread raises it
+            answer.set_exception(error)
+
+
+def _content(response, keys):
+    try:
+        content = response.json()
+        if response.ok:
+            for key in keys:
+                content = content[key]
+            return content
+        reason = content["error"]
+    except (requests.JSONDecodeError, KeyError, TypeError):
+        reason = f"HTTP {response.status_code} {response.reason}, and nothing that TensorFlow Serving would say"
+    raise ServerError(_CODES.get(response.status_code, "UNKNOWN"), reason)
+
+
+def _json_string(string):
+    """Bytes as a string in JSON; those that are not UTF-8 as TensorFlow Serving reads any bytes."""
+    try:
+        return string.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(string).decode()}

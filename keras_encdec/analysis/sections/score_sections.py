@@ -1,0 +1,179 @@
+"""Figure 3 as a section of the report."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_encdec.analysis.drawing.figures import (
+    MODEL_LABEL,
+    TABLE_LABEL,
+    draw_binned_scores,
+    draw_bleu,
+    draw_scores,
+    draw_training,
+    drawn,
+)
+from keras_encdec.analysis.page.page import Scatter, Section, Table, number_text, picture
+from keras_encdec.analysis.score_statistics import LengthBleu, ScoreComparison, scores_by_frequency, scores_by_length
+from keras_encdec.analysis.table_sample import plain_text
+from keras_encdec.analysis.training_runs import TrainingRun
+from keras_encdec.trainers.training_result import TrainingRound
+
+DIFFERING = 15
+
+
+def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
+    """Figure 3: the model's ln p against the table's, and where the two differ most.
+
+    Args:
+        comparison: ScoreComparison.
+        num_pairs: int. Lines of the table that the pairs were drawn from.
+    """
+    shown = len(comparison.pairs)
+    whole = "every pair of the table"
+    if shown < num_pairs:
+        whole = f"{shown:,} of the table’s {num_pairs:,} pairs"
+    title, left_out = "Scores (Figure 3)", ""
+    if comparison.left_out:
+        left_out = f" Pairs of probability 0 in the table are left out: {comparison.left_out:,}."
+    if not shown:
+        return Section("scores", title, f"<p>No pair has a probability above 0 in the table.{left_out}</p>")
+    r, rho = comparison.correlation, comparison.rank_correlation
+    body = (
+        f"<p>ln p(target | source), by the phrase table and by the model, of {whole}.{left_out} Correlation: "
+        f"Pearson’s r {_text(r)}, Spearman’s rho {_text(rho)}. On the dashed line the two agree; the table gives "
+        "p = 1 to a target that is its source’s only one, however rare.</p>"
+    )
+    sources, targets = ([plain_text(pair[side]) for pair in comparison.pairs] for side in (0, 1))
+    scatter = Scatter(
+        "scores", "The model's ln p of each phrase pair against the phrase table's",
+        "Each point is a phrase pair; where points are many, the darker the more.",
+        np.stack([comparison.table, comparison.model], axis=1), [sources, targets], "pairs",
+        [(TABLE_LABEL, "table"), (MODEL_LABEL, "model")],
+    )  # fmt: skip
+    header = "source", "target", "ln p by table (nats)", "ln p by model (nats)"
+    above, below = (
+        [(sources[i], targets[i], float(comparison.table[i]), float(comparison.model[i])) for i in indices]
+        for indices in comparison.most_differing(DIFFERING)
+    )
+    more = Table("Pairs more probable by the model than by the table", header, above)
+    less = Table("Pairs less probable by the model than by the table", header, below)
+    explained = (
+        "<h3>Where the two differ most</h3><p>The pairs furthest above and below the dashed line. A table’s p says "
+        "little where a source is rare; a model’s falls with every word of a long target.</p>"
+    )
+    both = "".join(table.to_html() for table in (more, less) if table.rows)
+    numbers = zip(sources, targets, np.round(comparison.table, 5), np.round(comparison.model, 5), strict=True)
+    tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
+    return Section(
+        "scores", title, body + scatter.to_html() + (explained + both if both else ""), tables,
+        {"scores": drawn(draw_scores(comparison))},
+    )  # fmt: skip
+
+
+def _text(correlation):
+    return "undefined" if math.isnan(correlation) else number_text(correlation)
+
+
+def length_section(
+    name: str, what: str, lengths: Sequence[tuple[int, int]], scores: np.ndarray, occurrences: Sequence[float] = ()
+) -> Section:
+    """ln p a token by source length, target length and frequency.
+
+    Args:
+        name: str. The section's, and of its files.
+        what: str. What the pairs are, such as "pairs of the table".
+        lengths: list of n pairs of int, source and target words.
+        scores: float array `(n,)`, the model's ln p of each pair.
+        occurrences: list of n float, how often each source was seen; or none, where that is not known.
+    """
+    sources, targets = np.array(lengths, int).reshape(-1, 2).T
+    tokens = scores / (targets + 1)  # the end of sequence is one, too
+    measures = {
+        "source length": (scores_by_length(sources, tokens), "source length (words)"),
+        "target length": (scores_by_length(targets, tokens), "target length (words)"),
+    }
+    seen = np.asarray(occurrences, float)
+    if len(seen) and (seen >= 1).any():
+        frequencies = scores_by_frequency(seen[seen >= 1], tokens[seen >= 1])
+        measures["frequency"] = frequencies, "occurrences of the source in the corpus"
+    rows, pictures = [], {}
+    for measure, (binned, label) in measures.items():
+        pictures[f"{name}_{measure.replace(' ', '_')}"] = drawn(
+            draw_binned_scores(binned, label, measure == "frequency")
+        )
+        for key, count, quartiles in zip(binned.keys, binned.counts, binned.quartiles, strict=True):
+            rows.append((measure, int(key), count, *(round(float(one), 4) for one in quartiles)))
+    header = "by", "from", "pairs", "lower quartile (nats a token)", "median", "upper quartile"
+    body = (
+        f"<p>The model’s ln p(target | source) a target token, the end of sequence among them, of {len(scores):,} "
+        f"{what}: the median, and between which values half of the pairs lie.</p>"
+    )
+    shown = "".join(
+        picture(drawing.svg, f"ln p a target token by {measures[measure][1]}")
+        for measure, drawing in zip(measures, pictures.values(), strict=True)
+    )
+    table = Table("Scores by length and frequency", header, rows)
+    title = "Scores by length and frequency" if "frequency" in measures else "Scores by length"
+    return Section(name, title, f'{body}<div class="pictures">{shown}</div>', {name: table}, pictures)
+
+
+def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
+    """BLEU of greedy translations by the length of the source.
+
+    Args:
+        whole: float. BLEU of all sentences.
+        bins: list of LengthBleu.
+    """
+    drawing, sentences = drawn(draw_bleu(bins, whole)), sum(one.sentences for one in bins)
+    rows = [(one.words, one.sentences, round(one.bleu, 2)) for one in bins]
+    table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)
+    body = (
+        f"<p>Greedy translations of {sentences:,} sentences, in the model’s own tokens. BLEU is that of sacrebleu over "
+        "the sentences of each bin together.</p>"
+    )
+    shown = picture(drawing.svg, f"BLEU by source length; {whole:.1f} of all sentences")
+    body = f'{body}<div class="pictures">{shown}{table.to_html()}</div>'
+    return Section("bleu", "BLEU by source length", body, {"bleu": table}, {"bleu": drawing})
+
+
+HELD_OUT, TRAINED = "held out", "in training"
+MEASURES = {
+    "perplexity": ((("val_perplexity", HELD_OUT), ("perplexity", TRAINED)), "perplexity of a target token"),
+    "log_likelihood": ((("val_log_likelihood", HELD_OUT), ("log_likelihood", TRAINED)), "log-likelihood (nats a pair)"),
+    "bleu": ((("val_bleu", ""),), "BLEU of held-out pairs (0 to 100)"),
+    "gradient_norm": ((("gradient_norm", ""),), "norm of the gradient before clipping"),
+    "clipped_share": ((("clipped_share", ""),), "share of clipped updates (0 to 1)"),
+    "learning_rate": ((("learning_rate", ""),), "step size"),
+    "speed": ((("pairs_per_second", ""),), "pairs a second"),
+}
+
+
+def training_section(runs: Sequence[TrainingRun]) -> Section:
+    """Perplexity, log-likelihood, gradients, step size and speed over the updates of trainings.
+
+    Args:
+        runs: list of TrainingRun.
+    """
+    pictures = {
+        f"training_{name}": drawn(draw_training(runs, names, label))
+        for name, (names, label) in MEASURES.items()
+        if any(run.values(one)[1] for run in runs for one, _ in names)
+    }
+    shown = "".join(
+        picture(drawing.svg, f"{MEASURES[name.removeprefix('training_')][1]} over the updates of the training")
+        for name, drawing in pictures.items()
+    )
+    fields = [field.name for field in dataclasses.fields(TrainingRound) if field.name != "averaged_rounds"]
+    rows = [
+        (run.name, *("" if getattr(one, name) is None else getattr(one, name) for name in fields))
+        for run in runs for one in run.rounds
+    ]  # fmt: skip
+    body = (
+        "<p>A point a round of training. Perplexity is per target token, the end of sequence among them; "
+        "pairs held out were never trained on.</p>"
+    )
+    table = Table("Rounds of training", ("run", *fields), rows)
+    return Section("training", "Training", f'{body}<div class="pictures">{shown}</div>', {"training": table}, pictures)

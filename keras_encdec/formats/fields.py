@@ -1,0 +1,63 @@
+"""What separates tokens, in every file of text."""
+
+import math
+import re
+from typing import AnyStr
+
+# What stands around a field of a line and is no part of it; a carriage return may end the line.
+AROUND = b" \t\r"
+
+
+def split_tokens(text: AnyStr) -> list[AnyStr]:
+    """The tokens of a line: what spaces and tabs separate, as in Moses.
+
+    A vertical tab, a form feed, a no-break space and the like are parts of tokens. The carriage return that may end a
+    line is none of its characters: whoever reads lines leaves it out.
+
+    Args:
+        text: str or bytes.
+
+    Returns:
+        list of str or bytes, empty for an empty line.
+
+    Example:
+
+    >>> split_tokens(" le\\tchat  10\\u00a0000 ")
+    ['le', 'chat', '10\\xa0000']
+    """
+    space, tab = (" ", "\t") if isinstance(text, str) else (b" ", b"\t")
+    if tab in text:
+        text = text.replace(tab, space)
+    tokens = text.split(space)
+    return [token for token in tokens if token] if not all(tokens) else tokens
+
+
+# The absolute value of features and weights: sums of products of larger ones may not be finite.
+LARGEST = 1e30
+# What Moses's tools read: no 1_0 as in Python, no inf, no nan.
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def finite_number(text: bytes | str, largest: float = math.inf) -> float:
+    """A number as it stands in a file.
+
+    Args:
+        text: bytes or str.
+        largest: float. The largest absolute value that is taken. Defaults to that of any finite number.
+
+    Returns:
+        float.
+
+    Raises:
+        ValueError: for other text, and for a number that is too large, such as 1e400.
+
+    Example:
+
+    >>> finite_number("-2.5e3")
+    -2500.0
+    """
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    value = float(data) if _NUMBER.fullmatch(data) else math.nan
+    if not (abs(value) <= largest and math.isfinite(value)):
+        raise ValueError(f"found {data!r}, expected a finite number")
+    return value

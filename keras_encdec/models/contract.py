@@ -1,0 +1,285 @@
+"""The decoder contract: what every decoder has, whatever is inside."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_encdec.backend.tensors import take_rows
+from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.models.log_probs import next_log_probs
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """What a tensor looks like, its leading dimension (rows, or sources) left out.
+
+    Attributes:
+        shape: tuple of int; `None` stands for the number of source positions.
+        dtype: str, such as "int32" or "bool"; `None` for the compute dtype of the layer that makes it.
+        time_axis: int. Which axis of the whole tensor, counted from 0 with the leading one, runs along the source;
+            `None` where none does. What is padded along it is zero, or false.
+
+    Example:
+
+    >>> TensorSpec((None, 512), time_axis=1).with_time(7)
+    (7, 512)
+    """
+
+    shape: tuple
+    dtype: str | None = None
+    time_axis: int | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [axis for axis, size in enumerate(self.shape, start=1) if size is None]
+        if unknown != ([] if self.time_axis is None else [self.time_axis]):
+            raise ValueError(
+                f"found the shape {self.shape} with time_axis={self.time_axis}, expected None at that axis and "
+                "nowhere else"
+            )
+
+    def with_time(self, steps: int) -> tuple:
+        """The shape for a number of source positions."""
+        return tuple(steps if size is None else size for size in self.shape)
+
+
+class Decoder(keras.layers.Layer):
+    """Base of decoders, which predict a target word by word.
+
+    A decoder has a `state`, which changes with every word, and a `memory` of the source, which does not:
+
+        state_0, memory = start(encoded)
+        state_t         = advance(y_{t-1}, state_{t-1}, memory)
+        features_t      = features(y_{t-1}, state_t, memory)
+        logits_t        = features_t W + b,   W and b the `output_weights`
+
+    Both are dicts of named tensors of any rank and dtype, described by `state_spec` and `memory_spec`. The memory has
+    one row a SOURCE and is never copied for the hypotheses of a source. A row of a state says which source it belongs
+    to by `source_of_row`, int32 `(rows,)`; `None` stands for rows that are grouped evenly and in the sources' order:
+    of `k * sources` rows, row i belongs to source `i // k`. `take_memory` fetches what each row needs; where a product
+    with the memory can be taken source by source, as for attention, `k` rows of a source are taken together instead.
+
+    The scorer, the samplers, the ensemble and the served graph know this contract and nothing else about a model.
+
+    A subclass sets `vocabulary_size`, `state_spec`, `memory_spec` and `output_weights`, and has `start`, `advance`
+    and `features`. It may override `call`, which takes all steps of known words at once, with a faster one.
+
+    Call arguments:
+        previous: integer tensor `(sources, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its last id
+            (see `previous_words`).
+        encoded: dict of tensors, of the encoder.
+
+    Returns:
+        float tensor `(sources, time, vocabulary_size)`: logits.
+    """
+
+    #: Number of ids that can be predicted, the special ones included.
+    vocabulary_size: int
+    #: Whether the state has "attention" `(rows, source_time)`, the weights of the last step.
+    carries_attention: bool = False
+    #: Number of words that the state depends on, the last ones that were read, 0 before the beginning; `None` where it
+    #: depends on all of them. A scorer then computes each distinct n-gram of a language model once.
+    context_length: int | None = None
+    #: Width of a sum over the words of a context, where `features` depends on them only through this sum, as in the
+    #: first layer of a feed-forward model: `word_products` gives the terms, and `features_of_sums` goes on from the
+    #: sums. A scorer then computes the terms of each word once, not in every context (Devlin et al., 2014).
+    context_sum_width: int | None = None
+
+    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+        """Makes the weights; every size is known, so that no shape is needed."""
+        self.built = True
+
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        """Name, shape and dtype of each tensor of the state."""
+        raise NotImplementedError
+
+    @property
+    def memory_spec(self) -> dict[str, TensorSpec]:
+        """Name, shape, dtype and source time axis of each tensor of the memory."""
+        raise NotImplementedError
+
+    @property
+    def output_weights(self) -> tuple[Any, Any]:
+        """The output matrix `(feature_width, vocabulary_size)` and its bias `(vocabulary_size,)`."""
+        raise NotImplementedError
+
+    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What decoding begins with.
+
+        Args:
+            encoded: dict of tensors, of the encoder, one row a source.
+
+        Returns:
+            tuple: the first state and the memory, dicts of tensors, one row a source.
+        """
+        raise NotImplementedError
+
+    def advance(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> dict[str, Any]:
+        """The next state.
+
+        Args:
+            previous: integer tensor `(rows,)`, the word before; 0 at the beginning.
+            state: dict of tensors with as many rows.
+            memory: dict of tensors, one row a source.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+
+        Returns:
+            dict of tensors, as described by `state_spec`.
+        """
+        raise NotImplementedError
+
+    def features(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> Any:
+        """What the output matrix multiplies, from the state that `advance` gave.
+
+        The arguments are those of `advance`, but for the state, which is the new one. It may be called for the rows of
+        many steps at once.
+
+        Returns:
+            float tensor `(rows, feature_width)`.
+        """
+        raise NotImplementedError
+
+    def word_products(self, words: Any) -> Any:
+        """What each word adds to the sum over a context, at each position; only with a `context_sum_width`.
+
+        Args:
+            words: int32 tensor `(words,)`, ids, 0 for no word before the beginning.
+
+        Returns:
+            float tensor `(context_length, words, context_sum_width)`.
+        """
+        raise NotImplementedError
+
+    def features_of_sums(self, sums: Any) -> Any:
+        """As `features`, from sums of `word_products` over a context; only with a `context_sum_width`.
+
+        Args:
+            sums: float tensor `(rows, context_sum_width)`.
+
+        Returns:
+            float tensor `(rows, feature_width)`.
+        """
+        raise NotImplementedError
+
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        """The weights by the symbols of the equations, see `to_symbols`.
+
+        Returns:
+            dict of symbol, such as "decoder.U_r", to a variable and the columns of it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
+
+    def step(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The features of the next word, and the next state: `advance`, then `features`."""
+        state = self.advance(previous, state, memory, source_of_row)
+        return self.features(previous, state, memory, source_of_row), state
+
+    def logits(self, features: Any) -> Any:
+        """Features `(..., feature_width)` to logits `(..., vocabulary_size)`."""
+        matrix, bias = self.output_weights
+        return ops.matmul(features, matrix) + bias
+
+    def next_log_probs(
+        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """As `step`, but log p of every id as the next word, `(rows, vocabulary_size)` in nats, for the features."""
+        features, state = self.step(previous, state, memory, source_of_row)
+        return next_log_probs(self.logits(features)), state
+
+    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+        state, memory = self.start(encoded)
+
+        def advance(words, state, memory):
+            return self.advance(words, state, memory)
+
+        # No mask: padding follows the end of sequence, so no state that counts comes after it.
+        states = run_recurrence(advance, previous, state, memory)
+        # A row for each step of each source: its own sources' rows stay together, in order.
+        rows = {name: ops.reshape(table, (-1, *ops.shape(table)[2:])) for name, table in states.items()}
+        features = self.features(ops.reshape(previous, (-1,)), rows, memory)
+        return self.logits(ops.reshape(features, (*ops.shape(previous), features.shape[-1])))
+
+    @staticmethod
+    def take_memory(table: Any, rows: int, source_of_row: Any = None) -> Any:
+        """The rows of a tensor of the memory that rows of a state need.
+
+        Args:
+            table: tensor `(sources, ...)`.
+            rows: int. Rows of the state.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+
+        Returns:
+            tensor `(rows, ...)`.
+        """
+        if source_of_row is not None:
+            return take_rows(table, source_of_row)
+        sources = ops.shape(table)[0]
+        if rows is sources or isinstance(rows, int) and rows == sources:
+            return table
+        return ops.repeat(table, rows // sources, axis=0)
+
+    @staticmethod
+    def previous_words(target: Any) -> Any:
+        """y_0 .. y_{T-1} from y_1 .. y_T: integer tensor `(batch, time)`, 0 in front."""
+        return ops.pad(target, [[0, 0], [1, 0]])[:, :-1]
+
+
+class Encoder(keras.layers.Layer):
+    """Base of encoders.
+
+    A subclass sets `encoded_spec` and has `call`. One that reads a source strictly from left to right, so that
+    sources with a common prefix share its states, says so by `is_incremental` and has `state_spec`, `step` and
+    `finish` as well.
+
+    Call arguments:
+        source: integer tensor `(sources, time)`: ids closed by the end of sequence (2), then padding (0).
+
+    Returns:
+        dict of tensors, `encoded`: what the decoder is started from, one row a source.
+    """
+
+    #: Whether the encoding is finished from a state that reads one id at a time.
+    is_incremental: bool = False
+
+    def build(self, source_shape: tuple | None = None) -> None:
+        """Makes the weights; every size is known, so that no shape is needed."""
+        self.built = True
+
+    @property
+    def encoded_spec(self) -> dict[str, TensorSpec]:
+        """Name, shape and dtype of each tensor of `encoded`."""
+        raise NotImplementedError
+
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        """Of an incremental encoder: name, shape and dtype of each tensor of its state; all zero at first."""
+        raise NotImplementedError
+
+    def symbols(self) -> dict[str, tuple[Any, slice]]:
+        """The weights by the symbols of the equations, see `to_symbols`.
+
+        Returns:
+            dict of symbol, such as "encoder.U_r", to a variable and the columns of it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
+
+    def step(self, ids: Any, state: dict[str, Any]) -> dict[str, Any]:
+        """Of an incremental encoder: the state after one more id.
+
+        Args:
+            ids: integer tensor `(rows,)`, none of them padding.
+            state: dict of tensors with as many rows.
+        """
+        raise NotImplementedError
+
+    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Of an incremental encoder: `encoded` from the state after the end of sequence."""
+        raise NotImplementedError

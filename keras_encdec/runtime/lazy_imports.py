@@ -1,0 +1,51 @@
+"""Packages that import what they export when it is first used."""
+
+import ast
+import importlib
+import sys
+import types
+from typing import Any
+
+
+def lazy_imports(package: str) -> None:
+    """Has a package import the names in its `if TYPE_CHECKING:` block when each is first used.
+
+    So `--help` and wrong flags need no Keras, and type checkers and documentation tools see plain imports. Each
+    import of the block is of the form `from module import name as name`. A name that is a submodule's too is what
+    that submodule defines, as it would be of an import at once.
+
+    Args:
+        package: str. The package's `__name__`.
+
+    Example, in `__init__.py`:
+
+        if TYPE_CHECKING:
+            from keras_encdec.models.contract import Decoder as Decoder
+
+        lazy_imports(__name__)
+    """
+    module = sys.modules[package]
+    tree = ast.parse(module.__spec__.loader.get_source(package))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    sources = {name.name: line.module for block in blocks for line in block.body for name in line.names}
+    module.__dict__.update(__all__=sorted(sources), _lazy_sources=sources)
+    module.__class__ = _LazyPackage
+
+
+class _LazyPackage(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        source = self._lazy_sources.get(name)
+        if source is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(source), name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import of a submodule puts it here, which must not hide what the package exports by its name.
+        if isinstance(value, types.ModuleType) and value.__name__ == self._lazy_sources.get(name):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._lazy_sources})

@@ -1,0 +1,195 @@
+"""Files and folders in the making: none is left where a process ends, or where the next one looks."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import re
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.os_errors import FilePath, explained
+
+_paths: set[str] = set()
+
+
+@contextlib.contextmanager
+def unfinished(path: FilePath) -> Iterator[None]:
+    """Has `remove_unfinished` remove a file or folder, for the time of the `with` block."""
+    path = os.path.abspath(path)
+    _paths.add(path)
+    try:
+        yield
+    finally:
+        _paths.discard(path)
+
+
+def remove_unfinished() -> None:
+    """Removes what is in the making, for a process that is to end without the exceptions that would do it."""
+    for path in sorted(_paths):
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
+    """Opens a new hidden file in the folder of `path`, its permissions as the umask has them.
+
+    What a process left for the same path that was killed is removed first; a file of one that lives is locked.
+
+    Args:
+        path: str, of the file that it is to become. Absolute.
+
+    Yields:
+        its path and a descriptor to write to, which the block closes. At the end it is removed, if it is still there.
+    """
+    folder, name = os.path.split(path)
+    prefix = f".{name[:60]}."  # names may have 255 bytes
+    _remove_abandoned(folder, prefix)
+    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    with unfinished(temporary):
+        try:  # before the file is there, as a signal may come in the moment in which it is made
+            descriptor = _create(temporary)
+            yield temporary, os.dup(descriptor)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if descriptor is not None:
+                os.close(descriptor)  # and with it the lock
+
+
+@contextlib.contextmanager
+def temporary_folder_beside(path: str) -> Iterator[str]:
+    """Makes a new hidden folder in the folder of `path`, for what a job holds on the disk meanwhile.
+
+    What a process left for the same path that was killed is removed first; a folder of one that lives is locked.
+
+    Args:
+        path: str, of the file that is being made. Absolute.
+
+    Yields:
+        its path. At the end it is removed with all that it holds.
+    """
+    folder, name = os.path.split(path)
+    prefix = f".{name[:60]}."
+    _remove_abandoned(folder, prefix)
+    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    with unfinished(temporary):
+        try:
+            descriptor = _create_folder(temporary)
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _create(path):
+    while True:
+        # os.open, unlike tempfile, leaves the permissions to the umask.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks; nothing is removed there
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # before it was locked, another process took it for abandoned
+
+
+def _create_folder(path):
+    while True:
+        os.mkdir(path)
+        with contextlib.suppress(FileNotFoundError):  # taken for abandoned, as in `_create`
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.isdir(path):
+                return descriptor
+            os.close(descriptor)
+
+
+def _remove_abandoned(folder, prefix):
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{8}\.tmp", name[len(prefix) :]):
+                with contextlib.suppress(OSError):
+                    _remove_unless_locked(os.path.join(folder, name))
+
+
+def _remove_unless_locked(path):
+    is_folder = os.path.isdir(path)
+    descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_WRONLY) | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_folder:
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def directory_lock(folder: str | os.PathLike[str], job: str, argument: str) -> Iterator[None]:
+    """Keeps other jobs of the same kind out of a directory, of this process too, for the time of the `with` block.
+
+    The kernel lifts the lock when the process ends, however it ends: what a killed job leaves is no obstacle. Jobs that
+    only read the directory take no notice of it. On a file system without locks (flock) every job is let in.
+
+    Args:
+        folder: path of the directory, made if need be, and removed at the end if it is empty.
+        job: str. What writes to the directory, such as "training"; also in the name of the lock file.
+        argument: str. What the directory is given as, such as "--model_dir".
+
+    Raises:
+        InputError: when another such job is at work there, or the folder cannot be made or written to.
+    """
+    folder = pathlib.Path(folder)
+    lock = folder / f".{job}.lock"
+    try:
+        with explained(folder, "to make a directory"):
+            folder.mkdir(parents=True, exist_ok=True)
+        descriptor = _locked(lock, job, argument)
+        try:
+            with unfinished(lock):
+                yield
+        finally:
+            lock.unlink(missing_ok=True)  # first, so that nobody locks it who would lose it
+            os.close(descriptor)
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _locked(path, job, argument):
+    """Locks the file, made if need be, and gives its descriptor."""
+    while True:
+        with explained(path, "to lock the directory"):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 1 << 10).decode(errors="replace") or "another process"
+            os.close(descriptor)
+            raise InputError(
+                f"found another {job} at work in it ({holder})", "expected one at a time",
+                f"wait until it ends, or give another {argument}", path.parent,
+            ) from None  # fmt: skip
+        except OSError:
+            pass  # a file system without locks
+        if _is_at(descriptor, path):
+            with explained(path, "to write"):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            return descriptor
+        os.close(descriptor)  # that of a job which ended in this moment, and removed it
+
+
+def _is_at(descriptor, path):
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,187 @@
+"""What decoding starts from for each of many sources, with any encoder."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.loops import counted_loop
+from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.models.contract import TensorSpec
+from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
+
+# Tokens of a batch, padding counted, and fewer for what is left over.
+TOKENS, REST_TOKENS = 2048, 256
+LEAST_WIDTH = 8
+# Sources for which a smaller table is worth one more shape to compile.
+FEW_SOURCES = 64
+
+
+class BatchEncoder:
+    """Encodes the sources of a group in batches of like length. The interface is that of `PrefixTreeEncoder`.
+
+    Args:
+        model: TranslationModel.
+    """
+
+    def __init__(self, model: TranslationModel) -> None:
+        self._call = compiled_call(_Start(model))
+        self._specs = {**model.decoder.state_spec, **model.decoder.memory_spec}
+
+    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `PrefixTreeEncoder.start`; arrays, float32 where the tensors are floats of fewer bits.
+
+        A state or a memory along the source may be large: it gets no more rows than a few sources need.
+        """
+        steps = padded_width(int(lengths.max()))
+        if len(lengths) <= FEW_SOURCES and any(spec.time_axis for spec in self._specs.values()):
+            rows = min(rows, FEW_SOURCES)
+        tables = None
+        for indices, size, width in _batches(lengths):
+            ids = np.zeros((size, width), np.int32)
+            ids[: len(indices), : sources.shape[1]] = sources[indices, :width]
+            started = keras.tree.map_structure(ops.convert_to_numpy, self._call(ids))
+            if tables is None:
+                tables = [self._tables(tensors, rows, steps) for tensors in started]
+            for table, tensors in zip(tables, started, strict=True):
+                for name, tensor in tensors.items():
+                    axis = self._specs[name].time_axis
+                    padding = [(0, steps - width if i == axis else 0) for i in range(tensor.ndim)]
+                    table[name][indices] = np.pad(tensor, padding)[: len(indices)]
+        return tuple(tables)
+
+    def _tables(self, tensors: dict[str, np.ndarray], rows: int, steps: int) -> dict[str, np.ndarray]:
+        return {
+            name: np.zeros((rows, *self._specs[name].with_time(steps)), tensor.dtype)
+            for name, tensor in tensors.items()
+        }
+
+
+class _Start(keras.layers.Layer):
+    def __init__(self, model) -> None:
+        super().__init__(name="start", dtype=model.dtype_policy)
+        self.model = model
+        self.built = True
+
+    def call(self, source):
+        state, memory = self.model.start(source)
+        decoder = self.model.decoder
+        return [_for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)]
+
+
+def _for_numpy(tensors: dict[str, Any], specs: dict[str, TensorSpec]) -> dict[str, Any]:
+    """The tensors; NumPy has no bfloat16."""
+    return {name: tensors[name] if spec.dtype else ops.cast(tensors[name], "float32") for name, spec in specs.items()}
+
+
+def padded_width(length: int) -> int:
+    """The width that sources of a length are padded to: a power of two, so that few shapes are compiled."""
+    return max(LEAST_WIDTH, 1 << (length - 1).bit_length())
+
+
+def _batches(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int, int]]:
+    """Yields indices of sources of like length, the rows of their batch and its width.
+
+    The widths are few, and the rows of each, as each shape is compiled anew.
+    """
+    widths = np.array([padded_width(int(length)) for length in lengths])
+    for width in np.unique(widths):
+        indices, start = np.flatnonzero(widths == width), 0
+        many, few = max(1, TOKENS // width), max(1, REST_TOKENS // width)
+        while start < len(indices):
+            size = many if len(indices) - start > many // 2 else few
+            yield indices[start : start + size], size, width
+            start += size
+
+
+class PrefixTreeEncoder:
+    """Encodes the sources of a group with an incremental encoder, such as that of `RNNEncoderDecoder`.
+
+    Args:
+        model: TranslationModel whose `encoder.is_incremental`.
+        slots: int. Slots for states, unless a source is longer.
+    """
+
+    def __init__(self, model: TranslationModel, slots: int) -> None:
+        self._call = compiled_call(_PrefixTreeCall(model))
+        self._slots = slots
+
+    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The first state and the memory of each source.
+
+        Args:
+            sources: int array `(m, width)`, ids padded with 0.
+            lengths: int array `(m,)`.
+            rows: int. Rows of the results, at least m.
+
+        Returns:
+            tuple: state and memory, dicts of tensors `(rows, ...)`, the first m rows for the sources.
+        """
+        return self._call(*call_arguments(sources, lengths, self._slots, rows))
+
+
+def call_arguments(sources: np.ndarray, lengths: np.ndarray, slots: int, rows: int) -> tuple[np.ndarray, ...]:
+    """The arguments of the compiled call for a group of sources; see `PrefixTreeEncoder.start`."""
+    tree = PrefixTree(sources, lengths)
+    batches = NodeBatches(tree, int(largest_batch(lengths.max())), slots)
+    lasts = np.zeros(rows, np.int32)
+    lasts[: len(sources)] = batches.slots[tree.paths[np.arange(len(sources)), lengths - 1]]
+    # No more sources at a time than there may be.
+    lasts = lasts.reshape(-1, min(batches.size, rows))
+    return (
+        batches.filled(tree.ids), batches.parents, np.int32(batches.used),
+        lasts, np.int32(-(-len(sources) // lasts.shape[1])),
+    )  # fmt: skip
+
+
+class _PrefixTreeCall(keras.layers.Layer):
+    """Goes through the tree of source prefixes, batch by batch, and starts the decoder from whole sources.
+
+    Call arguments:
+        ids: int32 tensor `(batches, size)`, the last ids of source prefixes, in an order in which each
+            follows its parent's batch.
+        parents: int32 tensor `(batches, size)`: the slot of the parent, that is batch * size + column, or -1.
+        batches: int32 scalar, how many of the batches are in use.
+        lasts: int32 tensor `(groups, size)`, the slots of whole sources.
+        last_batches: int32 scalar, how many of these groups are in use.
+    """
+
+    def __init__(self, model) -> None:
+        super().__init__(name="prefix_tree_encoder", dtype=model.dtype_policy)
+        self.encoder, self.decoder = model.encoder, model.decoder
+        self.built = True
+
+    def call(self, ids, parents, batches, lasts, last_batches):
+        states, size = self._states(ids, parents, batches), lasts.shape[1]
+
+        def body(batch, *tables):
+            state = {name: ops.take(table, lasts[batch] + 1, axis=0) for name, table in states.items()}
+            started = self.decoder.start(self.encoder.finish(state))
+            return [
+                {name: store_rows(rows, batch * size, new[name]) for name, rows in table.items()}
+                for table, new in zip(tables, started, strict=True)
+            ]
+
+        rows, specs = lasts.shape[0] * size, (self.decoder.state_spec, self.decoder.memory_spec)
+        return counted_loop(body, last_batches, *(self._zeros(rows, spec) for spec in specs))
+
+    def _states(self, ids, parents, batches):
+        """Tables of the encoder's states, `(1 + slots, ...)`, the first row of them zero."""
+        size = ids.shape[1]
+
+        def body(batch, tables):
+            state = {name: take_rows(table, parents[batch] + 1) for name, table in tables.items()}
+            state = self.encoder.step(ids[batch], state)
+            return [{name: store_rows(table, 1 + batch * size, state[name]) for name, table in tables.items()}]
+
+        return counted_loop(body, batches, self._zeros(1 + ids.shape[0] * size, self.encoder.state_spec))[0]
+
+    def _zeros(self, rows: int, specs: dict[str, TensorSpec]) -> dict[str, Any]:
+        return {
+            name: ops.zeros((rows, *spec.shape), dtype=spec.dtype or self.compute_dtype)
+            for name, spec in specs.items()
+        }

@@ -1,0 +1,280 @@
+"""A phrase-based decoder: sentences, a phrase table and an n-gram language model in, n-best lists out."""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import os
+import pickle
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.escaping import model_words
+from keras_encdec.formats.phrase_table import PhraseTableReader
+from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
+from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.workers import available_processors, in_order, processes
+from keras_encdec.smt.decoder.phrase_options import (
+    DecoderWeights,
+    PhraseOptions,
+    PhraseTable,
+    initial_weights,
+    read_phrases,
+    source_phrases,
+)
+from keras_encdec.smt.decoder.phrase_search import PhraseSearch
+from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
+from keras_encdec.smt.ngrams.ngram_model import NgramModel
+
+NBEST_SIZE = 100
+POP_LIMIT = 300
+DISTORTION_LIMIT = 6
+TABLE_LIMIT = 20
+MAX_SENTENCE_LENGTH = 100
+# More would be more phrases than Python's functions may call one another deeply.
+_LONGEST_SENTENCE = 500
+_SENTENCES_IN_BATCH = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingSummary(FileSummary):
+    """What `decode_nbest` did.
+
+    Attributes:
+        lines: int. Hypotheses written.
+        seconds: float.
+        output: the file.
+        sentences: int. Sentences translated.
+        unknown_words: int. Words of the best hypotheses that are copied from the source, as the table lacks them.
+        words: int. Words of the sentences.
+    """
+
+    sentences: int = 0
+    unknown_words: int = 0
+    words: int = 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the translations: sentences."""
+        if not 0 < self.unknown_words == self.words:
+            return []
+        return [
+            "The table has no phrase of any sentence, so all words were copied. Check that it is the table of this "
+            "direction."
+        ]
+
+    def __str__(self) -> str:
+        rate = self.sentences / max(self.seconds, 1e-9)
+        return (
+            f"{self.lines:,} hypotheses of {self.sentences:,} sentences, {self.unknown_words:,} words copied as the "
+            f"table lacks them, in {self.seconds:,.1f} s, {rate:,.1f} sentences/s: {self._result}"
+        )
+
+
+class _Task(NamedTuple):
+    """What all sentences share, for the processes."""
+
+    phrases: PhraseTable
+    language_model: FilePath
+    weights: DecoderWeights
+    nbest_size: int
+    pop_limit: int
+    distortion_limit: int
+    table_limit: int
+    encoding: str | None
+
+
+class _Translated(NamedTuple):
+    """The lines of a batch of sentences."""
+
+    lines: list[bytes]
+    unknown_words: int
+
+
+def decode_nbest(
+    source: FilePath,
+    phrase_table: FilePath,
+    language_model: FilePath,
+    output: FilePath,
+    weights: Mapping[str, Sequence[float]] | None = None,
+    *,
+    other_weights: Mapping[str, Sequence[float]] | None = None,
+    nbest_size: int = NBEST_SIZE,
+    pop_limit: int = POP_LIMIT,
+    distortion_limit: int = DISTORTION_LIMIT,
+    table_limit: int = TABLE_LIMIT,
+    max_sentence_length: int = MAX_SENTENCE_LENGTH,
+    encoding: str | None = None,
+    number_of_processes: int | None = None,
+    progress: ShowProgress = Progress,
+) -> DecodingSummary:
+    """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
+
+    A line is `id ||| hypothesis  ||| features ||| total ||| segmentation`. The features are those of Moses:
+    `Distortion0`, minus the sum of the distances between the end of a phrase's source and the start of the next one's;
+    `LM0`, ln p of the sentence with its end; `WordPenalty0`, minus the number of words; `PhrasePenalty0`, the number of
+    phrases; `TranslationModel0`, the sums of ln of each score of the table, -100 at least for a phrase. The total is
+    their weighted sum. The segmentation has for each phrase, in the order of the target, the first and last word of its
+    source and of its target, counted from 0: `0=0 1-2=1-3`.
+
+    Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. Of
+    factored words the first factor is taken. A word that the table has no phrase for is copied; it adds -100 times the
+    weight `UnknownWordPenalty0` to the total, which as with Moses is no feature of the list. An empty sentence has one
+    hypothesis, an empty one.
+
+    The search is that of Moses's cube pruning, but without lexicalized reordering; see `PhraseSearch`.
+
+    Every process holds in memory the phrases of the table that occur in the sentences and the language model, about
+    150 bytes for each n-gram. Processes are started afresh, so a program keeps its own work under
+    `if __name__ == "__main__":` unless it asks for one process only.
+
+    Args:
+        source: sentences, one a line, words separated by spaces, plain or gzipped.
+        phrase_table: Moses phrase table with any number of scores, plain or gzipped.
+        language_model: ARPA file of the target language, plain or gzipped.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        weights: dict of feature to list of float, as `read_weights` returns it. `UnknownWordPenalty0` is 1 where it is
+            missing. Defaults to `initial_weights`.
+        other_weights: dict of feature to list of float, beside those of `weights` or instead. Optional.
+        nbest_size: int. Most hypotheses of a sentence, which all differ. Defaults to `100`.
+        pop_limit: int. Hypotheses that are tried for each number of translated words. More take longer and find
+            translations with higher totals. Defaults to `300`.
+        distortion_limit: int. Longest distance that is jumped in the source; 0 translates in its order, -1 has no
+            limit. Defaults to `6`, as with Moses.
+        table_limit: int. Targets of a source phrase; those with the highest weighted sums are taken. 0 has no limit.
+            Defaults to `20`, as with Moses.
+        max_sentence_length: int. Most words in a sentence, up to 500; a longer one is an error. Defaults to `100`.
+        encoding: str. Encoding of the sentences, the table and the model. Defaults to `None`: UTF-8, and other bytes
+            are an error.
+        number_of_processes: int. Defaults to `None`: as many as there are processors.
+        progress: callable of what is counted and its name, which gives a Progress, such as `ReadingProgress`; called
+            for each step. Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        DecodingSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that cannot be used.
+        InputError: when a file cannot be read, the weights do not fit the table, or a sentence is too long.
+
+    Example:
+
+        decode_nbest("val.en", "phrase-table.gz", "lm.arpa.gz", "val.nbest.gz")
+    """
+    check_distinct_files(source, phrase_table, language_model, output)
+    minima = {
+        "nbest_size": (nbest_size, 1), "pop_limit": (pop_limit, 1), "distortion_limit": (distortion_limit, -1),
+        "table_limit": (table_limit, 0), "max_sentence_length": (max_sentence_length, 1),
+    }  # fmt: skip
+    for name, (value, minimum) in minima.items():
+        if value < minimum:
+            raise ConfigurationError(f"found {{{name}}}=%s, expected %s or more", value, minimum)
+    if max_sentence_length > _LONGEST_SENTENCE:
+        raise ConfigurationError(
+            "found {max_sentence_length}=%s, expected at most %s", max_sentence_length, _LONGEST_SENTENCE
+        )
+    start = time.monotonic()
+    with InputLines(language_model):  # that the table is not read in vain
+        pass
+    with open_output(output) as file:
+        sentences = _sentences(source, encoding, max_sentence_length)
+        phrases, checked_weights = _phrases(
+            phrase_table, sentences, weights, other_weights or {}, encoding, progress
+        )
+        task = _Task(
+            phrases, language_model, checked_weights, nbest_size, pop_limit, distortion_limit, table_limit, encoding
+        )  # fmt: skip
+        lines, unknown_words = 0, 0
+        work = CountedWork(len(sentences))
+        with _translations(task, sentences, number_of_processes) as batches, progress(work, "sentences") as shown:
+            for number, batch in batches:
+                file.writelines(batch.lines)
+                lines += len(batch.lines)
+                unknown_words += batch.unknown_words
+                work.bytes_read += number
+                shown.add(number)
+    words = sum(map(len, sentences))
+    return DecodingSummary(lines, time.monotonic() - start, output, len(sentences), unknown_words, words)
+
+
+def _sentences(source, encoding, max_length):
+    sentences = [model_words(line) for line in read_sentences(source, encoding)]
+    for number, words in enumerate(sentences, start=1):
+        if len(words) > max_length:
+            raise InputError(
+                f"found {len(words)} words", f"expected at most {max_length}",
+                "raise --max_sentence_length, or shorten the sentence", source, number,
+            )  # fmt: skip
+    return sentences
+
+
+def _phrases(path, sentences, weights, other_weights, encoding, progress):
+    """The phrases of the table that occur, and the weights, checked before the table is read to its end."""
+    sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
+    with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
+        records = iter(reader)
+        first = next(records)
+        given = initial_weights(reader.num_scores) if weights is None else weights
+        checked = DecoderWeights.of_features({**given, **other_weights}, reader.num_scores)
+        phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
+    return phrases, checked
+
+
+@contextlib.contextmanager
+def _translations(
+    task: _Task, sentences: list[list[str]], number_of_processes: int | None
+) -> Iterator[Iterator[tuple[int, _Translated]]]:
+    """Numbers of sentences and their translations, in order."""
+    numbered = list(enumerate(sentences))
+    batches = [numbered[first : first + _SENTENCES_IN_BATCH] for first in range(0, len(numbered), _SENTENCES_IN_BATCH)]
+    number_of_processes = min(number_of_processes or available_processors(), len(batches))
+    with tempfile.TemporaryDirectory(prefix="encdec-decode-") as folder, unfinished(folder):
+        path = os.path.join(folder, "task")
+        with open(path, "wb") as file:
+            pickle.dump(task, file, protocol=pickle.HIGHEST_PROTOCOL)
+        try:
+            with processes(number_of_processes) as executor:
+                translate = functools.partial(_translate, path)
+                translated = in_order(executor, translate, batches, number_of_processes + 1)
+                yield zip(map(len, batches), translated, strict=True)
+        finally:
+            _decoder.cache_clear()
+
+
+def _translate(path: str, batch: list[tuple[int, list[str]]]) -> _Translated:
+    decoder = _decoder(path)
+    translated = [decoder.lines(*sentence) for sentence in batch]
+    return _Translated([line for lines, _ in translated for line in lines], sum(unknown for _, unknown in translated))
+
+
+@functools.lru_cache(maxsize=1)
+def _decoder(path):
+    with open(path, "rb") as file:
+        return _Decoder(pickle.load(file))
+
+
+class _Decoder:
+    """Translates sentences into lines of an n-best list."""
+
+    def __init__(self, task: _Task) -> None:
+        self._weights, self._nbest_size = task.weights, task.nbest_size
+        self._encode = FileEncoding(task.encoding).encode
+        model = NgramModel(task.language_model, task.encoding)
+        self._options = PhraseOptions(task.phrases, model, task.weights, task.table_limit, self._encode)
+        self._search = PhraseSearch(model, task.weights, task.pop_limit, task.distortion_limit)
+
+    def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:
+        """The lines of a sentence, and the number of unknown words in the best one."""
+        goal = self._search.search(len(words), self._options.of_sentence(words))
+        found = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
+        found.sort(key=lambda translation: -translation.total)  # what rounding has put in another order
+        lines = [self._encode(f"{translation.line(number)}\n") for translation in found]
+        return lines, found[0].unknown_words

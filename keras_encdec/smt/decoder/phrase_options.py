@@ -1,0 +1,240 @@
+"""Translation options: the phrases of a table that may translate the phrases of a sentence."""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import mul
+from typing import NamedTuple, Self
+
+from keras_encdec.errors import InputError, shortened
+from keras_encdec.formats.escaping import escape, model_words, unescape
+from keras_encdec.formats.feature_weights import check_weights
+from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY, PhraseTableRecord
+from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.progress import Progress
+from keras_encdec.smt.ngrams.ngram_model import NgramModel
+
+# Of an unknown word, as Moses has it.
+UNKNOWN_WORD_PENALTY = -100.0
+# Moses's, before tuning; the scores of the phrase table have 0.2 each.
+_INITIAL = {"Distortion0": [0.3], "LM0": [0.5], "WordPenalty0": [-1.0], "PhrasePenalty0": [0.2]}
+_TRANSLATION, _UNKNOWN = "TranslationModel0", "UnknownWordPenalty0"
+
+
+class DecoderWeights(NamedTuple):
+    """Weights by what they belong to; the features are those of Moses.
+
+    Attributes:
+        distortion: float. Of minus the sum of the distances that are jumped in the source.
+        language_model: float. Of ln p of the sentence by the language model.
+        word_penalty: float. Of minus the number of words.
+        phrase_penalty: float. Of the number of phrases.
+        translation: tuple of float. Of the sums of ln of each score of the phrase table.
+        unknown: float. Of -100 for each unknown word.
+    """
+
+    distortion: float
+    language_model: float
+    word_penalty: float
+    phrase_penalty: float
+    translation: tuple[float, ...]
+    unknown: float
+
+    @classmethod
+    def of_features(cls, weights: Mapping[str, Sequence[float]], number_of_scores: int) -> Self:
+        """The weights of features by their names, checked.
+
+        Args:
+            weights: dict of str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
+            number_of_scores: int. Scores of each line of the phrase table.
+
+        Raises:
+            InputError: when a weight is too large, a feature has no weights or another number of them, or a feature
+                that the decoder does not compute has other weights than 0.
+        """
+        lengths = {**{name: 1 for name in _INITIAL}, _TRANSLATION: number_of_scores, _UNKNOWN: 1}
+        weights = {_UNKNOWN: [1.0], **weights}
+        check_weights(weights)
+        for name, length in lengths.items():
+            if name not in weights:
+                raise InputError(
+                    f"found no weight of {name}", f"expected weights of {', '.join(lengths)}", "add it to the weights"
+                )
+            if len(weights[name]) != length:
+                reason = f"{length}, as the phrase table has scores" if name == _TRANSLATION else "1"
+                raise InputError(
+                    f"found {len(weights[name])} weights of {name}", f"expected {reason}",
+                    "give the weights that belong to the phrase table",
+                )  # fmt: skip
+        for name in weights.keys() - lengths.keys():
+            if any(weights[name]):
+                zeros = " 0" * len(weights[name])
+                raise InputError(
+                    f"found weights of {shortened(name)}",
+                    f"expected features of the decoder only, {', '.join(lengths)}",
+                    f'leave it out, or give "{name}={zeros}"',
+                )  # fmt: skip
+        one = {name: weights[name][0] for name in (*_INITIAL, _UNKNOWN)}
+        return cls(*(one[name] for name in _INITIAL), tuple(weights[_TRANSLATION]), one[_UNKNOWN])
+
+
+def initial_weights(number_of_scores: int) -> dict[str, list[float]]:
+    """The weights that Moses begins tuning with.
+
+    Args:
+        number_of_scores: int. Scores of each line of the phrase table.
+
+    Returns:
+        dict of str to list of float, by feature.
+
+    Example:
+
+    >>> initial_weights(4)["TranslationModel0"]
+    [0.2, 0.2, 0.2, 0.2]
+    """
+    return {**{name: list(values) for name, values in _INITIAL.items()}, _TRANSLATION: [0.2] * number_of_scores}
+
+
+LN_10 = math.log(10)
+# Words of the longest source phrases, as in Moses.
+LONGEST_PHRASE = 20
+
+# A source phrase, without escapes, to its targets, escaped, with ln of their scores.
+PhraseTable = Mapping[str, Sequence[tuple[str, tuple[float, ...]]]]
+
+
+class PhraseOption(NamedTuple):
+    """A phrase that may translate a source phrase.
+
+    Attributes:
+        text: str. Its words, escaped, separated by spaces.
+        words: tuple of int. Their numbers in the language model.
+        scores: tuple of float. ln of the scores of the table; 0 for an unknown word.
+        score: float. The weighted sum of its features, apart from the language model and the jump.
+        estimate: float. The same with the language model's ln p of its words without a context.
+        is_unknown: bool. Whether it is a copied word that the table does not have.
+    """
+
+    text: str
+    words: tuple[int, ...]
+    scores: tuple[float, ...]
+    score: float
+    estimate: float
+    is_unknown: bool = False
+
+    @classmethod
+    def empty(cls, number_of_scores: int) -> Self:
+        """No words: all there is of an empty sentence."""
+        return cls("", (), (0.0,) * number_of_scores, 0.0, 0.0)
+
+
+def source_phrases(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """The phrases of a sentence with up to 20 words: their start, end and text."""
+    for start in range(len(words)):
+        for end in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
+            yield start, end, " ".join(words[start:end])
+
+
+def read_phrases(
+    records: Iterable[PhraseTableRecord], lines: InputLines, sources: Collection[str], shown: Progress
+) -> PhraseTable:
+    """Reads the lines of a phrase table that translate certain phrases.
+
+    Args:
+        records: of the table.
+        lines: InputLines of the table, for errors.
+        sources: set of str. The phrases, words without escapes separated by spaces.
+        shown: Progress. Counts all lines.
+
+    Returns:
+        PhraseTable.
+
+    Raises:
+        InputError: when the table cannot be read, or has a negative score.
+    """
+    phrases: dict[str, list[tuple[str, tuple[float, ...]]]] = {}
+    for record in records:
+        shown.add(1)
+        source = " ".join(model_words(record.source))
+        if source in sources and (target := model_words(record.target)):
+            scores = [float(score) for score in record.parsed.scores]
+            if min(scores) < 0:
+                raise InputError(
+                    f"found the score {min(scores):g}", "expected probabilities", "repair or remove the line",
+                    lines.path, lines.line_number,
+                )  # fmt: skip
+            phrases.setdefault(source, []).append((escape(" ".join(target)), tuple(map(_log_prob, scores))))
+    return phrases
+
+
+def _log_prob(score: float) -> float:
+    return max(math.log(score), LOWEST_LOG_PROBABILITY) if score else LOWEST_LOG_PROBABILITY
+
+
+class PhraseOptions:
+    """The options of sentences.
+
+    Args:
+        phrases: PhraseTable.
+        model: NgramModel. Its words may have Moses's escapes or not.
+        weights: DecoderWeights.
+        table_limit: int. Options of a phrase; those with the highest estimates are taken. 0: all.
+        encode: callable of a word, str, that gives its bytes in the language model.
+    """
+
+    def __init__(
+        self,
+        phrases: PhraseTable,
+        model: NgramModel,
+        weights: DecoderWeights,
+        table_limit: int,
+        encode: Callable[[str], bytes],
+    ) -> None:
+        self._phrases, self._model, self._weights = phrases, model, weights
+        self._table_limit, self._encode = table_limit or None, encode
+        self._options: dict[str, list[PhraseOption]] = {}
+        self._numbers: dict[str, int] = {}
+
+    def of_sentence(self, words: Sequence[str]) -> dict[tuple[int, int], list[PhraseOption]]:
+        """The options of each phrase that has any, the best first. A word without options of its own is copied.
+
+        Args:
+            words: list of str, without escapes.
+
+        Returns:
+            dict of `(start, end)`, the end exclusive, to list of PhraseOption.
+        """
+        spans = {}
+        for start, end, source in source_phrases(words):
+            options = self._of_phrase(source)
+            if not options and end == start + 1:
+                zeros = (0.0,) * len(self._weights.translation)
+                options = [self._option(escape(source), zeros, is_unknown=True)]
+            if options:
+                spans[start, end] = options
+        return spans
+
+    def _of_phrase(self, source: str) -> list[PhraseOption]:
+        if source not in self._options:
+            options = [self._option(*phrase) for phrase in self._phrases.get(source, ())]
+            options.sort(key=lambda option: -option.estimate)
+            self._options[source] = options[: self._table_limit]
+        return self._options[source]
+
+    def _option(self, text: str, scores: tuple[float, ...], is_unknown: bool = False) -> PhraseOption:
+        words = tuple(map(self._number, text.split(" ")))
+        weights, state, log10 = self._weights, self._model.empty, 0.0
+        for word in words:
+            of_word, state = self._model.advance(state, word)
+            log10 += of_word
+        score = sum(map(mul, weights.translation, scores)) - weights.word_penalty * len(words) + weights.phrase_penalty
+        if is_unknown:
+            score += weights.unknown * UNKNOWN_WORD_PENALTY
+        return PhraseOption(text, words, scores, score, score + weights.language_model * log10 * LN_10, is_unknown)
+
+    def _number(self, word: str) -> int:
+        if word not in self._numbers:
+            vocabulary = self._model.vocabulary
+            written = (self._encode(text) for text in (word, unescape(word)))
+            known = (vocabulary[text] for text in written if text in vocabulary)
+            self._numbers[word] = next(known, self._model.unknown)
+        return self._numbers[word]

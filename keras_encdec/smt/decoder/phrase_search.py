@@ -1,0 +1,236 @@
+"""The search of the phrase-based decoder: stacks of hypotheses, filled by cube pruning."""
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from keras_encdec.smt.decoder.phrase_options import LN_10, DecoderWeights, PhraseOption
+from keras_encdec.smt.ngrams.ngram_model import NgramModel
+
+Spans = Mapping[tuple[int, int], Sequence[PhraseOption]]
+
+
+class Arc(NamedTuple):
+    """A phrase that continues a hypothesis.
+
+    Attributes:
+        previous: Hypothesis.
+        option: PhraseOption.
+        start, end: int. The first source word of the phrase, and that after its last one.
+        language_model: float. ln p of its words, and of the sentence's end after the last phrase.
+        score: float. The weighted sum of all features.
+    """
+
+    previous: "Hypothesis"
+    option: PhraseOption
+    start: int
+    end: int
+    language_model: float
+    score: float
+
+
+class Hypothesis:
+    """The translations of the same source words that the future cannot tell from one another.
+
+    Attributes:
+        score: float. The weighted sum of the features of the best one.
+        state: int. The language model's.
+        end: int. The source word after the last phrase.
+        arcs: list of Arc. The last phrase of each, in the order in which they were found.
+        ranked: list of `(score, number of the arc, rank in the arc's previous)`: the best ones, as far as they are
+            asked for; for `derivation`.
+        candidates: heap of those that may come next; `None` before the first is asked for.
+    """
+
+    __slots__ = ("score", "state", "end", "arcs", "ranked", "candidates")
+
+    def __init__(self, score: float, state: int, end: int) -> None:
+        self.score, self.state, self.end = score, state, end
+        self.arcs: list[Arc] = []
+        self.ranked: list[tuple[float, int, int]] = []
+        self.candidates: list[tuple[float, int, int]] | None = None
+
+
+class _Edge(NamedTuple):
+    """The hypotheses of a coverage that end at the same word, times the options of a span."""
+
+    hypotheses: list[Hypothesis]  # the best first
+    options: Sequence[PhraseOption]  # the best first
+    memos: list[dict[int, tuple[float, int]]]  # for each option: ln p and the state after it by that before it
+    before: float  # the weighted jump
+    future: float  # the estimate of what is left after it
+    coverage: int  # after it
+    start: int
+    end: int
+
+
+class PhraseSearch:
+    """Finds the translations of a sentence with the highest weighted sums of the features.
+
+    Hypotheses are in stacks by the number of source words that they cover. A stack takes the best continuations of
+    those below it, in the order in which cube pruning finds them, by their score and the estimate of what is left.
+    Hypotheses that cover the same words, end at the same one and have the same state of the language model are
+    recombined.
+
+    Args:
+        model: NgramModel.
+        weights: DecoderWeights.
+        pop_limit: int. Continuations that each stack takes.
+        distortion_limit: int. Longest distance that is jumped; -1 for any.
+
+    References:
+        - Koehn et al., 2003, "Statistical Phrase-Based Translation" (N03-1017)
+        - Huang and Chiang, 2007, "Forest Rescoring: Faster Decoding with Integrated Language Models" (P07-1019)
+    """
+
+    def __init__(self, model: NgramModel, weights: DecoderWeights, pop_limit: int, distortion_limit: int) -> None:
+        self._model, self._weights = model, weights
+        self._pop_limit, self._distortion_limit = pop_limit, distortion_limit
+
+    def search(self, length: int, spans: Spans) -> Hypothesis:
+        """All that is found of a sentence, recombined into one.
+
+        Args:
+            length: int. Words of the sentence.
+            spans: dict of `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each word has
+                an option of its own.
+
+        Returns:
+            Hypothesis, for `derivation`.
+        """
+        begin = Hypothesis(0.0, self._model.begin, 0)
+        if not length:
+            goal = Hypothesis(0.0, 0, 0)
+            log10, _ = self._model.advance(begin.state, self._model.end)
+            goal.score = self._weights.language_model * log10 * LN_10
+            empty = PhraseOption.empty(len(self._weights.translation))
+            goal.arcs.append(Arc(begin, empty, 0, 0, log10 * LN_10, goal.score))
+            return goal
+        return _Sentence(self._model, self._weights, length, spans, self._distortion_limit).search(
+            begin, self._pop_limit
+        )
+
+
+class _Sentence:
+    """The search of one sentence."""
+
+    def __init__(
+        self, model: NgramModel, weights: DecoderWeights, length: int, spans: Spans, distortion_limit: int
+    ) -> None:
+        self._model, self._weights, self._length = model, weights, length
+        self._limit = length if distortion_limit < 0 else distortion_limit
+        memos: dict[tuple[int, ...], dict[int, tuple[float, int]]] = {}
+        self._ends: list[list[tuple[int, Any, Any]]] = [[] for _ in range(length)]
+        for (start, end), options in sorted(spans.items()):
+            self._ends[start].append((end, options, [memos.setdefault(option.words, {}) for option in options]))
+        self._span_futures = _span_futures(length, spans)
+        self._futures: dict[int, float] = {}
+        self._edges: list[list[_Edge]] = [[] for _ in range(length + 1)]
+
+    def search(self, begin: Hypothesis, pop_limit: int) -> Hypothesis:
+        stack = {0: {(0, begin.state): begin}}
+        for covered in range(self._length):
+            for coverage, hypotheses in stack.items():
+                self._add_edges(coverage, covered, hypotheses.values())
+            stack = self._filled_stack(self._edges[covered + 1], covered + 1 == self._length, pop_limit)
+            self._edges[covered + 1] = []
+        (goal,) = next(iter(stack.values())).values()
+        return goal
+
+    def _add_edges(self, coverage, covered, hypotheses):
+        """What may continue the hypotheses of a coverage: the jump is short enough, and that back to the first gap."""
+        by_end: dict[int, list[Hypothesis]] = {}
+        for hypothesis in sorted(hypotheses, key=lambda one: -one.score):
+            by_end.setdefault(hypothesis.end, []).append(hypothesis)
+        gap = (~coverage & (coverage + 1)).bit_length() - 1
+        for start in range(gap, min(self._length, gap + max(self._limit, 1))):
+            if coverage >> start & 1:
+                continue
+            jumps = [
+                (-abs(start - end) * self._weights.distortion, same_end)
+                for end, same_end in by_end.items()
+                if abs(start - end) <= self._limit
+            ]
+            for end, options, memos in self._ends[start] if jumps else ():
+                phrase = (1 << end) - (1 << start)
+                if phrase & coverage or (start != gap and end - gap > self._limit):
+                    break
+                after = coverage | phrase
+                future = self._future(after)
+                edges = self._edges[covered + end - start]
+                for jump, same_end in jumps:
+                    edges.append(_Edge(same_end, options, memos, jump, future, after, start, end))
+
+    def _filled_stack(self, edges, is_last, pop_limit):
+        weight, advance, sentence_end = self._weights.language_model, self._model.advance, self._model.end
+        heap: list[Any] = []
+        pushed = 0
+
+        def push(edge, i, j):
+            nonlocal pushed
+            hypothesis, memo = edge.hypotheses[i], edge.memos[j]
+            key = ~hypothesis.state if is_last else hypothesis.state  # the last phrase has the end besides
+            known = memo.get(key)
+            if known is None:
+                log10, state = 0.0, hypothesis.state
+                for word in edge.options[j].words:
+                    of_word, state = advance(state, word)
+                    log10 += of_word
+                if is_last:
+                    of_word, state = advance(state, sentence_end)[0], 0
+                    log10 += of_word
+                known = memo[key] = log10 * LN_10, state
+            score = edge.before + edge.options[j].score + weight * known[0]
+            pushed += 1  # keeps the heap from comparing edges
+            heapq.heappush(heap, (-hypothesis.score - score - edge.future, pushed, edge, i, j, known, score))
+
+        for edge in edges:
+            push(edge, 0, 0)
+        stack: dict[int, dict[tuple[int, int], Hypothesis]] = {}
+        popped = 0
+        while heap and popped < pop_limit:
+            _, _, edge, i, j, (log_prob, state), score = heapq.heappop(heap)
+            popped += 1
+            previous = edge.hypotheses[i]
+            same_coverage = stack.setdefault(edge.coverage, {})
+            key = (0 if is_last else edge.end, state)
+            total = previous.score + score
+            hypothesis = same_coverage.get(key)
+            if hypothesis is None:
+                hypothesis = same_coverage[key] = Hypothesis(total, state, edge.end)
+            elif total > hypothesis.score:
+                hypothesis.score = total
+            hypothesis.arcs.append(Arc(previous, edge.options[j], edge.start, edge.end, log_prob, score))
+            if j + 1 < len(edge.options):
+                push(edge, i, j + 1)
+            if j == 0 and i + 1 < len(edge.hypotheses):
+                push(edge, i + 1, 0)
+        return stack
+
+    def _future(self, coverage):
+        """The estimate of the best score of all words that are not covered."""
+        future = self._futures.get(coverage)
+        if future is None:
+            future, start = 0.0, None
+            for position in range(self._length + 1):
+                free = position < self._length and not coverage >> position & 1
+                if free and start is None:
+                    start = position
+                if not free and start is not None:
+                    future += self._span_futures[start][position]
+                    start = None
+            self._futures[coverage] = future
+        return future
+
+
+def _span_futures(length: int, spans: Spans) -> list[list[float]]:
+    """The best estimate of each span, translated as one or in parts: a list of lists by start and end."""
+    best = [[-math.inf] * (length + 1) for _ in range(length)]
+    for (start, end), options in spans.items():
+        best[start][end] = options[0].estimate
+    for size in range(2, length + 1):
+        for start in range(length - size + 1):
+            row, end = best[start], start + size
+            row[end] = max(row[end], max(row[middle] + best[middle][end] for middle in range(start + 1, end)))
+    return best

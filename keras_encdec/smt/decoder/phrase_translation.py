@@ -1,0 +1,133 @@
+"""A translation that the phrase-based decoder has found, and its line of an n-best list."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from operator import mul
+
+from keras_encdec.smt.decoder.phrase_options import UNKNOWN_WORD_PENALTY, DecoderWeights
+from keras_encdec.smt.decoder.phrase_search import Arc, Hypothesis
+
+
+class PhraseTranslation:
+    """A translation: its text, its features and the weighted sum of these.
+
+    Args:
+        arcs: list of Arc, in the order of the target.
+        weights: DecoderWeights.
+
+    Attributes:
+        text: str. The words, escaped, separated by spaces.
+        features: dict of str to list of float: Moses's features by their names.
+        total: float. The weighted sum of the features and of the penalty of unknown words, which is none of them.
+        segmentation: str. For each phrase `source=target`, first and last word from 0: `0=0 1-2=1-3`.
+        unknown_words: int. Words that are copied.
+    """
+
+    def __init__(self, arcs: Sequence[Arc], weights: DecoderWeights) -> None:
+        options = [arc.option for arc in arcs]
+        self.text = " ".join([option.text for option in options])
+        self.unknown_words = sum(option.is_unknown for option in options)
+        segments, jumped, source_end, target_end = [], 0, 0, 0
+        for arc in arcs:
+            if not arc.option.words:  # all that there is of an empty sentence
+                continue
+            jumped += abs(arc.start - source_end)
+            target_start, target_end = target_end, target_end + len(arc.option.words)
+            source_end = arc.end
+            segments.append(f"{_span(arc.start, arc.end)}={_span(target_start, target_end)}")
+        self.segmentation = " ".join(segments)
+        translation = [sum(scores) for scores in zip(*[option.scores for option in options], strict=True)]
+        language_model = sum([arc.language_model for arc in arcs])
+        self.features = {
+            "Distortion0": [-jumped], "LM0": [language_model], "WordPenalty0": [-target_end],
+            "PhrasePenalty0": [len(segments)], "TranslationModel0": translation,
+        }  # fmt: skip
+        self.total = (
+            weights.distortion * -jumped + weights.language_model * language_model + weights.word_penalty * -target_end
+            + weights.phrase_penalty * len(segments) + sum(map(mul, weights.translation, translation))
+            + weights.unknown * UNKNOWN_WORD_PENALTY * self.unknown_words
+        )  # fmt: skip
+
+    def line(self, number: int) -> str:
+        """Its line of an n-best list.
+
+        Args:
+            number: int. The sentence's, from 0.
+        """
+        features = " ".join([f"{name}= {' '.join(map(_number, values))}" for name, values in self.features.items()])
+        return f"{number} ||| {self.text}  ||| {features} ||| {_number(self.total)} ||| {self.segmentation}".rstrip()
+
+
+def _span(start: int, end: int) -> str:
+    return f"{start}-{end - 1}" if end - start > 1 else f"{start}"
+
+
+def _number(value: float) -> str:
+    return f"{value + 0.0:.6g}"  # no -0
+
+
+# What as many different translations are looked for among, as in Moses (n-best-factor).
+_DERIVATIONS_OF_EACH = 20
+
+
+def distinct_derivations(goal: Hypothesis, number: int) -> Iterator[list[Arc]]:
+    """The derivations with the highest scores whose texts differ, the best first.
+
+    Args:
+        goal: Hypothesis of a whole sentence.
+        number: int. How many are wanted; there may be fewer, as no more than 20 times as many are looked at.
+
+    Yields:
+        list of Arc, in the order of the target.
+    """
+    known = set()
+    for rank in range(number * _DERIVATIONS_OF_EACH):
+        if _ranked(goal, rank) is None:
+            return
+        arcs = _derivation(goal, rank)
+        text = " ".join([arc.option.text for arc in arcs])
+        if text not in known:
+            known.add(text)
+            yield arcs
+            if len(known) == number:
+                return
+
+
+def _derivation(hypothesis: Hypothesis, rank: int) -> list[Arc]:
+    arcs = []
+    while hypothesis.arcs:
+        _, number, rank = hypothesis.ranked[rank]
+        arcs.append(hypothesis.arcs[number])
+        hypothesis = arcs[-1].previous
+    return arcs[::-1]
+
+
+def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
+    """The derivation of that rank, lazily: algorithm 3 of Huang and Chiang, 2005, "Better k-best Parsing" (W05-1506).
+
+    Args:
+        hypothesis: Hypothesis. All lower ranks have been asked for, or none of them.
+        rank: int, from 0.
+
+    Returns:
+        A tuple of the score, the number of the last arc and the rank of what it continues; `None` when there are fewer.
+    """
+    if not hypothesis.arcs:
+        return None if rank else (0.0, 0, 0)
+    if hypothesis.candidates is None:
+        hypothesis.candidates = [
+            (-arc.previous.score - arc.score, number, 0) for number, arc in enumerate(hypothesis.arcs)
+        ]
+        heapq.heapify(hypothesis.candidates)
+    while len(hypothesis.ranked) <= rank:
+        if hypothesis.ranked:
+            _, number, below = hypothesis.ranked[-1]
+            arc = hypothesis.arcs[number]
+            if (following := _ranked(arc.previous, below + 1)) is not None:
+                heapq.heappush(hypothesis.candidates, (-following[0] - arc.score, number, below + 1))
+        if not hypothesis.candidates:
+            return None
+        negative, number, below = heapq.heappop(hypothesis.candidates)
+        _ranked(hypothesis.arcs[number].previous, below)  # so that `_derivation` finds it
+        hypothesis.ranked.append((-negative, number, below))
+    return hypothesis.ranked[rank]

@@ -1,0 +1,16 @@
+"""BLEU, chrF and TER of translations, and whether differences are significant."""
+
+from typing import TYPE_CHECKING
+
+from keras_encdec.runtime.lazy_imports import lazy_imports
+
+if TYPE_CHECKING:
+    from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric as CorpusMetric
+    from keras_encdec.smt.evaluation.evaluate import Comparison as Comparison
+    from keras_encdec.smt.evaluation.evaluate import Evaluation as Evaluation
+    from keras_encdec.smt.evaluation.evaluate import SystemScore as SystemScore
+    from keras_encdec.smt.evaluation.evaluate import evaluate as evaluate
+    from keras_encdec.smt.evaluation.significance import approximate_randomization as approximate_randomization
+    from keras_encdec.smt.evaluation.significance import paired_bootstrap as paired_bootstrap
+
+lazy_imports(__name__)

@@ -1,0 +1,221 @@
+"""BLEU, chrF and TER of sacrebleu, from counts of sentences that can be added up in any order."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath, escape, read_sentences, unescape
+from keras_encdec.runtime.sacrebleu_import import import_sacrebleu
+
+METRICS = ("bleu", "chrf", "ter")
+TOKENIZERS = ("none", "13a", "intl", "char", "zh")
+# The place of the reference's length among the counts of each of them: words, characters, words.
+REFERENCE_LENGTH = 1
+
+Array = np.ndarray
+
+
+class CorpusMetric:
+    """A corpus metric as in sacrebleu, split into counts per sentence and the score of their sums.
+
+    Tuning and tests of significance score a corpus many thousands of times, each with other hypotheses. The counts of
+    each hypothesis are sacrebleu's; sums of them are scored here for many corpora at once.
+
+    Args:
+        name: str. "bleu", "chrf" or "ter".
+        references: list of lists of str. Each is a file's sentences; every sentence has as many references.
+        tokenize: str. The tokenizer of BLEU, one of sacrebleu's: "none" for text in tokens, "13a" for raw text.
+            Defaults to "none".
+
+    Attributes:
+        name: str.
+        label: str. What sacrebleu calls it, such as "BLEU" or "chrF2".
+        signature: str. Sacrebleu's, with all that the score depends on.
+        sentences: int. How many sentences the references have.
+
+    Raises:
+        ConfigurationError: a ValueError, for an unknown name or tokenizer.
+        ImportError: when sacrebleu is not installed.
+
+    Example:
+
+    >>> metric = CorpusMetric("bleu", [["the cat sat on the mat"]])
+    >>> counts = metric.counts(0, "the cat sat on a mat")
+    >>> counts.tolist()  # lengths, n-grams that match, n-grams
+    [6.0, 6.0, 5.0, 3.0, 2.0, 1.0, 6.0, 5.0, 4.0, 3.0]
+    >>> round(float(metric.scores(counts)), 2), round(metric.score(counts), 2)
+    (53.73, 53.73)
+    """
+
+    def __init__(self, name: str, references: Sequence[Sequence[str]], tokenize: str = "none") -> None:
+        if name not in METRICS:
+            raise ConfigurationError("found {metric}=%s, expected one of %s", name, ", ".join(METRICS))
+        if tokenize not in TOKENIZERS:
+            raise ConfigurationError("found {tokenize}=%s, expected one of %s", tokenize, ", ".join(TOKENIZERS))
+        metrics = import_sacrebleu().metrics
+        self.name = name
+        if name == "bleu":
+            self._metric, self.scores = metrics.BLEU(tokenize=tokenize, force=True), bleu_scores
+        elif name == "chrf":
+            self._metric, self.scores = metrics.CHRF(), chrf_scores
+        else:
+            self._metric, self.scores = metrics.TER(), ter_scores
+        self._references = self._metric._cache_references(references)
+        self.sentences = len(self._references)
+        self.signature = str(self._metric.get_signature())
+        self.label = self._metric._compute_score_from_stats([0] * self.size).name
+
+    @property
+    def size(self) -> int:
+        """How many counts there are of a sentence."""
+        return {"bleu": 10, "chrf": 18, "ter": 2}[self.name]
+
+    def counts(self, sentence: int, hypothesis: str) -> Array:
+        """The counts of a hypothesis: float64 array `(size,)`.
+
+        Args:
+            sentence: int. Number of the sentence, from 0.
+            hypothesis: str.
+        """
+        text = self._metric._preprocess_segment(hypothesis)
+        return np.array(self._metric._compute_segment_statistics(text, self._references[sentence]), np.float64)
+
+    def corpus_counts(self, hypotheses: Sequence[str]) -> Array:
+        """The counts of a hypothesis of each sentence: float64 array `(sentences, size)`."""
+        return np.stack([self.counts(number, hypothesis) for number, hypothesis in enumerate(hypotheses)])
+
+    def score(self, counts: Array) -> float:
+        """The score that sacrebleu gives, 0 to 100, from the sum of the counts of all sentences `(size,)`."""
+        whole = [int(count) if count == int(count) else float(count) for count in counts.tolist()]
+        return float(self._metric._compute_score_from_stats(whole).score)
+
+    def sentence_scores(self, counts: Array) -> Array:
+        """The scores of single hypotheses, 0 to 1: of BLEU smoothed, see `smoothed_sentence_bleu`.
+
+        Args:
+            counts: array `(..., size)`.
+        """
+        return smoothed_sentence_bleu(counts) if self.name == "bleu" else self.scores(counts) / 100
+
+    scores: Any  # of arrays of counts (..., size): the scores (...), 0 to 100
+
+
+def bleu_scores(counts: Array) -> Array:
+    """BLEU of corpora, smoothed as sacrebleu does unless told otherwise: "exp".
+
+    Args:
+        counts: array `(..., 10)`: length of the hypotheses, of the references, matching 1- to 4-grams, 1- to 4-grams.
+
+    Returns:
+        float64 array `(...)`, 0 to 100.
+    """
+    length, reference = counts[..., 0], counts[..., 1]
+    matches, totals = counts[..., 2:6], counts[..., 6:10]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # An order without a match counts as half a match, the next as a quarter, and so on.
+        halved = np.exp2(-np.cumsum(matches == 0, axis=-1))
+        precisions = 100 * np.where(matches > 0, matches, halved) / totals
+        penalty = np.where(length < reference, np.exp(1 - reference / length), 1.0)
+        scores = penalty * np.exp(np.log(precisions).sum(axis=-1) / 4)
+    return np.where((totals > 0).all(axis=-1) & (matches > 0).any(axis=-1), scores, 0.0)
+
+
+def smoothed_sentence_bleu(counts: Array) -> Array:
+    """BLEU+1 of sentences: one is added to all n-grams but words, and to the length of the reference.
+
+    Without the latter, tuning for it makes translations too short.
+
+    Args:
+        counts: array `(..., 10)`, see `bleu_scores`.
+
+    Returns:
+        float64 array `(...)`, 0 to 1.
+
+    Reference:
+        - Lin and Och, 2004, "ORANGE: a Method for Evaluating Automatic Evaluation Metrics for Machine Translation"
+        - Nakov et al., 2012, "Optimizing for Sentence-Level BLEU+1 Yields Short Translations"
+    """
+    added = np.array([0, 1, 1, 1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = (counts[..., 2:6] + added) / (counts[..., 6:10] + added)
+        penalty = np.exp(np.minimum(0, 1 - (counts[..., 1] + 1) / counts[..., 0]))
+        scores = penalty * np.exp(np.log(precisions).sum(axis=-1) / 4)
+    return np.where(counts[..., 2] > 0, scores, 0.0)
+
+
+def chrf_scores(counts: Array) -> Array:
+    """ChrF2 of corpora.
+
+    Args:
+        counts: array `(..., 18)`: of each order 1 to 6 the n-grams of characters of the hypotheses, of the references,
+            and those that match.
+
+    Returns:
+        float64 array `(...)`, 0 to 100.
+    """
+    hypothesis, reference, matches = (counts[..., start::3] for start in range(3))
+    counted = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(counted.sum(axis=-1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(counted, matches / hypothesis, 0.0).sum(axis=-1) / orders
+        recall = np.where(counted, matches / reference, 0.0).sum(axis=-1) / orders
+        scores = 100 * 5 * precision * recall / (4 * precision + recall)  # beta is 2
+    return np.where(precision + recall > 0, scores, 0.0)
+
+
+def ter_scores(counts: Array) -> Array:
+    """TER of corpora.
+
+    Args:
+        counts: array `(..., 2)`: edits, and words of the references.
+
+    Returns:
+        float64 array `(...)`, in percent.
+    """
+    edits, words = counts[..., 0], counts[..., 1]
+    return 100 * np.where(words > 0, edits / np.maximum(words, 1e-300), (edits > 0).astype(np.float64))
+
+
+def read_references(paths: Sequence[FilePath], encoding: str | None = None, unescaped: bool = True) -> list[list[str]]:
+    """Reads reference translations.
+
+    Args:
+        paths: files, a sentence a line; all of as many lines.
+        encoding: str. Defaults to `None`: UTF-8.
+        unescaped: bool. Whether Moses's escapes are taken off. Defaults to `True`.
+
+    Returns:
+        list of lists of str, one for each file.
+
+    Raises:
+        InputError: when a file cannot be read, or has another number of lines than the first.
+    """
+    files = [read_text(path, encoding, unescaped) for path in paths]
+    for path, sentences in zip(paths, files, strict=True):
+        check_lines(path, len(sentences), paths[0], len(files[0]))
+    return files
+
+
+def read_text(path: FilePath, encoding: str | None = None, unescaped: bool = False) -> list[str]:
+    """Reads the sentences of a file, with Moses's escapes taken off if `unescaped`."""
+    sentences = read_sentences(path, encoding)
+    return [unescape(sentence) for sentence in sentences] if unescaped else sentences
+
+
+def is_escaped(sentences: Sequence[str]) -> bool | None:
+    """Whether text has Moses's escapes; `None` of text without escapes and without characters that have one."""
+    if any(unescape(sentence) != sentence for sentence in sentences):
+        return True
+    return False if any(escape(sentence) != sentence for sentence in sentences) else None
+
+
+def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) -> None:
+    """Raises InputError unless a file has as many lines as the references."""
+    if lines != expected:
+        raise InputError(
+            f"found {lines:,} lines", f"expected {expected:,}, as {reference} has",
+            "give files of the same sentences in the same order", path,
+        )  # fmt: skip

@@ -1,0 +1,203 @@
+"""Evaluation as a function: the scores of systems, and which differences from a baseline are significant."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.formats import FilePath
+from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, is_escaped, read_references, read_text
+from keras_encdec.smt.evaluation.significance import (
+    BOOTSTRAP_SAMPLES,
+    RANDOMIZATION_TRIALS,
+    SEED,
+    approximate_randomization,
+    bootstrap_scores,
+    confidence_interval,
+    paired_bootstrap,
+)
+
+BASELINE = "baseline"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A system beside the baseline.
+
+    Attributes:
+        difference: float. Its score less the baseline's.
+        p_bootstrap: float. Of paired bootstrap resampling.
+        p_randomization: float. Of approximate randomization.
+    """
+
+    difference: float
+    p_bootstrap: float
+    p_randomization: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SystemScore:
+    """What a metric says of a system.
+
+    Attributes:
+        system: str. The system's name.
+        scores: tuple of float, the score of each run.
+        interval: float. Half the width of the 95 % confidence interval, by bootstrap resampling of the sentences.
+        comparison: Comparison with the baseline; `None` for the baseline itself, or where there is none.
+    """
+
+    system: str
+    scores: tuple[float, ...]
+    interval: float
+    comparison: Comparison | None = None
+
+    @property
+    def mean(self) -> float:
+        """Of the runs' scores."""
+        return float(np.mean(self.scores))
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the runs' scores; `None` of one run."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What a metric says of all systems.
+
+    Attributes:
+        metric: str. What sacrebleu calls it, such as "BLEU".
+        signature: str. Sacrebleu's.
+        systems: tuple of SystemScore, the baseline first.
+        bootstrap_samples, trials, seed: int. Of the tests of significance.
+        unlike_references: tuple of str. The systems' files that have Moses's escapes where the references have none, or
+            the other way round: what is escaped is counted as wrong.
+    """
+
+    metric: str
+    signature: str
+    systems: tuple[SystemScore, ...]
+    bootstrap_samples: int = BOOTSTRAP_SAMPLES
+    trials: int = RANDOMIZATION_TRIALS
+    seed: int = SEED
+    unlike_references: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation for JSON."""
+        systems = [
+            {**dataclasses.asdict(system), "mean": system.mean, "deviation": system.deviation}
+            for system in self.systems
+        ]
+        return {**dataclasses.asdict(self), "systems": systems}
+
+    def __str__(self) -> str:
+        head = ("system", "runs", self.metric, "deviation", "95 %", "difference", "p bootstrap", "p randomization")
+        rows = [head, *map(_row, self.systems)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+        ]
+        return "\n".join([f"{self.metric}|{self.signature}", *lines])
+
+
+def _row(system):
+    row = (
+        system.system, str(len(system.scores)), f"{system.mean:.2f}",
+        "" if system.deviation is None else f"{system.deviation:.2f}", f"± {system.interval:.2f}",
+    )  # fmt: skip
+    if system.comparison is None:
+        return (*row, "", "", "")
+    compared = system.comparison
+    return (*row, f"{compared.difference:+.2f}", f"{compared.p_bootstrap:.4f}", f"{compared.p_randomization:.4f}")
+
+
+def evaluate(
+    references: Sequence[FilePath],
+    systems: Mapping[str, Sequence[FilePath]],
+    baseline: Sequence[FilePath] = (),
+    metrics: Sequence[str] = ("bleu",),
+    *,
+    tokenize: str = "13a",
+    unescape: bool = False,
+    encoding: str | None = None,
+    bootstrap_samples: int = BOOTSTRAP_SAMPLES,
+    trials: int = RANDOMIZATION_TRIALS,
+    seed: int = SEED,
+) -> list[Evaluation]:
+    """Scores systems against references, and tests their differences from a baseline for significance.
+
+    A system may have several runs, such as tunings with several seeds. Its score is their mean; approximate
+    randomization deals the hypotheses of all runs out anew, so that a lucky tuning is not taken for a better system.
+
+    Args:
+        references: files of reference translations, a sentence a line.
+        systems: dict of name to the system's files, one for each run.
+        baseline: the baseline's files, one for each run. Optional: without it nothing is compared.
+        metrics: list of str, of "bleu", "chrf" and "ter". Defaults to BLEU.
+        tokenize: str. The tokenizer of BLEU: "none" for text in tokens. Defaults to "13a", for raw text.
+        unescape: bool. Whether Moses's escapes are taken off all texts. Defaults to `False`.
+        encoding: str. Encoding of all files. Defaults to `None`: UTF-8.
+        bootstrap_samples: int. Test sets drawn for the bootstrap. Defaults to `1000`.
+        trials: int. Trials of approximate randomization. Defaults to `10000`.
+        seed: int. Of both. Defaults to `12345`.
+
+    Returns:
+        list of Evaluation, one for each metric.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ImportError: when sacrebleu is not installed.
+        InputError: when a file cannot be read, or has another number of lines than the references.
+
+    Example:
+
+        for evaluation in evaluate(["test.fr"], {"rnn": ["rnn.1.fr", "rnn.2.fr"]}, ["moses.1.fr", "moses.2.fr"]):
+            print(evaluation)
+    """
+    if BASELINE in systems and baseline:
+        raise ConfigurationError("found the name %s for another system, expected it for {baseline} alone", BASELINE)
+    for name, number in (("bootstrap_samples", bootstrap_samples), ("trials", trials)):
+        if number < 1:
+            raise ConfigurationError(f"found {{{name}}}=%s, expected 1 or more", number)
+    if not metrics:
+        raise ConfigurationError("found no {metric}, expected one at least")
+    files = {BASELINE: baseline, **systems} if baseline else dict(systems)
+    sentences = read_references(references, encoding, unescape)
+    known = [CorpusMetric(name, sentences, tokenize) for name in metrics]
+    runs = {name: [] for name in files}
+    escaped = None if unescape else is_escaped([sentence for reference in sentences for sentence in reference])
+    unlike = []
+    for name, paths in files.items():
+        for path in paths:
+            text = read_text(path, encoding, unescape)
+            check_lines(path, len(text), references[0], len(sentences[0]))
+            runs[name].append(text)
+            if escaped is not None and is_escaped(text) is (not escaped):
+                unlike.append(str(path))
+    tests = {"bootstrap_samples": bootstrap_samples, "trials": trials, "seed": seed}
+    return [
+        Evaluation(
+            metric.label, metric.signature, _compared(metric, runs, **tests), **tests, unlike_references=tuple(unlike)
+        )
+        for metric in known
+    ]
+
+
+def _compared(metric, runs, bootstrap_samples, trials, seed):
+    counts = {name: [metric.corpus_counts(text) for text in texts] for name, texts in runs.items()}
+    systems = []
+    for name, matrices in counts.items():
+        scores = tuple(metric.score(matrix.sum(axis=0)) for matrix in matrices)
+        if BASELINE not in counts or name == BASELINE:
+            drawn = bootstrap_scores(matrices, metric.scores, bootstrap_samples, seed)
+            systems.append(SystemScore(name, scores, confidence_interval(drawn)))
+            continue
+        baseline = counts[BASELINE]
+        p_bootstrap, interval = paired_bootstrap(matrices, baseline, metric.scores, bootstrap_samples, seed)
+        p_randomization = approximate_randomization(matrices, baseline, metric.scores, trials, seed)
+        difference = float(np.mean(scores)) - systems[0].mean
+        systems.append(SystemScore(name, scores, interval, Comparison(difference, p_bootstrap, p_randomization)))
+    return tuple(systems)

@@ -1,0 +1,1 @@
+"""From parallel text to a phrase table and a dictionary."""

@@ -1,0 +1,162 @@
+"""Dictionaries of words from aligned text: each source word's most frequent translation."""
+
+import collections
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
+from keras_encdec.formats.encodings import FileEncoding, unencodable
+from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.text.tokenizer import Tokenizer
+
+MIN_COUNT = 2
+
+
+class DictionaryEntry(NamedTuple):
+    """A word and its translation.
+
+    Attributes:
+        source: str.
+        target: str. The target word that it is aligned to most often.
+        count: int. How often.
+    """
+
+    source: str
+    target: str
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class DictionarySummary(FileSummary):
+    """What `write_dictionary` did.
+
+    Attributes:
+        lines: int. Entries written.
+        seconds: float.
+        output: the file.
+        pairs: int. Pairs that were read.
+        malformed: int. Malformed lines that were left out.
+    """
+
+    pairs: int = 0
+    malformed: int = 0
+
+    def __str__(self) -> str:
+        left_out = f", {self.malformed:,} malformed ones left out" if self.malformed else ""
+        return f"{self.lines:,} entries from {self.pairs:,} pairs{left_out} in {self.seconds:,.1f} s: {self._result}"
+
+
+def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT) -> list[DictionaryEntry]:
+    """The most frequent translation of each source word of aligned pairs.
+
+    Memory holds each pair of aligned words once.
+
+    Args:
+        pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
+        min_count: int. Words that are aligned to their translation less often are left out. Luong et al. (2015) had
+            100, for 12 million pairs. Defaults to `2`.
+
+    Returns:
+        list of DictionaryEntry, in the code point order of the source words. Of translations that are as frequent, the
+        first in code point order.
+
+    Example:
+
+    >>> pairs = [(["le", "chat"], ["the", "cat"], [(0, 0), (1, 1)]), (["chat"], ["cat"], [(0, 0)])]
+    >>> dictionary_entries(pairs)
+    [DictionaryEntry(source='chat', target='cat', count=2)]
+
+    Reference:
+        - Luong et al., 2015, "Addressing the Rare Word Problem in Neural Machine Translation" (arXiv 1410.8206)
+    """
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for source, target, links in pairs:
+        for i, j in links:
+            counts[source[i]][target[j]] += 1
+    entries = []
+    for source, targets in sorted(counts.items()):
+        target, count = min(targets.items(), key=lambda item: (-item[1], item[0]))
+        if count >= min_count:
+            entries.append(DictionaryEntry(source, target, count))
+    return entries
+
+
+def write_dictionary(
+    input: FilePath,
+    output: FilePath,
+    format: str = "tsv",
+    *,
+    source: FilePath | None = None,
+    alignment: FilePath | None = None,
+    min_count: int = MIN_COUNT,
+    tokenization: dict[str, Any] | None = None,
+    reverse: bool = False,
+    encoding: str | None = None,
+    on_error: str = "stop",
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> DictionarySummary:
+    """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
+
+    The output appears when it is complete. `keras_encdec.text.subwords.read_dictionary` reads it.
+
+    Args:
+        input: pairs, or the target sentences of parallel text, plain or gzipped.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
+        source: the source sentences of parallel text. Optional.
+        alignment: file of links; see `open_aligned_pairs`, also for what is done without. Optional.
+        min_count: int. See `dictionary_entries`. Defaults to `2`.
+        tokenization: dict of arguments of `Tokenizer`, for raw text. Defaults to `None`: words are separated by spaces.
+        reverse: bool. Whether to translate target words into source words. Defaults to `False`.
+        encoding: str. Encoding of the pairs and of the output. Defaults to `None`: UTF-8, and other bytes are an error.
+        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
+        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+            Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        DictionarySummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ImportError: when sil-thot is needed and is not installed.
+        InputError: when the pairs or the alignment cannot be used.
+
+    Example:
+
+        write_dictionary("train.fr", "dictionary.tsv", "parallel", source="train.en", alignment="train.align")
+    """
+    check_distinct_files(input, output, source, alignment)
+    if min_count < 1:
+        raise ConfigurationError("found {min_count}=%s, expected 1 or more", min_count)
+    start, file_encoding = time.monotonic(), FileEncoding(encoding)
+    tokenizer = None if tokenization is None else Tokenizer(**tokenization)
+    with (
+        open_output(output) as file,
+        open_aligned_pairs(
+            input, format, alignment=alignment, source_path=source, encoding=encoding, on_error=on_error,
+            tokenizer=tokenizer, reverse=reverse,
+        ) as (pairs, reader),
+        progress(reader.lines) as read,
+    ):  # fmt: skip
+        entries = dictionary_entries(_counted(pairs, read), min_count)
+        for entry in entries:
+            file.write(_line(entry, file_encoding, encoding, input))
+    return DictionarySummary(len(entries), time.monotonic() - start, output, read.count, reader.malformed)
+
+
+def _line(entry: DictionaryEntry, encoding: FileEncoding, name: str | None, path: FilePath) -> bytes:
+    try:
+        return encoding.encode("\t".join(map(str, entry)) + "\n")
+    except UnicodeEncodeError as error:
+        raise unencodable(error, name, path) from None
+
+
+def _counted(pairs: Iterable[AlignedPair], read: Progress) -> Iterator[AlignedPair]:
+    for pair in pairs:
+        yield pair
+        read.add(1)

@@ -1,0 +1,162 @@
+"""Parallel text to a Moses phrase table."""
+
+import contextlib
+import dataclasses
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data.alignment import (
+    DEFAULT_ALIGNER,
+    DEFAULT_SYMMETRIZATION,
+    check_aligner,
+    longest_sentence,
+)
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, open_output
+from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress
+from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
+from keras_encdec.runtime.workers import available_processors, processes
+from keras_encdec.smt.extraction.count_smoothing import check_smoothing
+from keras_encdec.smt.extraction.extraction_job import ExtractionJob, forget_tables
+from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
+from keras_encdec.smt.extraction.sentence_batches import SentenceBatches, SentencePairReader
+
+MAX_SENTENCE_LENGTH = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtractSummary(FileSummary):
+    """What `extract_phrase_table` did.
+
+    Attributes:
+        lines: int. Phrase pairs written.
+        seconds: float.
+        output: the file.
+        sentence_pairs: int. Sentence pairs that they are from.
+        occurrences: int. Phrase pairs, counted as often as they occur.
+        left_out: int. Lines that were left out: malformed, empty or too long.
+    """
+
+    sentence_pairs: int = 0
+    occurrences: int = 0
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        left_out = f", {self.left_out:,} lines left out" if self.left_out else ""
+        return (
+            f"{self.lines:,} phrase pairs, {self.occurrences:,} occurrences, from {self.sentence_pairs:,} sentence "
+            f"pairs{left_out} in {self.seconds:,.1f} s: {self._result}"
+        )
+
+
+def extract_phrase_table(
+    input: FilePath,
+    output: FilePath,
+    format: str = "parallel",
+    *,
+    source: FilePath | None = None,
+    alignment: FilePath | None = None,
+    aligner: str = DEFAULT_ALIGNER,
+    symmetrization: str = DEFAULT_SYMMETRIZATION,
+    max_phrase_length: int = MAX_PHRASE_LENGTH,
+    max_sentence_length: int = MAX_SENTENCE_LENGTH,
+    smoothing: str = "none",
+    tokenization: dict[str, Any] | None = None,
+    encoding: str | None = None,
+    on_error: str = "stop",
+    number_of_processes: int | None = None,
+    progress: ShowProgress = Progress,
+) -> ExtractSummary:
+    """Aligns parallel text, extracts its phrase pairs and scores them, as Moses's training does.
+
+    Lines are those of Moses: `source ||| target ||| p(f|e) lex(f|e) p(e|f) lex(e|f) ||| alignment ||| count(e)
+    count(f) count(f, e) ||| |||`, f the source and e the target, tokens escaped, sorted by their bytes. See
+    `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
+
+    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output: memory does not
+    grow with the text, but for its words, the pairs of words that are aligned to one another, and what the aligner
+    holds. The output appears when it is complete.
+
+    Processes are started afresh, so a program keeps its own work under `if __name__ == "__main__":` unless it asks for
+    one process only.
+
+    Args:
+        input: the target sentences of parallel text, or pairs in another format, plain or gzipped.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        format: str. Name of a registered format, such as "parallel" or "tsv". Defaults to "parallel".
+        source: the source sentences of parallel text. Optional.
+        alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the text. Defaults to
+            `None`: the sentences are aligned.
+        aligner: str. One of `keras_encdec.data.alignment.ALIGNERS`. Defaults to "fast_align".
+        symmetrization: str. One of `keras_encdec.data.alignment.SYMMETRIZATIONS`, how the two directions are joined.
+            Defaults to "grow_diag_final_and".
+        max_phrase_length: int. Most words in a phrase, on either side. Defaults to `7`, Moses's default.
+        max_sentence_length: int. Most words in a sentence; longer ones are an error. Defaults to `100`.
+        smoothing: str. "none", "good_turing" or "kneser_ney": see `CountSmoothing`. Defaults to "none".
+        tokenization: dict of arguments of `Tokenizer`, for raw text. Defaults to `None`: words are separated by spaces.
+        encoding: str. Encoding of the text and of the output. Defaults to `None`: UTF-8, and other bytes are an error.
+        on_error: str. "stop" raises at a line that is malformed, empty on one side or too long, "keep" leaves it out
+            and counts it. Defaults to "stop".
+        number_of_processes: int. Defaults to `None`: as many as there are processors.
+        progress: callable of what is counted and its name, which gives a Progress, such as `ReadingProgress`; called
+            for each step. Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        ExtractSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ImportError: when sil-thot is needed and is not installed.
+        InputError: when the text or the alignment cannot be used.
+
+    Example:
+
+        extract_phrase_table("train.fr", "phrase-table.gz", source="train.en")
+    """
+    check_distinct_files(input, output, source, alignment)
+    check_smoothing(smoothing)
+    for name, value in (("max_phrase_length", max_phrase_length), ("max_sentence_length", max_sentence_length)):
+        if value < 1:
+            raise ConfigurationError(f"found {{{name}}}=%s, expected 1 or more", value)
+    if alignment is None:
+        check_aligner(aligner, symmetrization)
+        if max_sentence_length > longest_sentence(aligner):
+            raise ConfigurationError(
+                "found {max_sentence_length}=%s, expected at most %s, the longest sentence that the aligner %s takes",
+                max_sentence_length, longest_sentence(aligner), aligner,
+            )  # fmt: skip
+    start = time.monotonic()
+    with open_output(output) as file, _folder(output) as folder:
+        sentences = SentenceBatches(folder)
+        text = SentencePairReader(
+            input, format, source, alignment, tokenization, encoding, on_error, max_sentence_length
+        )
+        text.read(sentences, progress)
+        number_of_processes = number_of_processes or available_processors()
+        with processes(number_of_processes) as executor:
+            job = ExtractionJob(executor, folder, progress, number_of_processes)
+            if alignment is None:
+                job.align(len(sentences.lengths), aligner)
+            occurrences = job.extract(sentences.lengths, symmetrization, max_phrase_length)
+            lines = job.score(file, smoothing)
+        forget_tables()
+    pairs = sum(sentences.lengths)
+    return ExtractSummary(lines, time.monotonic() - start, output, pairs, occurrences, text.left_out)
+
+
+@contextlib.contextmanager
+def _folder(output: FilePath) -> Iterator[str]:
+    """A folder for what is sorted, on the disk where the output goes, as it takes several times its space."""
+    path = os.path.realpath(output)
+    is_file = output != STANDARD_STREAM and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
+    if is_file:
+        with temporary_folder_beside(path) as folder:
+            yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="encdec-extract-") as folder, unfinished(folder):
+        yield folder

@@ -1,0 +1,240 @@
+"""Extracted phrase pairs on the disk: sorted runs, which are merged range by range.
+
+A run is a file of lines `source ||| target ||| alignment`, tab, count, in the order of their bytes. All runs
+are cut at the same sources into ranges that fit in memory, so that ranges can be merged side by side.
+"""
+
+import hashlib
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+SEPARATOR = b" ||| "
+# Distinct pairs in memory before they are written as a run: about 150 MB.
+PAIRS_IN_MEMORY = 500_000
+# Bytes of runs that are merged in memory at once, which then take about 100 MB.
+RANGE_BYTES = 1 << 24
+_BLOCK = 1 << 16
+
+
+class Run(NamedTuple):
+    """A sorted file of extracted phrase pairs.
+
+    Attributes:
+        path: str.
+        keys: list of bytes. The line that begins each block.
+        offsets: list of int. Where each block begins, and where the file ends.
+        lines: int.
+    """
+
+    path: str
+    keys: list[bytes]
+    offsets: list[int]
+    lines: int
+
+
+class Range(NamedTuple):
+    """What all runs have between two sources.
+
+    Attributes:
+        first: bytes. Lines before it do not belong to the range; empty for no bound.
+        end: bytes. Nor do lines from it on; `None` for no bound.
+        segments: list of `(path, start, end)`, the bytes of runs that hold the range.
+    """
+
+    first: bytes
+    end: bytes | None
+    segments: list[tuple[str, int, int]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the segments."""
+        return sum(end - start for _, start, end in self.segments)
+
+
+def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN_MEMORY) -> list[Run]:
+    """Counts equal keys and writes them, sorted.
+
+    Args:
+        keys: of `phrase_pair_keys`.
+        path: str. What the names of the files begin with.
+        pairs_in_memory: int. Distinct keys before another run begins.
+
+    Returns:
+        list of Run.
+    """
+    counts: Counter[bytes] = Counter()
+    runs = []
+    for key in keys:
+        counts[key] += 1
+        if len(counts) >= pairs_in_memory:
+            runs.append(_write_run(counts, f"{path}.{len(runs)}"))
+            counts.clear()
+    if counts:
+        runs.append(_write_run(counts, f"{path}.{len(runs)}"))
+    return runs
+
+
+def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Range]:
+    """Cuts runs into ranges of whole sources.
+
+    Args:
+        runs: list of Run.
+        range_bytes: int. About how many bytes a range has; more only where one source does.
+
+    Returns:
+        list of Range, in their order; together they hold all.
+    """
+    blocks = sorted(
+        (key, end - start)
+        for run in runs
+        for key, start, end in zip(run.keys, run.offsets[:-1], run.offsets[1:], strict=True)
+    )
+    cuts, size = [], 0
+    for key, length in blocks:
+        if size >= range_bytes:
+            cut = key[: key.index(SEPARATOR)] + SEPARATOR
+            if not cuts or cut > cuts[-1]:
+                cuts.append(cut)
+                size = 0
+        size += length
+    ranges = []
+    for first, end in zip([b"", *cuts], [*cuts, None], strict=True):
+        segments = []
+        for run in runs:
+            start_block = max(bisect_left(run.keys, first) - 1, 0)
+            end_block = len(run.keys) if end is None else bisect_left(run.keys, end)
+            if start_block < end_block:
+                segments.append((run.path, run.offsets[start_block], run.offsets[end_block]))
+        ranges.append(Range(first, end, segments))
+    return ranges
+
+
+def merged(part: Range) -> Iterator[tuple[bytes, int]]:
+    """The keys of a range, each once, sorted, with its count in all runs.
+
+    Args:
+        part: Range.
+
+    Yields:
+        tuples of key and count.
+    """
+    lines: list[bytes] = []
+    for path, start, end in part.segments:
+        with open(path, "rb") as file:
+            file.seek(start)
+            found = file.read(end - start).split(b"\n")
+        found.pop()  # after the last line feed
+        place = len(found) if part.end is None else bisect_left(found, part.end)
+        lines += found[bisect_left(found, part.first) : place]
+    lines.sort()  # which merges what is sorted
+    for key, group in groupby((line.split(b"\t") for line in lines), key=lambda fields: fields[0]):
+        yield key, sum(int(count) for _, count in group)
+
+
+def _write_run(counts, path):
+    keys, offsets, block, size, written = [], [], [], 0, 0
+    with open(path, "wb") as file:
+        for key in sorted(counts):
+            if not block:
+                keys.append(key)
+                offsets.append(written)
+            line = b"%b\t%d\n" % (key, counts[key])
+            block.append(line)
+            size += len(line)
+            if size >= _BLOCK:
+                written += file.write(b"".join(block))
+                block, size = [], 0
+        written += file.write(b"".join(block))
+    return Run(path, keys, [*offsets, written], len(counts))
+
+
+# Phrase pairs whose targets are counted in memory at once: about 100 MB.
+PAIRS_IN_PARTITION = 1_000_000
+_ROW = np.dtype([("low", "<u8"), ("high", "<u8"), ("count", "<i8")])
+_TOTALS = np.dtype([("count", "<i8"), ("distinct", "<i8")])
+
+
+def write_targets(
+    targets: Sequence[bytes], counts: np.ndarray, partitions: int, path: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Writes the targets of a part of the table, partition by partition.
+
+    Args:
+        targets: list of bytes. The target of each pair of the part.
+        counts: int64 array. How often each pair was extracted.
+        partitions: int. Number of partitions.
+        path: str. The file to write.
+
+    Returns:
+        tuple: int64 array, the rows of each partition; and the order, an int64 array: row n in the file is that of
+        the pair order[n].
+    """
+    prints = b"".join(hashlib.blake2b(target, digest_size=16).digest() for target in targets)
+    rows = np.empty(len(targets), _ROW)
+    halves = np.frombuffer(prints, "<u8").reshape(-1, 2)
+    rows["low"], rows["high"], rows["count"] = halves[:, 0], halves[:, 1], counts
+    partition = (rows["low"] % np.uint64(partitions)).astype(np.int64)
+    order = np.argsort(partition, kind="stable")
+    rows[order].tofile(path)
+    return np.bincount(partition, minlength=partitions), order
+
+
+def count_partition(paths: Sequence[str], rows: np.ndarray, partition: int, path: str) -> None:
+    """Counts the targets of a partition.
+
+    Args:
+        paths: list of str. The files of `write_targets`, in the table's order.
+        rows: int64 array `(parts, partitions)`. The rows of each in each file.
+        partition: int.
+        path: str. The file to write: for each row of the partition, how often its target was extracted, and how many
+            distinct pairs it is in.
+    """
+    starts = rows[:, :partition].sum(axis=1)
+    parts = [
+        np.fromfile(file, _ROW, count, offset=start * _ROW.itemsize)
+        for file, start, count in zip(paths, starts.tolist(), rows[:, partition].tolist(), strict=True)
+    ]
+    found = np.concatenate(parts)
+    order = np.lexsort((found["low"], found["high"]))
+    ordered = found[order]
+    new = np.ones(len(ordered), bool)
+    new[1:] = (ordered["low"][1:] != ordered["low"][:-1]) | (ordered["high"][1:] != ordered["high"][:-1])
+    group = np.cumsum(new) - 1
+    totals = np.empty(len(ordered), _TOTALS)
+    begins = np.flatnonzero(new)
+    if len(begins):
+        totals["count"][order] = np.add.reduceat(ordered["count"], begins)[group]
+        totals["distinct"][order] = np.bincount(group)[group]
+    totals.tofile(path)
+
+
+def read_target_counts(
+    paths: Sequence[str], rows: np.ndarray, part: int, order: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The counts of the targets of a part of the table.
+
+    Args:
+        paths: list of str. The files of `count_partition`.
+        rows: int64 array `(parts, partitions)`, as there.
+        part: int.
+        order: of `write_targets`.
+
+    Returns:
+        two int64 arrays: for each pair of the part how often its target was extracted, and how many distinct pairs it
+        is in.
+    """
+    starts = rows[:part].sum(axis=0)
+    found = np.concatenate(
+        [
+            np.fromfile(file, _TOTALS, count, offset=start * _TOTALS.itemsize)
+            for file, start, count in zip(paths, starts.tolist(), rows[part].tolist(), strict=True)
+        ]
+    )
+    totals = np.empty_like(found)
+    totals[order] = found
+    return totals["count"], totals["distinct"]

@@ -1,0 +1,246 @@
+"""Parallel sentences on the disk, in batches that processes work on side by side."""
+
+import collections
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from keras_encdec.data.alignment import Points, directional_links, symmetrize, train_aligner
+from keras_encdec.data.pairs import WordPair, record_words
+from keras_encdec.errors import InputError
+from keras_encdec.formats.alignments import LinksLine, links_beside
+from keras_encdec.formats.encodings import FileEncoding, unencodable
+from keras_encdec.formats.escaping import escape
+from keras_encdec.formats.pair_format import Record
+from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.formats.registry import pair_format
+from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.runtime.progress import ShowProgress
+from keras_encdec.smt.extraction.lexical_table import NULL
+from keras_encdec.text.tokenizer import Tokenizer
+
+# Words of both sides, from which a batch is written.
+WORDS_IN_BATCH = 250_000
+DIRECTIONS = ("direct", "inverse")
+
+WordBytes = list[bytes]
+
+
+class SentenceBatches:
+    """Writes sentence pairs to a folder, and numbers their words.
+
+    Args:
+        folder: str. An existing folder.
+        words_in_batch: int. Words of both sides, from which a batch is written. Defaults to `WORDS_IN_BATCH`.
+
+    Attributes:
+        vocabulary: dict. The number of each word of either side, and of NULL.
+        lengths: list of int. Sentence pairs of each batch.
+    """
+
+    def __init__(self, folder: str, words_in_batch: int = WORDS_IN_BATCH) -> None:
+        self.vocabulary: dict[bytes, int] = {NULL: 0}
+        self.lengths: list[int] = []
+        self._folder, self._words_in_batch = folder, words_in_batch
+        self._pairs: list[bytes] = []
+        self._links: list[bytes] = []
+        self._words = 0
+
+    def add(self, source: bytes, target: bytes, links: Iterable[tuple[int, int]] | None) -> None:
+        """Adds a sentence pair.
+
+        Args:
+            source, target: bytes. Words separated by single spaces, escaped.
+            links: pairs of source position and target position; `None` where the sentences are aligned later.
+        """
+        for side in (source, target):
+            words = side.split(b" ")
+            self._words += len(words)
+            for word in words:
+                if word not in self.vocabulary:
+                    self.vocabulary[word] = len(self.vocabulary)
+        self._pairs.append(source + b"\t" + target + b"\n")
+        if links is not None:
+            self._links.append(b" ".join(b"%d-%d" % link for link in links) + b"\n")
+        if self._words >= self._words_in_batch:
+            self._write()
+
+    def finish(self) -> None:
+        """Writes what is left, and the vocabulary."""
+        if self._pairs:
+            self._write()
+        with open(_path(self._folder, "vocabulary"), "wb") as file:
+            file.writelines(word + b"\n" for word in self.vocabulary)
+
+    def _write(self):
+        for name, lines in (("pairs", self._pairs), ("links", self._links)):
+            if lines:
+                with open(_path(self._folder, name, len(self.lengths)), "wb") as file:
+                    file.writelines(lines)
+        self.lengths.append(len(self._pairs))
+        self._pairs, self._links, self._words = [], [], 0
+
+
+def read_vocabulary(folder: str) -> dict[bytes, int]:
+    """The number of each word, as SentenceBatches has written it."""
+    with open(_path(folder, "vocabulary"), "rb") as file:
+        return {line[:-1]: number for number, line in enumerate(file)}
+
+
+def align_direction(folder: str, batches: int, direction: str, aligner: str, round_done: Callable[[], None]) -> None:
+    """Aligns all sentences of a folder in one direction, and writes the links of each batch.
+
+    Args:
+        folder: str.
+        batches: int. Number of batches.
+        direction: str. One of `DIRECTIONS`.
+        aligner: str. One of `ALIGNERS`.
+        round_done: callable, see `train_aligner`.
+    """
+
+    def pairs(numbers: Iterable[int]) -> Iterator[tuple[list[str], list[str]]]:
+        for number in numbers:
+            for source, target in read_pairs(folder, number):
+                # Any bytes make words of their own; Latin-1 has a character for each.
+                sides = [word.decode("latin-1") for word in source], [word.decode("latin-1") for word in target]
+                yield sides if direction == "direct" else sides[::-1]
+
+    model = train_aligner(aligner, pairs(range(batches)), round_done)
+    for number in range(batches):
+        with open(_path(folder, direction, number), "w", encoding="ascii") as file:
+            file.writelines(" ".join(map(str, links)) + "\n" for links in directional_links(model, pairs([number])))
+
+
+def read_pairs(folder: str, number: int) -> Iterator[tuple[WordBytes, WordBytes]]:
+    """The words of a batch's sentence pairs."""
+    with open(_path(folder, "pairs", number), "rb") as file:
+        for line in file:
+            source, target = line[:-1].split(b"\t")
+            yield source.split(b" "), target.split(b" ")
+
+
+def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Points]:
+    """The links of a batch's sentence pairs: those that they came with, or those of both directions joined."""
+    if os.path.exists(_path(folder, "links", number)):
+        with open(_path(folder, "links", number), "rb") as file:
+            for line in file:
+                yield sorted({(int(i), int(j)) for i, _, j in (link.partition(b"-") for link in line.split())})
+        return
+    with (
+        open(_path(folder, DIRECTIONS[0], number), encoding="ascii") as direct,
+        open(_path(folder, DIRECTIONS[1], number), encoding="ascii") as inverse,
+    ):
+        for lines in zip(direct, inverse, strict=True):
+            yield symmetrize(*(list(map(int, line.split())) for line in lines), symmetrization)
+
+
+def remove_batch(folder: str, number: int) -> None:
+    """Removes a batch's files, which nobody needs any longer."""
+    for name in ("pairs", "links", *DIRECTIONS):
+        if os.path.exists(_path(folder, name, number)):
+            os.unlink(_path(folder, name, number))
+
+
+def _path(folder: str, *parts: object) -> str:
+    return os.path.join(folder, ".".join(map(str, parts)))
+
+
+class SentencePairReader:
+    """Reads parallel text, with its links if they are given, into SentenceBatches.
+
+    Args:
+        path, format, source, alignment, tokenization, encoding, on_error: see `extract_phrase_table`, where `path` is
+            called `input`.
+        max_length: int. Most words in a sentence.
+
+    Attributes:
+        left_out: int. Lines that were left out: malformed, empty or too long.
+    """
+
+    def __init__(
+        self,
+        path: FilePath,
+        format: str,
+        source: FilePath | None,
+        alignment: FilePath | None,
+        tokenization: dict[str, Any] | None,
+        encoding: str | None,
+        on_error: str,
+        max_length: int,
+    ) -> None:
+        self.left_out = 0
+        self._path, self._format, self._source, self._alignment = path, pair_format(format), source, alignment
+        self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
+        self._encoding, self._encoding_name, self._on_error = FileEncoding(encoding), encoding, on_error
+        self._max_length = max_length
+        self._paths = source or path, path
+
+    def read(self, sentences: SentenceBatches, progress: ShowProgress) -> None:
+        """Adds all sentence pairs to the batches, and finishes these.
+
+        Args:
+            sentences: SentenceBatches, still empty.
+            progress: see `extract_phrase_table`.
+
+        Raises:
+            InputError: when the text or the alignment cannot be used.
+        """
+        with self._format.open_reader(self._path, self._source, self._encoding_name, self._on_error) as reader:
+            reader.kept = "leave such lines out"
+            # Text is tokenized ahead of what else is known of a line, which waits here.
+            aside: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
+            if self._alignment:
+                records: Iterable[tuple[Record, LinksLine | None]] = links_beside(reader, self._alignment)
+            else:
+                records = ((record, None) for record in reader if record.problem is None)
+            with progress(reader.lines, "sentence pairs") as shown:
+                for pair in record_words(_texts(records, aside, reader), self._format, self._tokenizer):
+                    self._add(sentences, pair, *aside.popleft())
+                    shown.add(1)
+            self.left_out += reader.malformed
+            if not sentences.vocabulary.keys() - {NULL}:
+                raise InputError(
+                    "found no sentence pair to extract phrases from", "expected at least one",
+                    "check that the input is what it should be", reader.lines.path,
+                )  # fmt: skip
+        sentences.finish()
+
+    def _add(self, sentences: SentenceBatches, pair: WordPair, links: LinksLine | None, line: int) -> None:
+        if not self._usable(pair, line):
+            return
+        texts = (escape(" ".join(words)) for words in pair)
+        sides = (self._encoded(text, path, line) for text, path in zip(texts, self._paths, strict=True))
+        sentences.add(*sides, links and links.parse(*map(len, pair)))
+
+    def _usable(self, pair: WordPair, line: int) -> bool:
+        remedy = "or give --on_error=keep to leave such lines out"
+        for words, path in zip(pair, self._paths, strict=True):
+            found = None
+            if not words:
+                found = "found an empty sentence", "expected words", f"remove the pair, {remedy}"
+            elif len(words) > self._max_length:
+                expected = f"expected at most {self._max_length}"
+                found = f"found {len(words)} words", expected, f"raise --max_sentence_length, {remedy}"
+            if found and self._on_error == "stop":
+                raise InputError(*found, path, line)
+            if found:
+                self.left_out += 1
+                return False
+        return True
+
+    def _encoded(self, text: str, path: FilePath, line: int) -> bytes:
+        try:
+            return self._encoding.encode(text)
+        except UnicodeEncodeError as error:
+            raise unencodable(error, self._encoding_name, path, line) from None
+
+
+def _texts(
+    records: Iterable[tuple[Record, LinksLine | None]],
+    aside: collections.deque[tuple[LinksLine | None, int]],
+    reader: RecordReader,
+) -> Iterator[Record]:
+    """The records; what else is known of each is put aside."""
+    for record, links in records:
+        aside.append((links, reader.lines.line_number))
+        yield record

@@ -1,0 +1,151 @@
+"""The hypotheses of an n-best list, sentence by sentence."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats import (
+    FilePath,
+    InputLines,
+    NBestLine,
+    append_features,
+    model_words,
+    parse_features,
+    parse_nbest_line,
+)
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.nbest_line import check_new_features
+from keras_encdec.formats.record_reader import MalformedLine
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """A line of an n-best list.
+
+    Attributes:
+        line_number: int, from 1.
+        raw: bytes. The line as it stands, without its line feed.
+        parsed: NBestLine.
+    """
+
+    line_number: int
+    raw: bytes
+    parsed: NBestLine
+
+    def words(self, encoding: FileEncoding, path: FilePath) -> list[str]:
+        """The words of the hypothesis, without factors and Moses's escapes.
+
+        Args:
+            encoding: FileEncoding of the list.
+            path: the list, named in errors.
+
+        Raises:
+            InputError: when the encoding does not have its bytes.
+        """
+        return model_words(encoding.decode_line(self.parsed.hypothesis, path, self.line_number))
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceHypotheses:
+    """The hypotheses of one sentence.
+
+    Attributes:
+        hypotheses: list of Hypothesis, in the order of the list, at least one.
+        previous_id: int. Id of the sentence before in the list; -1 of the first.
+    """
+
+    hypotheses: list[Hypothesis]
+    previous_id: int
+
+    @property
+    def id(self) -> int:
+        """The number of the source sentence."""
+        return self.hypotheses[0].parsed.id
+
+    @property
+    def missing(self) -> int:
+        """How many ids between the sentence before and this one have no hypotheses."""
+        return self.id - self.previous_id - 1
+
+
+def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
+    """Yields the sentences of an n-best list; memory is that of one.
+
+    Args:
+        lines: InputLines of the list.
+
+    Yields:
+        SentenceHypotheses.
+
+    Raises:
+        InputError: at a malformed line, and where ids do not ascend.
+    """
+    hypotheses: list[Hypothesis] = []
+    previous = -1
+    for raw in lines:
+        number = lines.line_number
+        try:
+            parsed = parse_nbest_line(raw)
+        except MalformedLine as error:
+            raise InputError(error.found, error.expected, "repair or remove the line", lines.path, number) from None
+        last = hypotheses[-1].parsed.id if hypotheses else parsed.id
+        if parsed.id < last:
+            raise InputError(
+                f"found the id {parsed.id} after {last}",
+                "expected the hypotheses of each sentence together, and ids in ascending order",
+                "sort the list by id (sort -s -n)", lines.path, number,
+            )  # fmt: skip
+        if parsed.id > last:
+            yield SentenceHypotheses(hypotheses, previous)
+            hypotheses, previous = [], last
+        hypotheses.append(Hypothesis(number, raw, parsed))
+    yield SentenceHypotheses(hypotheses, previous)
+
+
+WORD_PENALTY = "WordPenalty0"
+
+
+def add_word_penalty(
+    features: dict[str, list[float]], hypothesis: bytes, path: FilePath | None = None, line: int | None = None
+) -> None:
+    """Adds the feature `WordPenalty0`, minus the number of words, to the features of a hypothesis.
+
+    Args:
+        features: dict of str to list of float, as `parse_features` returns it.
+        hypothesis: bytes. The hypothesis as it stands in the list.
+        path: the n-best list, named in errors. Optional.
+        line: int. The line's number. Optional.
+
+    Raises:
+        InputError: when there is such a feature already.
+
+    Example:
+
+    >>> features = {"LM0": [-4.0]}
+    >>> add_word_penalty(features, b"le|DET chat|NOM")
+    >>> features
+    {'LM0': [-4.0], 'WordPenalty0': [-2.0]}
+    """
+    check_new_features(features, [WORD_PENALTY], path, line, "leave out --word_penalty")
+    features[WORD_PENALTY] = [0.0 - len(split_tokens(hypothesis))]
+
+
+def with_word_penalty(hypothesis: Hypothesis, path: FilePath | None = None) -> Hypothesis:
+    """A hypothesis whose line has the feature, too.
+
+    Args:
+        hypothesis: Hypothesis.
+        path: the n-best list, named in errors. Optional.
+
+    Returns:
+        Hypothesis.
+
+    Raises:
+        InputError: when there is such a feature already.
+    """
+    features = parse_features(hypothesis.parsed.features)
+    add_word_penalty(features, hypothesis.parsed.hypothesis, path, hypothesis.line_number)
+    added = [(WORD_PENALTY, f"{features[WORD_PENALTY][0]:g}")]
+    raw = append_features(hypothesis.raw, added)
+    return dataclasses.replace(hypothesis, raw=raw, parsed=parse_nbest_line(raw))

@@ -1,0 +1,143 @@
+"""Posterior probabilities of n-grams as a feature of an n-best list."""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath, InputLines, append_features, open_output, parse_features
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.fields import LARGEST
+from keras_encdec.formats.nbest_line import check_feature_name, check_new_features
+from keras_encdec.formats.pair_format import log_prob_text
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
+
+FEATURE_NAME = "NgramPosterior0"
+# Of n-grams, as BLEU counts them.
+LONGEST = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class NgramPosteriorsSummary(FileSummary):
+    """What `add_ngram_posteriors` did.
+
+    Attributes:
+        lines: int. Lines written.
+        seconds: float.
+        output: the file.
+        translations: int. Translations that the probabilities are of.
+    """
+
+    translations: int = 0
+
+
+def add_ngram_posteriors(
+    input: FilePath,
+    translations: FilePath,
+    output: FilePath,
+    *,
+    scale: float = 1.0,
+    feature_name: str = FEATURE_NAME,
+    encoding: str | None = None,
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> NgramPosteriorsSummary:
+    """Adds to each hypothesis of an n-best list how probable its n-grams are in other translations of the sentence.
+
+        p(y | x)  proportional to exp(scale * total of y), over the translations y of the sentence x
+        P(u | x)  = sum of p(y | x) over the translations that have the n-gram u
+        value n   = sum of P(u | x) over the n-grams u of the hypothesis,   n = 1 .. 4
+
+    A hypothesis that shares much with what a model itself translates gets high values, even if the model has never
+    seen its rarest word. With weights for the four values, the list is searched for the hypothesis with the least
+    expected loss of BLEU, approximately (minimum Bayes risk). Words are compared without factors and without Moses's
+    escapes.
+
+    Args:
+        input: n-best list, plain or gzipped. "-" is the standard input.
+        translations: n-best list of the same sentences, such as `generate_file` writes it with "moses_nbest".
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        scale: float, 0 or more. With 0 all translations of a sentence count the same. Defaults to `1.0`.
+        feature_name: str. Defaults to "NgramPosterior0".
+        encoding: str. Encoding of both lists. Defaults to `None`: UTF-8, and other bytes are an error.
+        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+            Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        NgramPosteriorsSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        InputError: when a list or the output cannot be used, or a sentence has no translations.
+
+    Example:
+
+        add_ngram_posteriors("nbest.gz", "translations.gz", "nbest.ngrams.gz")
+
+    Reference:
+        - Zens and Ney, 2006, "N-gram posterior probabilities for statistical machine translation"
+        - Tromble et al., 2008, "Lattice minimum Bayes-risk decoding for statistical machine translation"
+    """
+    check_feature_name(feature_name)
+    if not 0 <= scale < math.inf:
+        raise ConfigurationError("found {scale}=%s, expected a number, 0 or more", scale)
+    check_distinct_files(input, translations, output)
+    file_encoding, count = FileEncoding(encoding), 0
+    with InputLines(input) as lines, InputLines(translations) as others, open_output(output) as file:
+        known = hypotheses_by_sentence(others)
+        translated = next(known)
+        with progress(lines) as written:
+            for sentence in hypotheses_by_sentence(lines):
+                while translated is not None and translated.id < sentence.id:
+                    translated = next(known, None)
+                if translated is None or translated.id > sentence.id:
+                    line = sentence.hypotheses[0].line_number
+                    raise InputError(
+                        f"found the id {sentence.id}", f"expected one with translations in {translations}",
+                        "translate all sentences of the list", input, line,
+                    )  # fmt: skip
+                count += len(translated.hypotheses)
+                posteriors = _posteriors(translated, scale, file_encoding, translations)
+                made = []
+                for hypothesis in sentence.hypotheses:
+                    known_features = parse_features(hypothesis.parsed.features)
+                    check_new_features(known_features, [feature_name], lines.path, hypothesis.line_number)
+                    words = hypothesis.words(file_encoding, input)
+                    sums = [sum(posteriors.get(ngram, 0.0) for ngram in ngrams) for ngrams in _ngrams(words)]
+                    text = " ".join(map(log_prob_text, sums))
+                    made.append(append_features(hypothesis.raw, [(feature_name, text)]))
+                file.write(b"\n" * (written.count > 0) + b"\n".join(made))
+                written.add(len(made))
+        for _ in known:  # an error in what is left of the list, such as a gzip file that was cut off
+            pass
+        if lines.ended_with_newline:
+            file.write(b"\n")
+    return NgramPosteriorsSummary(written.count, written.seconds, output, count)
+
+
+def _posteriors(
+    translated: SentenceHypotheses, scale: float, encoding: FileEncoding, path: FilePath
+) -> Mapping[tuple[str, ...], float]:
+    """P(u | x) of the n-grams of a sentence's translations."""
+    totals = np.array([hypothesis.parsed.total for hypothesis in translated.hypotheses])
+    # Bounded, as the difference of two finite numbers may be infinite, and nan times a scale of 0.
+    with np.errstate(over="ignore"):
+        below = np.maximum(totals - totals.max(), -LARGEST)
+        probabilities = np.exp(scale * below)
+    posteriors: collections.Counter[tuple[str, ...]] = collections.Counter()
+    for hypothesis, probability in zip(translated.hypotheses, probabilities / probabilities.sum(), strict=True):
+        words = hypothesis.words(encoding, path)
+        for ngram in {ngram for ngrams in _ngrams(words) for ngram in ngrams}:
+            posteriors[ngram] += float(probability)
+    return posteriors
+
+
+def _ngrams(words: list[str]) -> Iterator[list[tuple[str, ...]]]:
+    """The n-grams of each order, with repetitions."""
+    for order in range(1, LONGEST + 1):
+        yield [tuple(words[i : i + order]) for i in range(len(words) - order + 1)]

@@ -1,0 +1,333 @@
+"""Scores of a phrase table as features of an n-best list: the sums over the phrases of each hypothesis."""
+
+import dataclasses
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError, quoted
+from keras_encdec.formats import (
+    Column,
+    ColumnKind,
+    FilePath,
+    InputLines,
+    NBestFormat,
+    NBestPairReader,
+    PhraseSpan,
+    append_features,
+    model_words,
+    open_output,
+    parse_features,
+    parse_segmentation,
+)
+from keras_encdec.formats.nbest import NBestPairRecord
+from keras_encdec.formats.nbest_line import check_feature_name, features_of
+from keras_encdec.formats.pair_format import log_prob_text
+from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
+from keras_encdec.formats.record_reader import MalformedLine
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores, read_phrase_scores
+from keras_encdec.smt.nbest.segmentation_search import DerivationFeatures, SearchGivenUp, find_segmentation
+
+DISTORTION, PHRASE_PENALTY = "Distortion0", "PhrasePenalty0"
+
+
+class Derivations:
+    """The phrases of each hypothesis of a sentence.
+
+    Args:
+        scores: PhraseScores of the table.
+        source: list of str. The words of the sentence.
+        hypotheses: list of lists of str. The words of all hypotheses.
+        moses_feature: str. Name of the table's feature in the list.
+
+    Attributes:
+        recovered: int. How many hypotheses so far had no segmentation in the list, and were recovered.
+    """
+
+    def __init__(
+        self, scores: PhraseScores, source: Sequence[str], hypotheses: Sequence[Sequence[str]], moses_feature: str
+    ) -> None:
+        self._scores, self._source, self._hypotheses, self._moses_feature = scores, source, hypotheses, moses_feature
+        self.recovered = 0
+
+    def phrases(self, line: bytes, words: Sequence[str]) -> list[PhraseOption]:
+        """The phrases of a hypothesis.
+
+        Args:
+            line: bytes. The hypothesis's line of the list.
+            words: list of str. The words of the hypothesis.
+
+        Returns:
+            list of PhraseOption, in the order of the hypothesis.
+
+        Raises:
+            MalformedLine: a ValueError with `found` and `expected`, when the phrases are not found.
+        """
+        spans = parse_segmentation(line, len(self._source), len(words))
+        if spans is not None:
+            return [self._option(span, words) for span in spans]
+        phrases = find_segmentation(
+            self._options, len(self._source), words, self._scores.longest, self._features(line.split(b"|||")[2])
+        )
+        if phrases is None:
+            raise MalformedLine(
+                "found no phrases in the table that make up the hypothesis and whose scores add up to "
+                f"{self._moses_feature}",
+                "expected the sentences and the table that the list was made with",
+            )
+        self.recovered += 1
+        return phrases
+
+    @cached_property
+    def _options(self):
+        longest = self._scores.longest
+        targets = {
+            " ".join(words[start:end])
+            for words in self._hypotheses
+            for start in range(len(words))
+            for end in range(start + 1, min(len(words), start + longest) + 1)
+        }
+        return self._scores.options(self._source, targets | {""})
+
+    def _option(self, span: PhraseSpan, words: Sequence[str]) -> PhraseOption:
+        target = " ".join(words[span.target_start : span.target_end])
+        options = self._scores.options_at(self._source, span.source_start, span.source_end, target)
+        if not options:
+            source = " ".join(self._source[span.source_start : span.source_end])
+            raise MalformedLine(
+                f"found the phrases {quoted(source)} and {quoted(target)} in the segmentation",
+                "expected a pair of the table",
+            )
+        return options[0]
+
+    def _features(self, field: bytes) -> DerivationFeatures:
+        features = parse_features(field)
+        scores = features.get(self._moses_feature)
+        if scores is None:
+            raise MalformedLine(
+                f"found neither a segmentation nor the feature {self._moses_feature}",
+                "expected one of them (--moses_feature names the feature of the table)",
+            )
+        if len(scores) > self._scores.num_scores:
+            raise MalformedLine(
+                f"found {len(scores)} values of {self._moses_feature}",
+                f"expected at most {self._scores.num_scores}, as the table has so many scores",
+            )
+        (phrases,), (distortion,) = (features.get(name, [None])[:1] for name in (PHRASE_PENALTY, DISTORTION))
+        return DerivationFeatures(scores, phrases, distortion)
+
+
+# The score that `encdec-score` adds to a table of Moses's four.
+FEATURES = {"RNN0": (5,)}
+MOSES_FEATURE = "TranslationModel0"
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseFeaturesSummary(FileSummary):
+    """What `add_phrase_features` did.
+
+    Attributes:
+        lines: int. Lines written.
+        seconds: float.
+        output: the file.
+        segmented: int. Hypotheses whose phrases stood in the list.
+        recovered: int. Hypotheses whose phrases were recovered from their features.
+        unsegmented: int. Hypotheses whose phrases were not found, written with the mean of their sentence's others.
+        lowest: int. Hypotheses of sentences of which the phrases of none were found, written with `lowest_sum`.
+        lowest_sentences: int. How many such sentences there are.
+        malformed: int. Malformed lines of the list, written with the value 0.
+        malformed_pairs: int. Malformed lines of the table, left out.
+    """
+
+    segmented: int = 0
+    recovered: int = 0
+    unsegmented: int = 0
+    lowest: int = 0
+    lowest_sentences: int = 0
+    malformed: int = 0
+    malformed_pairs: int = 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the lines: sentences."""
+        said = [f"Phrases of {self.segmented:,} hypotheses stood in the list, of {self.recovered:,} were recovered."]
+        if self.unsegmented:
+            said.append(
+                f"{self.unsegmented:,} hypotheses of other phrases were written with the mean of the others of their "
+                "sentence."
+            )
+        if self.lowest:
+            said.append(
+                f"{self.lowest:,} hypotheses of {self.lowest_sentences:,} sentences, of which the phrases of none were "
+                f"found, were written with {LOWEST_LOG_PROBABILITY:g} for each word of the sentence, the lowest value."
+            )
+        if self.malformed:
+            said.append(f"{self.malformed:,} malformed lines were written with a neutral score.")
+        if self.malformed_pairs:
+            said.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
+        return said
+
+
+def add_phrase_features(
+    input: FilePath,
+    source: FilePath,
+    phrase_table: FilePath,
+    output: FilePath,
+    features: Mapping[str, Sequence[int]] | None = None,
+    *,
+    moses_feature: str = MOSES_FEATURE,
+    encoding: str | None = None,
+    on_error: str = "stop",
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> PhraseFeaturesSummary:
+    """Adds to each hypothesis of an n-best list the sums of log-scores of the phrase pairs that it consists of.
+
+    This is the feature that Moses would have computed had it decoded with the score in its table, as Cho et al. (2014)
+    did.
+
+    The phrases are those of the list's segmentation field (Moses's `-include-segmentation-in-n-best`). Where there is
+    none they are recovered: phrases of the table that make up the hypothesis, whose scores add up to
+    `TranslationModel0`, whose number is `PhrasePenalty0` and whose jumps give `Distortion0`, the last two where the
+    list has them. A word that the table has no phrase for may be copied, with all log-scores 0. ln of a score is -100
+    at least, as in Moses. Words are compared without factors and without Moses's escapes. See `find_segmentation` for
+    which of several segmentations is taken.
+
+    Args:
+        input: n-best list, plain or gzipped. "-" is the standard input.
+        source: the sentences that were translated, plain or gzipped; id 0 is the first line.
+        phrase_table: the table, plain or gzipped, the scores that the list was made with first on each line.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        features: dict from name of a new feature to the numbers of its scores in the table, from 1: a value for each.
+            Defaults to `None`: `{"RNN0": [5]}`, what `encdec-score` adds to Moses's four.
+        moses_feature: str. Name of the table's feature in the list. Defaults to "TranslationModel0".
+        encoding: str. Encoding of the three inputs. Defaults to `None`: UTF-8, and other bytes are an error.
+        on_error: str. A malformed line, and a hypothesis whose phrases are not found, raise ("stop"); or ("keep") the
+            hypothesis gets the mean of the others of its sentence, or `lowest_sum` where the phrases of none are
+            found, malformed lines of the list get 0, those of the table are left out, and all are counted. Defaults to
+            "stop".
+        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`: of the
+            table, then of the list. Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        PhraseFeaturesSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        InputError: when an input or the output cannot be used.
+
+    Example:
+
+        add_phrase_features("nbest.gz", "input.en", "scored.gz", "nbest.rnn.gz")
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), section 3.1
+    """
+    features = FEATURES if features is None else features
+    _check_arguments(features, on_error)
+    check_distinct_files(input, source, phrase_table, output)
+    recovered = known = unsegmented = lowest = lowest_sentences = 0
+    with NBestPairReader(input, source, encoding, on_error) as reader, open_output(output) as file:
+        sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
+        scores = read_phrase_scores(
+            phrase_table, sentences, max(itertools.chain(*features.values())), encoding=encoding, on_error=on_error,
+            progress=progress,
+        )  # fmt: skip
+        records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
+        with progress(reader.lines) as written:
+            for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
+                numbers, hypotheses = zip(*group, strict=True)
+                words = [model_words(hypothesis.target) for hypothesis in hypotheses]
+                source_words = model_words(sentence)
+                derivations = Derivations(scores, source_words, words, moses_feature)
+                values = [None] * len(hypotheses)
+                for place, hypothesis in enumerate(hypotheses):
+                    try:
+                        if hypothesis.problem is None:
+                            values[place] = _sums(derivations.phrases(hypothesis.raw, words[place]), features)
+                    except MalformedLine as error:
+                        if on_error == "stop":
+                            raise _problem(error, reader.lines.path, numbers[place]) from None
+                lines = _lines(hypotheses, values, features, lowest_sum(len(source_words)))
+                file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
+                written.add(len(lines))
+                recovered += derivations.recovered
+                found = len(lines) - values.count(None)
+                missing = sum(hypothesis.problem is None for hypothesis in hypotheses) - found
+                known += found
+                if found:
+                    unsegmented += missing
+                else:
+                    lowest += missing
+                    lowest_sentences += missing > 0
+        if reader.lines.ended_with_newline:
+            file.write(b"\n")
+    return PhraseFeaturesSummary(
+        written.count, written.seconds, output, known - recovered, recovered, unsegmented, lowest, lowest_sentences,
+        reader.malformed, scores.malformed,
+    )  # fmt: skip
+
+
+def lowest_sum(source_words: int) -> float:
+    """The lowest sum of log-scores that a hypothesis of a sentence can have: that of a phrase of each of its words.
+
+    A hypothesis whose phrases are not known must not have a better value than one whose phrases are, which the same
+    sentence may have in another list. Within its list all hypotheses of the sentence have this value, which then
+    changes nothing.
+
+    Args:
+        source_words: int. Words of the sentence.
+    """
+    return LOWEST_LOG_PROBABILITY * max(source_words, 1)
+
+
+def _check_arguments(features: Mapping[str, Sequence[int]], on_error: str) -> None:
+    if on_error not in ("stop", "keep"):
+        raise ConfigurationError("found {on_error}=%r, expected 'stop' or 'keep'", on_error)
+    if not features:
+        raise ConfigurationError("found no {features}, expected one at least")
+    for name, columns in features.items():
+        check_feature_name(name, "features")
+        if not columns or min(columns) < 1:
+            raise ConfigurationError("found {features} with the scores %s, expected numbers from 1", list(columns))
+
+
+def _problem(error, path, line):
+    remedy = "check --source and --phrase_table"
+    if isinstance(error, SearchGivenUp):
+        remedy = "let Moses write segmentations (-include-segmentation-in-n-best)"
+    keep = "or give --on_error=keep to write the mean of their sentence's others"
+    return InputError(error.found, error.expected, f"{remedy}, {keep}", path, line)
+
+
+def _sums(phrases, features):
+    """The values of all new features, one after the other."""
+    return [sum(phrase.log_scores[column - 1] for phrase in phrases) for column in itertools.chain(*features.values())]
+
+
+def _lines(
+    hypotheses: Sequence[NBestPairRecord],
+    values: Sequence[Sequence[float] | None],
+    features: Mapping[str, Sequence[int]],
+    lowest: float,
+) -> list[bytes]:
+    """The lines of a sentence's hypotheses with the new features.
+
+    Those without values get the mean of the others, or the lowest value where no hypothesis has values.
+    """
+    size = sum(map(len, features.values()))
+    zeros, known = [0.0] * size, [sums for sums in values if sums is not None]
+    mean = [statistics.fmean(sums) for sums in zip(*known, strict=True)] if known else [lowest] * size
+    lines = []
+    for hypothesis, sums in zip(hypotheses, values, strict=True):
+        if hypothesis.problem and features_of(hypothesis.raw) is None:
+            lines.append(hypothesis.raw)
+            continue
+        numbers = zeros if hypothesis.problem else mean if sums is None else sums
+        texts = map(log_prob_text, numbers)
+        added = [(name, " ".join(itertools.islice(texts, len(columns)))) for name, columns in features.items()]
+        lines.append(append_features(hypothesis.raw, added))
+    return lines

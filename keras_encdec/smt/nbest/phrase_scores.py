@@ -1,0 +1,165 @@
+"""The scores of those phrase pairs of a table whose source phrases occur in given sentences."""
+
+import dataclasses
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words
+from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
+from keras_encdec.runtime.progress import Progress
+
+
+class PhraseOption(NamedTuple):
+    """A phrase pair of the table, or a word that is copied, at a place in a sentence.
+
+    Attributes:
+        coverage: int. A bit for each word of the sentence that the phrase translates.
+        start: int. The first of these words, from 0.
+        end: int. The word after the last.
+        values: tuple of float: how many words, 1 for the phrase, and ln of each score.
+    """
+
+    coverage: int
+    start: int
+    end: int
+    values: tuple[float, ...]
+
+    @property
+    def log_scores(self) -> tuple[float, ...]:
+        """ln of each score."""
+        return self.values[2:]
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseScores:
+    """Phrase pairs with their scores. Phrases are words joined by spaces, without factors and escapes.
+
+    Attributes:
+        pairs: dict from source phrase to dict from target phrase to list of tuples of ln of the scores, one for each
+            line of the table.
+        num_scores: int. Scores of each pair.
+        longest: int. Words of the longest target phrase, 1 or more.
+        malformed: int. Lines of the table that were left out.
+    """
+
+    pairs: dict[str, dict[str, list[tuple[float, ...]]]]
+    num_scores: int
+    longest: int
+    malformed: int = 0
+
+    def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PhraseOption]:
+        """The ways to translate a phrase of a sentence into a given target.
+
+        Args:
+            words: list of str. The sentence.
+            start, end: int. The phrase: from the word `start`, from 0, to that before `end`.
+            target: str.
+
+        Returns:
+            list of PhraseOption, one for each line of the table with the pair, in their order. A word that the table
+            has no phrase for may be copied: all of its log-scores are 0.
+        """
+        source = " ".join(words[start:end])
+        targets = self.pairs.get(source)
+        if targets is not None:
+            scores = targets.get(target, [])
+        else:
+            scores = [(0.0,) * self.num_scores] if end == start + 1 and source == target else []
+        coverage = (1 << end) - (1 << start)
+        return [PhraseOption(coverage, start, end, (end - start, 1, *log_scores)) for log_scores in scores]
+
+    def options(self, words: Sequence[str], targets: Collection[str]) -> dict[str, list[PhraseOption]]:
+        """The ways to get each target from a phrase of a sentence.
+
+        Args:
+            words: list of str. The sentence.
+            targets: set of str. Phrases of its translations.
+
+        Returns:
+            dict from each target that some phrase of the sentence can be translated into to list of PhraseOption, by
+            their first word, then by their last, then in the order of the table.
+        """
+        options: dict[str, list[PhraseOption]] = {}
+        for start in range(len(words)):
+            for end in range(start + 1, len(words) + 1):
+                source = " ".join(words[start:end])
+                known = self.pairs.get(source)
+                if known is None and end > start + 1:
+                    continue
+                for target in targets & ({source} if known is None else known.keys()):
+                    options.setdefault(target, []).extend(self.options_at(words, start, end, target))
+        return options
+
+
+def read_phrase_scores(
+    path: FilePath,
+    sentences: Collection[Sequence[str]],
+    least_scores: int = 1,
+    *,
+    encoding: str | None = None,
+    on_error: str = "stop",
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> PhraseScores:
+    """Reads the scores of the phrase pairs of a table whose source phrases occur in sentences.
+
+    Memory holds the sentences and these pairs.
+
+    Args:
+        path: the phrase table, plain or gzipped. Pairs with a negative score are left out, as Moses leaves them out.
+        sentences: list of list of str, words without factors and escapes.
+        least_scores: int. How many scores each line must have at least. Defaults to `1`.
+        encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
+        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
+        progress: callable of the InputLines that are read, which gives a Progress. Defaults to `Progress`.
+
+    Returns:
+        PhraseScores, of ln of the scores, -100 at least, as Moses has them.
+
+    Raises:
+        InputError: when the table cannot be read or has fewer scores.
+    """
+    # A phrase occurs where a suffix of a sentence begins with it; the space keeps it from ending within a word.
+    suffixes = sorted({" ".join([*words[start:], ""]) for words in sentences for start in range(len(words))})
+    pairs: dict[str, dict[str, list[tuple[float, ...]]]] = {}
+    written, targets, longest = None, None, 1
+    with PhraseTableReader(path, encoding, on_error) as reader, progress(reader.lines) as read:
+        reader.kept = "leave such lines out"
+        for record in reader:
+            read.add(1)
+            if record.problem is not None:
+                continue
+            if len(record.parsed.scores) < least_scores:
+                raise InputError(
+                    f"found {len(record.parsed.scores)} scores", f"expected at least {least_scores}",
+                    "give the table that encdec-score has written, or the number of another score (--feature)",
+                    reader.lines.path, reader.lines.line_number,
+                )  # fmt: skip
+            if record.source != written:
+                written = record.source
+                source = " ".join(model_words(written))
+                targets = pairs.setdefault(source, {}) if _occurs(source, suffixes) else None
+            if targets is None:
+                continue
+            scores = [float(score) for score in record.parsed.scores]
+            if min(scores) >= 0:
+                words = model_words(record.target)
+                longest = max(longest, len(words))
+                targets.setdefault(" ".join(words), []).append(tuple(map(_log, scores)))
+        if reader.num_scores is None:
+            raise InputError(
+                f"found {reader.malformed:,} malformed lines only", "expected a phrase table", "give another file", path
+            )
+    known = {source: targets for source, targets in pairs.items() if targets}
+    return PhraseScores(known, reader.num_scores, longest, reader.malformed)
+
+
+def _occurs(phrase, suffixes):
+    place = bisect_left(suffixes, f"{phrase} ")
+    return place < len(suffixes) and suffixes[place].startswith(f"{phrase} ")
+
+
+def _log(score):
+    return max(LOWEST_LOG_PROBABILITY, math.log(score)) if score > 0 else LOWEST_LOG_PROBABILITY

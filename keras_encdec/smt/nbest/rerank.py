@@ -1,0 +1,138 @@
+"""Re-ranking as a function: an n-best list sorted by the weighted sums of its features."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import BinaryIO
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import (
+    FeatureWeights,
+    FilePath,
+    InputLines,
+    open_output,
+    parse_features,
+    read_weights,
+    replace_total,
+)
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.feature_weights import check_weights
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
+
+FORMATS = ("nbest", "text")
+# Sentences in a row without hypotheses; more of them are a mistake in an id, and would fill the disk with empty lines.
+MOST_MISSING = 1_000_000
+
+Weights = Mapping[str, Sequence[float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class RerankSummary(FileSummary):
+    """What `rerank` did.
+
+    Attributes:
+        lines: int. Lines written.
+        seconds: float.
+        output: the file.
+        missing: int. Empty lines among them, of sentences without hypotheses.
+    """
+
+    missing: int = 0
+
+
+def rerank(
+    input: FilePath,
+    output: FilePath,
+    weights: FilePath | None = None,
+    format: str = "nbest",
+    *,
+    other_weights: Weights | None = None,
+    word_penalty: bool = False,
+    encoding: str | None = None,
+    progress: Callable[[InputLines], Progress] = Progress,
+) -> RerankSummary:
+    """Sorts an n-best list by the weighted sums of its features, or takes the best hypothesis of each sentence.
+
+    Args:
+        input: n-best list with all features, plain or gzipped. "-" is the standard input.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        weights: moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses keeps out of its lists, such
+            as that of unknown words, are not part of the new totals. Optional.
+        format: str. "nbest": all lines with their new totals, the highest first, equal ones in their old order.
+            "text": of each sentence the hypothesis with the highest total, a line each; a sentence without
+            hypotheses is an empty line. Defaults to "nbest".
+        other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
+        word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to a list that has
+            none. Defaults to `False`.
+        encoding: str. Encoding of the list. Defaults to `None`: UTF-8, and other bytes are an error.
+        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+            Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        RerankSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        InputError: when the list or the weights cannot be read or do not fit one another.
+
+    Example:
+
+        rerank("nbest.gz", "best.txt", "moses.ini", format="text", other_weights={"RNN0": [0.3]})
+    """
+    if format not in FORMATS:
+        raise ConfigurationError("found {format}=%s, expected one of %s", format, ", ".join(FORMATS))
+    if weights is None and not other_weights:
+        raise ConfigurationError("found neither {weights} nor {other_weights}, expected the weights to rank by")
+    check_distinct_files(input, output, weights)
+    feature_weights, file_encoding = _feature_weights(weights, other_weights or {}), FileEncoding(encoding)
+    write, missing = _write_ranked if format == "nbest" else _write_best, 0
+    with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
+        for sentence in hypotheses_by_sentence(lines):
+            for hypothesis in sentence.hypotheses:
+                file_encoding.decode_line(hypothesis.raw, lines.path, hypothesis.line_number)
+            if word_penalty:
+                hypotheses = [with_word_penalty(hypothesis, lines.path) for hypothesis in sentence.hypotheses]
+                sentence = dataclasses.replace(sentence, hypotheses=hypotheses)
+            if written.count:
+                file.write(b"\n")
+            totals = [
+                feature_weights.total(parse_features(one.parsed.features), lines.path, one.line_number)
+                for one in sentence.hypotheses
+            ]
+            written.add(write(file, sentence, totals, lines))
+            missing += sentence.missing
+        if lines.ended_with_newline:
+            file.write(b"\n")
+    return RerankSummary(written.count, written.seconds, output, missing if format == "text" else 0)
+
+
+def _feature_weights(path, other_weights):
+    check_weights(other_weights)
+    try:
+        weights, unlisted = read_weights(path) if path is not None else ({}, set())
+    except InputError as error:
+        remedy = f"{error.remedy}, or give another file with --weights"
+        raise InputError(error.found, error.expected, remedy, error.path, error.line) from None
+    return FeatureWeights({**weights, **other_weights}, unlisted - other_weights.keys())
+
+
+def _write_ranked(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
+    """Writes all hypotheses, the last without a line feed; returns the number of lines."""
+    ranked = sorted(zip(totals, sentence.hypotheses, strict=True), key=lambda pair: -pair[0])
+    file.write(b"\n".join([replace_total(hypothesis.raw, f"{total:.6g}") for total, hypothesis in ranked]))
+    return len(ranked)
+
+
+def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
+    """Writes the best hypothesis as the list has it, after empty lines for missing sentences."""
+    if sentence.missing > MOST_MISSING:
+        before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
+        raise InputError(
+            f"found the id {sentence.id}{before}", f"expected at most {MOST_MISSING:,} sentences without hypotheses",
+            "correct the id", lines.path, sentence.hypotheses[0].line_number,
+        )  # fmt: skip
+    best = sentence.hypotheses[totals.index(max(totals))]
+    file.write(b"\n" * sentence.missing + best.parsed.hypothesis)
+    return sentence.missing + 1

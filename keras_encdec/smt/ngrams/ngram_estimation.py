@@ -1,0 +1,237 @@
+"""Text to an n-gram language model: interpolated modified Kneser-Ney smoothing, written as an ARPA file."""
+
+import codecs
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.fields import split_tokens
+from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.runtime.progress import FileSummary, Progress
+
+Array = np.ndarray[Any, Any]
+
+UNKNOWN, BEGIN, END = b"<unk>", b"<s>", b"</s>"
+_SPECIAL = (UNKNOWN, BEGIN, END)
+_UNKNOWN_ID, _BEGIN_ID, _END_ID = range(3)
+# What lmplz takes by its option --discount_fallback.
+_FALLBACK = (0.5, 1.0, 1.5)
+# Instead of log10 of 0, as SRILM writes it: the beginning of a sentence is never predicted.
+_LOG10_ZERO = -99.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NgramSummary(FileSummary):
+    """What `estimate_ngrams` did.
+
+    Attributes:
+        lines: int. Sentences that were read.
+        seconds: float.
+        output: the file.
+        ngrams: tuple of int. N-grams of each order, from unigrams up; the unigrams include `<unk>`, `<s>` and `</s>`.
+        fallback: tuple of int. The orders whose discounts are 0.5, 1 and 1.5, as the text has too few n-grams to
+            estimate them.
+    """
+
+    ngrams: tuple[int, ...] = ()
+    fallback: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count:,}" for count in self.ngrams)
+        default = ", ".join(map(str, self.fallback))
+        default = f" (default discounts for order {default}: little text)" if default else ""
+        return (
+            f"n-grams of order 1 to {len(self.ngrams)}: {counts}, from {self.lines:,} sentences{default} in "
+            f"{self.seconds:,.1f} s: {self._result}"
+        )
+
+
+def estimate_ngrams(
+    input: FilePath,
+    output: FilePath,
+    order: int = 5,
+    *,
+    encoding: str | None = None,
+    progress: Callable[[InputLines, str], Progress] = Progress,
+) -> NgramSummary:
+    """Estimates an n-gram language model and writes it as an ARPA file.
+
+    The smoothing is interpolated modified Kneser-Ney. With a the count of an n-gram (of the highest order, or one that
+    begins a sentence) or else the number of different words in front of it:
+
+        p(w|h)  = (a(hw) - D(a(hw))) / a(h) + g(h) p(w|h'),    a(h) the sum of a(hw) over all w,
+        g(h)    = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)) / a(h),    N_k(h) the number of w with a(hw) = k, or >= 3,
+        D_k     = k - (k + 1) t_1 / (t_1 + 2 t_2) t_{k+1} / t_k,    t_k the number of n-grams of the order with a = k,
+
+    unigrams interpolated with the uniform distribution of the words, `</s>` and `<unk>`, so that `<unk>` has what is
+    left over. A sentence is preceded by one `<s>`. No n-gram is left out; where no sentence is long enough, the order
+    is lower. These are the definitions of KenLM's `lmplz`. An order whose counts do not give 0 < D_k <= k takes D =
+    0.5, 1, 1.5, as with `lmplz --discount_fallback`.
+
+    The text is in memory as numbers, and each n-gram once for each order.
+
+    Args:
+        input: sentences, one a line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
+            line is an empty sentence.
+        output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        order: int. Words of the longest n-grams, 1 or more. Defaults to `5`.
+        encoding: str. Encoding of the text and of the model. Defaults to `None`: UTF-8, and other bytes are an error.
+        progress: callable of the InputLines that are read and the name of what is counted, which gives a Progress,
+            such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+
+    Returns:
+        NgramSummary.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that cannot be used.
+        InputError: when the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>`.
+
+    Example:
+
+        estimate_ngrams("train.fr", "lm.fr.arpa.gz")
+
+    References:
+        - Chen and Goodman, 1998, "An Empirical Study of Smoothing Techniques for Language Modeling" (TR-10-98)
+        - Heafield et al., 2013, "Scalable Modified Kneser-Ney Language Model Estimation" (P13-2121)
+    """
+    check_distinct_files(input, output)
+    if order < 1:
+        raise ConfigurationError("found {order}=%s, expected 1 or more", order)
+    start, file_encoding = time.monotonic(), FileEncoding(encoding)
+    with open_output(output) as file:
+        with InputLines(input) as lines, progress(lines, "sentences") as shown:
+            vocabulary, ids, lengths = _read(lines, file_encoding, shown)
+        orders = _counted(ids, lengths, order, len(vocabulary))
+        fallback = tuple(number for number, ngrams in enumerate(orders, start=1) if ngrams.smooth())
+        file.write(b"\\data\\\n")
+        file.writelines(b"ngram %d=%d\n" % (number, len(ngrams.words)) for number, ngrams in enumerate(orders, start=1))
+        for section in _sections(orders, vocabulary):
+            file.writelines(section)
+        file.write(b"\n\\end\\\n")
+    sizes = tuple(len(ngrams.words) for ngrams in orders)
+    return NgramSummary(len(lengths), time.monotonic() - start, output, sizes, fallback)
+
+
+def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[list[bytes], Array, Array]:
+    """The vocabulary, the ids of all sentences with their beginnings and ends, and how many each sentence has."""
+    vocabulary: dict[bytes, int] = {word: number for number, word in enumerate(_SPECIAL)}
+    ids: list[int] = []
+    lengths: list[int] = []
+    for raw in lines:
+        encoding.decode_line(raw, lines.path, lines.line_number)
+        if encoding.is_utf8 and not lengths:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        # The bytes of a space and a tab are no part of another character in any encoding that contains ASCII.
+        words = split_tokens(raw.removesuffix(b"\r"))
+        for word in words:
+            if word in _SPECIAL:
+                raise InputError(
+                    f"found the word {word.decode()}", "expected words other than <s>, </s> and <unk>",
+                    "remove it, or escape it as &lt;s&gt;", lines.path, lines.line_number,
+                )  # fmt: skip
+        ids.append(_BEGIN_ID)
+        ids += [vocabulary.setdefault(word, len(vocabulary)) for word in words]
+        ids.append(_END_ID)
+        lengths.append(len(words) + 2)
+        shown.add(1)
+    return list(vocabulary), np.array(ids, np.int64), np.array(lengths, np.int64)
+
+
+class _Ngrams:
+    """The n-grams of one order.
+
+    Attributes:
+        words: int array `(ngrams,)`. The last word of each.
+        contexts: int array `(ngrams,)`. The n-gram of the order below that the others are; 0 for unigrams.
+        suffixes: int array `(ngrams,)`. The n-gram of the order below without the first word; 0 for unigrams.
+        begins: bool array `(ngrams,)`. Whether the first word is `<s>`.
+        counts: int array `(ngrams,)`. The counts a that are smoothed.
+        below: the _Ngrams of the order below; `None` for unigrams.
+        probs: float64 array `(ngrams,)`.
+        back_off: float64 array, of each context.
+    """
+
+    def __init__(self, words: Array, contexts: Array, suffixes: Array, begins: Array, below: "_Ngrams | None") -> None:
+        self.words, self.contexts, self.suffixes, self.begins, self.below = words, contexts, suffixes, begins, below
+        self.counts = self.probs = self.back_off = np.zeros(0)
+
+    def smooth(self) -> bool:
+        """Computes `probs` and `back_off`; says whether the discounts are the default ones."""
+        discounts, default = _discounts(self.counts)
+        discount = np.array([0.0, *discounts])[np.minimum(self.counts, 3)]
+        size = 1 if self.below is None else len(self.below.words)
+        totals = np.bincount(self.contexts, self.counts, minlength=size)
+        totals[totals == 0] = 1  # of what is no context
+        self.back_off = np.bincount(self.contexts, discount, minlength=size) / totals
+        self.probs = (self.counts - discount) / totals[self.contexts]
+        if self.below is None:
+            self.probs += self.back_off[0] / (len(self.words) - 1)
+            self.probs[_BEGIN_ID] = 0
+        else:
+            self.probs += self.back_off[self.contexts] * self.below.probs[self.suffixes]
+        return default
+
+
+def _counted(ids: Array, lengths: Array, order: int, vocabulary_size: int) -> list[_Ngrams]:
+    """The n-grams of every order that occur, with their counts."""
+    starts = np.cumsum(lengths) - lengths
+    left = np.repeat(starts + lengths, lengths) - np.arange(len(ids))  # words up to the end of the sentence
+    words = np.arange(vocabulary_size)
+    zeros = np.zeros(vocabulary_size, np.int64)
+    orders = [_Ngrams(words, zeros, zeros, words == _BEGIN_ID, None)]
+    occurrences = [np.bincount(ids, minlength=vocabulary_size)]
+    ngram_at = ids  # the n-gram that begins at each position; anything where the sentence ends before
+    for length in range(2, order + 1):
+        positions = np.flatnonzero(left >= length)
+        if not len(positions):
+            break
+        keys = ngram_at[positions] * vocabulary_size + ids[positions + length - 1]
+        distinct, first, number, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        contexts, last_words = np.divmod(distinct, vocabulary_size)
+        suffixes = ngram_at[positions[first] + 1]
+        orders.append(_Ngrams(last_words, contexts, suffixes, orders[-1].begins[contexts], orders[-1]))
+        occurrences.append(count)
+        ngram_at = np.zeros_like(ids)
+        ngram_at[positions] = number
+    orders[-1].counts = occurrences[-1]
+    for ngrams, above, count in zip(orders[:-1], orders[1:], occurrences[:-1], strict=True):
+        preceding = np.bincount(above.suffixes, minlength=len(ngrams.words))
+        ngrams.counts = np.where(ngrams.begins, count, preceding)
+    orders[0].counts = np.where(orders[0].begins, 0, orders[0].counts)
+    return orders
+
+
+def _discounts(counts: Array) -> tuple[tuple[float, ...], bool]:
+    """D_1, D_2 and D_3, and whether they are the default ones."""
+    t1, t2, t3, t4 = (int(np.count_nonzero(counts == k)) for k in range(1, 5))
+    if t1 and t2 and t3:
+        y = t1 / (t1 + 2 * t2)
+        found = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
+        if all(0 < discount <= k for k, discount in enumerate(found, start=1)):
+            return found, False
+    return _FALLBACK, True
+
+
+def _sections(orders: list[_Ngrams], vocabulary: list[bytes]) -> Iterator[Iterator[bytes]]:
+    """The lines of each order."""
+    texts = vocabulary
+    for number, ngrams in enumerate(orders, start=1):
+        if number > 1:
+            words = map(vocabulary.__getitem__, ngrams.words.tolist())
+            texts = [b"%b %b" % (texts[c], word) for c, word in zip(ngrams.contexts.tolist(), words, strict=True)]
+        yield iter((b"\n\\%d-grams:\n" % number,))
+        with np.errstate(divide="ignore"):
+            log_probs = np.maximum(np.log10(ngrams.probs), _LOG10_ZERO).tolist()
+            if number == len(orders):
+                yield (b"%.7g\t%b\n" % pair for pair in zip(log_probs, texts, strict=True))
+                return
+            above = orders[number].back_off
+            back_off = np.log10(np.where(above > 0, above, 1.0)).tolist()
+        yield (b"%.7g\t%b\t%.7g\n" % line for line in zip(log_probs, texts, back_off, strict=True))

@@ -1,0 +1,236 @@
+"""An n-gram language model from an ARPA file."""
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+
+from keras_encdec.errors import InputError, quoted
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.fields import AROUND, LARGEST, finite_number, split_tokens
+from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.smt.ngrams.ngram_estimation import BEGIN, END, UNKNOWN
+
+# KenLM's, where a model has no <unk>.
+_UNKNOWN_LOG10 = -100.0
+_EMPTY = 0
+_COUNT = re.compile(rb"[ \t]*\d{1,15}[ \t]*")
+
+
+class NgramModel:
+    """A back-off n-gram model: the log-probability of a word after a context.
+
+    A context is a state, an int: the n-gram that is all the model needs to know of it. Contexts with the same state
+    have the same probabilities of all that may follow. About 150 bytes of memory for each n-gram.
+
+    Args:
+        path: ARPA file, plain or gzipped, as `estimate_ngrams`, KenLM and SRILM write it.
+        encoding: str. Its encoding. Defaults to `None`: UTF-8, and other bytes are an error.
+
+    Attributes:
+        order: int. Words of the longest n-grams.
+        vocabulary: dict of bytes to int: the numbers of the words.
+        empty: int. The state of an empty context.
+        begin: int. The state at the beginning of a sentence.
+        end: int. The number of `</s>`.
+        unknown: int. The number of `<unk>`.
+
+    Raises:
+        InputError: when it cannot be read or is no ARPA file, with the line.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text, arpa = os.path.join(folder, "text"), os.path.join(folder, "arpa")
+    ...     with open(text, "w") as file:
+    ...         _ = file.write("a b\\na c\\n")
+    ...     summary = estimate_ngrams(text, arpa, order=2)
+    ...     model = NgramModel(arpa)
+    >>> round(10 ** model.score([b"a", b"b"]), 4)
+    0.1365
+    """
+
+    def __init__(self, path: FilePath, encoding: str | None = None) -> None:
+        self.vocabulary: dict[bytes, int] = {}
+        # Each n-gram has a number, the empty one 0. Its first words and its last one lead to it.
+        self._children: dict[int, int] = {}
+        self._log10, self._back_off = array("d", [0.0]), array("d", [0.0])
+        # The longest n-gram of the model that it ends with, itself left out, and the state that comes after it.
+        self._suffix, self._states = array("q", [_EMPTY]), array("q", [_EMPTY])
+        with InputLines(path) as lines:
+            counts = self._read(_ArpaLines(lines, FileEncoding(encoding)))
+        self.order, self._size = len(counts), max(len(self.vocabulary), 1)
+        self._minimize_states()
+        self.empty, self.end, self.unknown = _EMPTY, self.vocabulary[END], self.vocabulary[UNKNOWN]
+        self.begin = self._states[self._children[self.vocabulary[BEGIN]]]
+
+    def advance(self, state: int, word: int) -> tuple[float, int]:
+        """The log-probability of a word, and the state after it.
+
+        Args:
+            state: int. Of the context.
+            word: int. The word's number.
+
+        Returns:
+            A tuple of log10 p, float, and the state, int.
+        """
+        back_off = 0.0
+        while (ngram := self._children.get(state * self._size + word)) is None:
+            back_off += self._back_off[state]
+            state = self._suffix[state]
+        return self._log10[ngram] + back_off, self._states[ngram]
+
+    def score(self, words: Sequence[bytes]) -> float:
+        """log10 p of a sentence with its end; unknown words are `<unk>`."""
+        state, total = self.begin, 0.0
+        for word in words:
+            log10, state = self.advance(state, self.vocabulary.get(word, self.unknown))
+            total += log10
+        return total + self.advance(state, self.end)[0]
+
+    def _read(self, lines: "_ArpaLines") -> list[int]:
+        counts = lines.counts()
+        for order, count in enumerate(counts, start=1):
+            lines.expect(b"\\%d-grams:" % order)
+            read = 0
+            for fields in lines.ngrams():
+                self._add(fields, order, lines)
+                read += 1
+            if read != count:
+                raise lines.error(f"found {read:,} n-grams of order {order}", f"expected {count:,} as the head says")
+            if order == 1:
+                self._complete_unigrams(count, lines)
+        lines.expect(b"\\end\\")
+        lines.finish()
+        return counts
+
+    def _add(self, fields: list[bytes], order: int, lines: "_ArpaLines") -> None:
+        if not order < len(fields) < order + 3:
+            words = f"{order} word{'s' * (order > 1)}"
+            raise lines.error(f"found {len(fields)} fields", f"expected log10 p, {words} and a back-off weight")
+        log10 = lines.number(fields[0])
+        back_off = lines.number(fields[order + 1]) if len(fields) > order + 1 else 0.0
+        if log10 > 0:
+            raise lines.error(f"found {quoted(fields[0])}", "expected log10 p, 0 or less")
+        if order == 1:
+            word = fields[1]
+            if word in self.vocabulary:
+                raise lines.error(f"found {quoted(word)} twice", "expected each word once")
+            key = self.vocabulary[word] = len(self.vocabulary)
+            suffix = _EMPTY
+        else:
+            context, word_id = self._context(fields[1 : order + 1], lines)
+            key = context * self._size + word_id
+            suffix = self._suffix[context]
+            while (ngram := self._children.get(suffix * self._size + word_id)) is None:
+                suffix = self._suffix[suffix]
+            suffix = ngram
+        if self._children.setdefault(key, len(self._log10)) != len(self._log10):
+            raise lines.error("found an n-gram twice", "expected each once")
+        self._log10.append(log10)
+        self._back_off.append(back_off)
+        self._suffix.append(suffix)
+
+    def _context(self, words: list[bytes], lines: "_ArpaLines") -> tuple[int, int]:
+        """The number of the n-gram that the words but the last one are, and the number of the last word."""
+        node = _EMPTY
+        try:
+            *first, last = [self.vocabulary[word] for word in words]
+            for word in first:
+                node = self._children[node * self._size + word]
+        except KeyError:
+            raise lines.error(
+                f"found {quoted(b' '.join(words))}",
+                "expected an n-gram whose first words, and each word, are in the file before it",
+            ) from None
+        return node, last
+
+    def _complete_unigrams(self, count: int, lines: "_ArpaLines") -> None:
+        """Adds <unk> where it is missing; the others must be there. From now on the vocabulary is complete."""
+        for word in (BEGIN, END):
+            if word not in self.vocabulary:
+                raise lines.error(f"found no unigram {word.decode()}", "expected a model of sentences")
+        if UNKNOWN not in self.vocabulary:
+            self._children[len(self.vocabulary)] = len(self._log10)
+            self.vocabulary[UNKNOWN] = len(self.vocabulary)
+            self._log10.append(_UNKNOWN_LOG10)
+            self._back_off.append(0.0)
+            self._suffix.append(_EMPTY)
+        self._size = len(self.vocabulary)
+
+    def _minimize_states(self) -> None:
+        """An n-gram that no other continues, without a back-off weight, is as a context no more than its suffix."""
+        needed = bytearray(len(self._log10))
+        for key in self._children:
+            needed[key // self._size] = 1
+        for ngram in range(1, len(self._log10)):
+            used = needed[ngram] or self._back_off[ngram]
+            self._states.append(ngram if used else self._states[self._suffix[ngram]])
+
+
+class _ArpaLines:
+    """The lines of an ARPA file, section by section."""
+
+    def __init__(self, lines: InputLines, encoding: FileEncoding) -> None:
+        self._lines, self._encoding, self._held = lines, encoding, b""
+
+    def error(self, found: str, expected: str) -> InputError:
+        """An error at the current line."""
+        remedy = "give an ARPA file, as encdec-ngram or lmplz makes it"
+        return InputError(found, expected, remedy, self._lines.path, self._lines.line_number)
+
+    def counts(self) -> list[int]:
+        """The number of n-grams of each order."""
+        for line in self._lines:  # what comes before is a comment
+            if line.strip(AROUND) == b"\\data\\":
+                break
+        else:
+            raise self.error("found no line \\data\\", "expected an ARPA file")
+        counts: list[int] = []
+        for line in self._lines:
+            self._held = line.strip(AROUND)
+            if not self._held:
+                continue
+            name, _, count = self._held.partition(b"=")
+            if split_tokens(name) != [b"ngram", b"%d" % (len(counts) + 1)] or not _COUNT.fullmatch(count):
+                break
+            counts.append(int(count))
+        if not counts:
+            raise self.error(f"found {quoted(self._held)}", "expected a line ngram 1=COUNT")
+        return counts
+
+    def expect(self, heading: bytes) -> None:
+        """Takes the heading that begins or ends a section."""
+        if self._held != heading:
+            found = f"found {quoted(self._held)}" if self._held else "found the end of the file"
+            raise self.error(found, f"expected {heading.decode()}")
+
+    def finish(self) -> None:
+        """Reads to the end of the file, which may have been cut off; nothing stands there."""
+        for line in self._lines:
+            if rest := line.strip(AROUND):
+                raise self.error(f"found {quoted(rest)} after \\end\\", "expected the end of the file")
+
+    def number(self, text: bytes) -> float:
+        """A number of the current line. It is bounded, as sums of it times a weight must be finite."""
+        try:
+            return finite_number(text, LARGEST)
+        except ValueError:
+            raise self.error(
+                f"found {quoted(text)}", "expected log10 p, the words, and log10 of a back-off weight as finite numbers"
+            ) from None
+
+    def ngrams(self) -> Iterator[list[bytes]]:
+        """The fields of the lines of a section."""
+        self._held = b""
+        for line in self._lines:
+            self._encoding.decode_line(line, self._lines.path, self._lines.line_number)
+            fields = split_tokens(line.removesuffix(b"\r"))
+            if not fields:
+                continue
+            if fields[0].startswith(b"\\"):
+                self._held = fields[0]
+                return
+            yield fields

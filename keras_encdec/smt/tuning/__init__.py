@@ -1,0 +1,23 @@
+"""Tuning of the weights of a log-linear model's features."""
+
+from typing import TYPE_CHECKING
+
+from keras_encdec.runtime.lazy_imports import lazy_imports
+
+if TYPE_CHECKING:
+    from keras_encdec.smt.tuning.decoder_tuning import DecoderTuning as DecoderTuning
+    from keras_encdec.smt.tuning.decoder_tuning import TuningRound as TuningRound
+    from keras_encdec.smt.tuning.decoder_tuning import tune_decoder as tune_decoder
+    from keras_encdec.smt.tuning.mert import best_step as best_step
+    from keras_encdec.smt.tuning.mert import line_scores as line_scores
+    from keras_encdec.smt.tuning.mert import mert as mert
+    from keras_encdec.smt.tuning.mert import upper_envelopes as upper_envelopes
+    from keras_encdec.smt.tuning.mira import mira as mira
+    from keras_encdec.smt.tuning.nbest_features import NBestFeatures as NBestFeatures
+    from keras_encdec.smt.tuning.nbest_features import read_nbest_features as read_nbest_features
+    from keras_encdec.smt.tuning.pro import pro as pro
+    from keras_encdec.smt.tuning.tune import TunedWeights as TunedWeights
+    from keras_encdec.smt.tuning.tune import Tuning as Tuning
+    from keras_encdec.smt.tuning.tune import tune as tune
+
+lazy_imports(__name__)

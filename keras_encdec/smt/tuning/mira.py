@@ -1,0 +1,70 @@
+"""Batch MIRA: weights that rank good hypotheses above bad ones by a margin of their difference in the metric."""
+
+import numpy as np
+
+from keras_encdec.smt.evaluation.corpus_metric import REFERENCE_LENGTH, Array
+from keras_encdec.smt.tuning.mert import feature_spread
+from keras_encdec.smt.tuning.nbest_features import NBestFeatures
+
+ROUNDS = 30
+# The paper's C.
+LONGEST_STEP = 0.01
+# How much the sentences before count for in the score of one.
+_DECAY = 0.999
+
+
+def mira(
+    nbest: NBestFeatures,
+    weights: Array,
+    rng: np.random.Generator,
+    rounds: int = ROUNDS,
+    longest_step: float = LONGEST_STEP,
+) -> Array:
+    """Moves the weights, sentence by sentence, towards hope hypotheses and away from fear hypotheses.
+
+    Hope is high in total and score, fear high in total and low in score. A hypothesis is scored together with the
+    sentences before it, which fade, times the length of the references of all of them. The features are brought to one
+    scale. The weights of a round are averaged; those of the round with the best score of the whole list are returned.
+
+    Args:
+        nbest: NBestFeatures.
+        weights: float64 array `(values,)`, to begin with.
+        rng: generator of random numbers, for the order of the sentences.
+        rounds: int. How often all sentences are seen. Defaults to `30`.
+        longest_step: float. The paper's C. Defaults to `0.01`.
+
+    Returns:
+        float64 array `(values,)`.
+
+    Reference:
+        - Cherry and Foster, 2012, "Batch Tuning Strategies for Statistical Machine Translation"
+    """
+    spread = feature_spread(nbest)
+    features = nbest.features / spread
+    ends = np.append(nbest.starts[1:], len(features))
+    sentences = [(features[start:end], nbest.counts[start:end]) for start, end in zip(nbest.starts, ends, strict=True)]
+    now = weights * spread
+    norm = np.linalg.norm(now)
+    now = now / norm if norm > 0 else now
+    before = np.ones(nbest.counts.shape[1])
+    best, best_score = weights, -np.inf
+    for _ in range(rounds):
+        total = np.zeros_like(now)
+        for number in rng.permutation(len(sentences)):
+            rows, counts = sentences[number]
+            together = counts + before
+            gains = nbest.metric.scores(together) / 100 * together[:, REFERENCE_LENGTH]
+            totals = rows @ now
+            hope, fear = int(np.argmax(totals + gains)), int(np.argmax(totals - gains))
+            before = _DECAY * (before + counts[hope])
+            away = rows[hope] - rows[fear]
+            loss = gains[hope] - gains[fear] - away @ now
+            size = away @ away
+            if loss > 0 and size > 0:
+                now = now + min(longest_step, loss / size) * away
+            total += now
+        averaged = total / len(sentences) / spread
+        score = nbest.quick_score(averaged)
+        if score > best_score:
+            best, best_score = averaged, score
+    return best

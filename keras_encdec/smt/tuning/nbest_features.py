@@ -1,0 +1,215 @@
+"""An n-best list as arrays: what tuning needs of it."""
+
+import contextlib
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from keras_encdec.errors import InputError, shortened
+from keras_encdec.formats import FilePath, InputLines, parse_features
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.fields import LARGEST
+from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric
+from keras_encdec.smt.nbest.nbest_sentences import Hypothesis, add_word_penalty, hypotheses_by_sentence
+
+
+@dataclasses.dataclass(frozen=True)
+class NBestFeatures:
+    """The hypotheses of an n-best list, those of a sentence in a row.
+
+    Attributes:
+        lengths: dict of str to int: the names of the features, and how many values each has.
+        features: float64 array `(hypotheses, values)`, the values in the order of `lengths`.
+        counts: float64 array `(hypotheses, counts)`, see `CorpusMetric.counts`.
+        starts: int array `(sentences,)`. Where the hypotheses of each sentence begin.
+        metric: CorpusMetric.
+        missing: int. Sentences without hypotheses. Each has one here, an empty one whose features are 0.
+    """
+
+    lengths: Mapping[str, int]
+    features: Array
+    counts: Array
+    starts: Array
+    metric: CorpusMetric
+    missing: int = 0
+
+    @property
+    def sentence_of(self) -> Array:
+        """The number of the sentence of each hypothesis: int array `(hypotheses,)`."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.features)))
+
+    def best(self, weights: Array) -> Array:
+        """The hypothesis of each sentence with the highest weighted sum, the first of equals.
+
+        Args:
+            weights: float array `(values,)`.
+
+        Returns:
+            int array `(sentences,)`.
+        """
+        totals = self.totals(weights)
+        highest = np.maximum.reduceat(totals, self.starts)
+        return first_of_each(totals == highest[self.sentence_of], self.starts)
+
+    def totals(self, weights: Array) -> Array:
+        """The weighted sum of each hypothesis: float64 array `(hypotheses,)`."""
+        # Not by BLAS: to wait for its threads takes longer than the product on processors that others use, too.
+        return np.einsum("ij,j->i", self.features, weights)
+
+    def score(self, weights: Array) -> float:
+        """The metric's score of the best hypotheses, as sacrebleu gives it, 0 to 100."""
+        return self.metric.score(self.counts[self.best(weights)].sum(axis=0))
+
+    def quick_score(self, weights: Array) -> float:
+        """The same within rounding, without sacrebleu."""
+        return float(self.metric.scores(self.counts[self.best(weights)].sum(axis=0)))
+
+    def to_array(self, weights: Mapping[str, Sequence[float]]) -> Array:
+        """Weights by name as a float64 array `(values,)`, 0 where there are none."""
+        return np.array(
+            [value for name, length in self.lengths.items() for value in weights.get(name, [0.0] * length)], np.float64
+        )
+
+    def to_weights(self, array: Array) -> dict[str, list[float]]:
+        """An array `(values,)` as weights by name."""
+        ends = np.cumsum(list(self.lengths.values()))
+        return {
+            name: values.tolist() for name, values in zip(self.lengths, np.split(array, ends[:-1]), strict=True)
+        }
+
+
+def first_of_each(chosen: Array, starts: Array) -> Array:
+    """The first row that is chosen of each sentence, of which each has one: int array `(sentences,)`."""
+    rows = np.flatnonzero(chosen)
+    return rows[np.searchsorted(rows, starts)]
+
+
+def read_nbest_features(
+    paths: Sequence[FilePath],
+    references: Sequence[FilePath],
+    metric: CorpusMetric,
+    *,
+    word_penalty: bool = False,
+    lengths: Mapping[str, int] | None = None,
+    encoding: str | None = None,
+) -> NBestFeatures:
+    """Reads n-best lists of the same sentences, as several runs of a decoder leave them.
+
+    Args:
+        paths: the lists, plain or gzipped.
+        references: the files that the metric's references are from, named in errors.
+        metric: CorpusMetric.
+        word_penalty: bool. Whether to add the feature `WordPenalty0`. Defaults to `False`.
+        lengths: dict of the names of features to how many values each has. Defaults to those of the lists.
+        encoding: str. Of the lists. Defaults to `None`: UTF-8.
+
+    Returns:
+        NBestFeatures.
+
+    Raises:
+        InputError: when a list cannot be read or has no features, a line lacks a feature or has another number of
+            values, or the sentences are not those of the references.
+    """
+    layout, decoding = _Layout(lengths, word_penalty), FileEncoding(encoding)
+    rows, counts, starts, missing = [], [], [], 0
+    with contextlib.ExitStack() as opened:
+        lists = [opened.enter_context(InputLines(path)) for path in paths]
+        for number, hypotheses in _merged(lists):
+            path, last = hypotheses[-1]
+            if number >= metric.sentences:
+                raise _other_sentences(f"found the id {number}", references, metric, path, last.line_number)
+            for absent in range(len(starts), number):
+                missing += 1
+                starts.append(len(rows))
+                rows.append(np.zeros(0))
+                counts.append(metric.counts(absent, ""))
+            starts.append(len(rows))
+            known, counts_of = set(), {}
+            for path, hypothesis in hypotheses:
+                text = " ".join(hypothesis.words(decoding, path))
+                row = layout.row(hypothesis, path)
+                if (text, row) in known:
+                    continue
+                known.add((text, row))
+                if text not in counts_of:
+                    counts_of[text] = metric.counts(number, text)
+                rows.append(np.array(row))
+                counts.append(counts_of[text])
+    if len(starts) < metric.sentences:
+        raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
+    if not layout.lengths:
+        raise InputError(
+            "found no features in the list", "expected some in its third field, such as LM0= -12.3",
+            "write the list with its features", path,
+        )  # fmt: skip
+    features = np.zeros((len(rows), sum(layout.lengths.values())))
+    for place, row in enumerate(rows):
+        features[place, : len(row)] = row
+    return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
+
+
+def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, Hypothesis]]]]:
+    """The hypotheses of each sentence from all lists, with the list's path."""
+    sentences = heapq.merge(*map(_with_path, lists), key=lambda item: item[1].id)
+    for number, group in itertools.groupby(sentences, key=lambda item: item[1].id):
+        yield number, [(path, hypothesis) for path, sentence in group for hypothesis in sentence.hypotheses]
+
+
+def _with_path(lines):
+    for sentence in hypotheses_by_sentence(lines):
+        yield lines.path, sentence
+
+
+def _other_sentences(found, references, metric, path, line):
+    last = metric.sentences - 1
+    return InputError(
+        found, f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines",
+        "give the references of the sentences that were translated", path, line,
+    )  # fmt: skip
+
+
+
+class _Layout:
+    """Which columns features have: those that the first line has, and sparse ones as they come."""
+
+    def __init__(self, lengths: Mapping[str, int] | None, word_penalty: bool) -> None:
+        self.lengths = dict(lengths or {})
+        self._is_open, self._word_penalty = lengths is None, word_penalty
+        self._first_line = None
+
+    def row(self, hypothesis: Hypothesis, path: FilePath) -> tuple[float, ...]:
+        """The values of a line. Columns that come later are missing at its end, and 0."""
+        values, line = parse_features(hypothesis.parsed.features), hypothesis.line_number
+        if self._word_penalty:
+            add_word_penalty(values, hypothesis.parsed.hypothesis, path, line)
+        if self._is_open and self._first_line is None:
+            self._first_line = path, line
+            self.lengths.update({name: len(numbers) for name, numbers in values.items()})
+        for name, numbers in values.items():
+            if "_" in name and self._is_open:
+                self.lengths.setdefault(name, len(numbers))
+            expected = self.lengths.get(name, 0)
+            if expected != len(numbers) and not (expected == 0 and "_" in name):
+                raise self._error(f"found {len(numbers)} values of {shortened(name)}", expected, path, line)
+        row = []
+        for name, length in self.lengths.items():
+            if name not in values and "_" not in name:  # a sparse feature is on a line only where it is not 0
+                raise self._error(f"found no values of {shortened(name)}", length, path, line)
+            numbers = values.get(name, [0.0] * length)
+            row += numbers
+            if any(abs(number) > LARGEST for number in numbers):
+                raise InputError(
+                    f"found a value of {shortened(name)} beyond {LARGEST:g}", "expected a feature that can be weighed",
+                    "repair the line", path, line,
+                )  # fmt: skip
+        return tuple(row)
+
+    def _error(self, found, expected, path, line):
+        as_in = "the list that was tuned on"
+        if self._first_line:
+            as_in = f"line {self._first_line[1]} of {self._first_line[0]}"
+        remedy = "score all of the list, or repair the line"
+        return InputError(found, f"expected {expected}, as in {as_in}", remedy, path, line)

@@ -1,0 +1,319 @@
+"""Tuning as a function: n-best lists and references in, weights out."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError, shortened
+from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
+from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
+from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
+from keras_encdec.smt.tuning.mert import mert
+from keras_encdec.smt.tuning.mira import mira
+from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
+from keras_encdec.smt.tuning.pro import pro
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedWeights:
+    """The weights that were found with one seed.
+
+    Attributes:
+        seed: int.
+        weights: dict of str to list of float: of each feature, its absolute values adding up to 1 with all others'.
+        score: float. The metric's score of the best hypotheses of the lists, 0 to 100.
+        test_score: float. That of the lists that are held out; `None` without them.
+        seconds: float. What the search took.
+        discarded_score: float. The score of the weights that the search ended with, where those that it began with
+            have a better one: these are kept. `None` where the search found better ones, or as good ones.
+    """
+
+    seed: int
+    weights: dict[str, list[float]]
+    score: float
+    test_score: float | None
+    seconds: float
+    discarded_score: float | None = None
+
+    def __str__(self) -> str:
+        test = "" if self.test_score is None else f", test {self.test_score:.2f}"
+        discarded = self.discarded_score
+        kept = "" if discarded is None else f", the initial weights, as the search found {discarded:.2f}"
+        return f"seed {self.seed}: {self.score:.2f}{test}, {self.seconds:.1f} s{kept}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuning:
+    """What `tune` did.
+
+    Attributes:
+        algorithm: str.
+        metric: str. What sacrebleu calls it, such as "BLEU".
+        signature: str. Sacrebleu's.
+        sentences, hypotheses: int. In the lists, different ones.
+        missing: int. Sentences without hypotheses, which count as empty translations.
+        initial_score: float. Of the weights that it began with.
+        initial_test_score: float. `None` without a test list.
+        tuned: tuple of TunedWeights, one for each seed.
+    """
+
+    algorithm: str
+    metric: str
+    signature: str
+    sentences: int
+    hypotheses: int
+    missing: int
+    initial_score: float
+    initial_test_score: float | None
+    tuned: tuple[TunedWeights, ...]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user is to know of the weights: sentences."""
+        said, worse = [], [one for one in self.tuned if one.discarded_score is not None]
+        if worse:
+            ended = ", ".join(f"{one.discarded_score:.2f}" for one in worse)
+            count = "The search" if len(self.tuned) == 1 else f"{len(worse)} of {len(self.tuned)} searches"
+            said.append(
+                f"{count} found weights that are worse on the lists than the initial ones ({self.metric} {ended} "
+                f"instead of {worse[0].score:.2f}); the initial weights were kept."
+            )
+        if not worse and self.best.score < self.initial_score:
+            said.append(
+                f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
+                f"weights that were found ({self.best.score:.2f}); give --weights to begin with."
+            )
+        return said
+
+    @property
+    def best(self) -> TunedWeights:
+        """That with the best score on the lists; the test lists have no say."""
+        return max(self.tuned, key=lambda one: one.score)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tuning for JSON."""
+        scores, tests = self._columns()
+        summary = {"mean": _mean(scores), "deviation": _deviation(scores), "best_seed": self.best.seed}
+        return {
+            **dataclasses.asdict(self), **summary, "test_mean": _mean(tests), "test_deviation": _deviation(tests)
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        columns = self._columns()
+        rows = [
+            ("", self.metric, "test"),
+            ("before", _shown(self.initial_score), _shown(self.initial_test_score)),
+            *[(f"seed {one.seed}", _shown(one.score), _shown(one.test_score)) for one in self.tuned],
+        ]
+        last = []
+        if len(self.tuned) > 1:
+            rows += [("mean", *map(_shown, map(_mean, columns))), ("deviation", *map(_shown, map(_deviation, columns)))]
+            last = [f"best: seed {self.best.seed}"]
+        if self.initial_test_score is None:
+            rows = [row[:2] for row in rows]
+        lines = ["".join([row[0].ljust(10), *(cell.rjust(8) for cell in row[1:])]).rstrip() for row in rows]
+        return "\n".join([f"{self.metric}|{self.signature}", *lines, *last])
+
+    def _columns(self) -> tuple[list[float], list[float]]:
+        tests = [] if self.initial_test_score is None else [one.test_score for one in self.tuned]
+        return [one.score for one in self.tuned], tests
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return float(np.mean(scores)) if scores else None
+
+
+def _deviation(scores: Sequence[float]) -> float | None:
+    """The standard deviation; there is none of one score."""
+    return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+
+
+def _shown(score):
+    return "" if score is None else f"{score:.2f}"
+
+
+ALGORITHMS = {"mert": mert, "mira": mira, "pro": pro}
+METRICS = ("bleu", "chrf")
+
+
+def tune(
+    nbest: Sequence[FilePath],
+    references: Sequence[FilePath],
+    weights: FilePath | None = None,
+    algorithm: str = "mert",
+    metric: str = "bleu",
+    *,
+    seeds: Sequence[int] = (1,),
+    other_weights: Mapping[str, Sequence[float]] | None = None,
+    word_penalty: bool = False,
+    tokenize: str = "none",
+    encoding: str | None = None,
+    test_nbest: Sequence[FilePath] = (),
+    test_references: Sequence[FilePath] = (),
+    weights_out: FilePath | None = None,
+    moses_ini_out: FilePath | None = None,
+    all_weights_out: FilePath | None = None,
+    report: Callable[[TunedWeights], object] = lambda tuned: None,
+) -> Tuning:
+    """Finds weights for the features of n-best lists by which the best hypotheses have the best score.
+
+    No search leaves worse weights than it began with, by the score on the lists: where it ends with such, the initial
+    ones are kept, and the result says so.
+
+    Moses's escapes and factors are left out of what is compared. Where several hypotheses have the same total, the
+    first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation.
+
+    Args:
+        nbest: n-best lists of the same sentences, such as those of several runs of a decoder.
+        references: files of reference translations, a sentence a line; id 0 is the first line.
+        weights: moses.ini, or a file of lines "Name= w [w ...]": the weights to begin with, 0 for features that it
+            lacks. Optional.
+        algorithm: str. "mert", "mira" or "pro"; see the functions of these names. Defaults to "mert".
+        metric: str. "bleu" or "chrf". Defaults to "bleu".
+        seeds: list of int. The weights are searched for with each of them; the best ones are written. Defaults to one.
+        other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
+        word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to lists that have
+            none. Defaults to `False`.
+        tokenize: str. The tokenizer of BLEU. Defaults to "none": the text is in tokens.
+        encoding: str. Encoding of lists and references. Defaults to `None`: UTF-8.
+        test_nbest, test_references: lists that are held out, and their references: they are scored only. Optional.
+        weights_out: file for the best weights, as `rerank` reads them. Optional.
+        moses_ini_out: file for the moses.ini of `weights` with the best weights instead. Optional.
+        all_weights_out: directory for the weights of each seed, in files `weights.1` for seed 1 and so on. It is made
+            where it is missing. Optional.
+        report: callable of each TunedWeights when it is found. Defaults to nothing.
+
+    Returns:
+        Tuning.
+
+    Raises:
+        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ImportError: when sacrebleu is not installed.
+        InputError: when lists, references and weights cannot be read or do not fit one another.
+
+    Example:
+
+        tuning = tune(["val.nbest.gz"], ["val.fr"], "moses.ini", seeds=range(1, 6), weights_out="tuned.weights")
+        print(tuning)
+    """
+    _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out)
+    outputs = [weights_out, moses_ini_out]
+    if all_weights_out is not None:
+        outputs += [pathlib.Path(all_weights_out, f"weights.{seed}") for seed in seeds]
+    for path in (*nbest, *references, *test_nbest, *test_references):
+        check_distinct_files(path, *outputs)
+    check_distinct_files(weights, *outputs)
+    initial, unlisted = read_weights(weights) if weights is not None else ({}, set())
+    ini = _moses_ini(weights) if moses_ini_out is not None else ""
+    folder = None if all_weights_out is None else made_directory(all_weights_out)
+    for path in filter(None, (weights_out, moses_ini_out, folder and folder / "weights.1")):
+        with open_output(path, keep=False):  # that nothing is searched for in vain
+            pass
+    reading = {"word_penalty": word_penalty, "encoding": encoding}
+    tuning_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
+    lists = read_nbest_features(nbest, references, tuning_metric, **reading)
+    begin = _initial(lists, initial, unlisted, other_weights or {}, weights)
+    if ini:
+        replace_moses_weights(ini, lists.to_weights(begin), weights)  # an error now, not after the search
+    held_out = None
+    if test_nbest:
+        test_metric = CorpusMetric(metric, read_references(test_references, encoding), tokenize)
+        held_out = read_nbest_features(test_nbest, test_references, test_metric, lengths=lists.lengths, **reading)
+    # Weights of 0 leave the lists in the order that they have, and rank nothing: they are not kept.
+    kept = _rounded(begin)
+    kept_score = lists.score(kept) if begin.any() else None
+    tuned = []
+    for seed in seeds:
+        start = time.monotonic()
+        found = _rounded(ALGORITHMS[algorithm](lists, begin, np.random.default_rng(seed)))
+        score, discarded = lists.score(found), None
+        if kept_score is not None and score < kept_score:
+            found, score, discarded = kept, kept_score, score
+        test_score = held_out and held_out.score(found)
+        seconds = time.monotonic() - start
+        tuned.append(TunedWeights(seed, lists.to_weights(found), score, test_score, seconds, discarded))
+        report(tuned[-1])
+    tuning = Tuning(
+        algorithm, tuning_metric.label, tuning_metric.signature, len(lists.starts), len(lists.features), lists.missing,
+        lists.score(begin), held_out and held_out.score(begin), tuple(tuned),
+    )  # fmt: skip
+    _write(tuning, ini, weights, weights_out, moses_ini_out, folder)
+    return tuning
+
+
+def _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out):
+    if algorithm not in ALGORITHMS:
+        raise ConfigurationError("found {algorithm}=%s, expected one of %s", algorithm, ", ".join(ALGORITHMS))
+    if metric not in METRICS:
+        raise ConfigurationError("found {metric}=%s, expected one of %s", metric, ", ".join(METRICS))
+    if not seeds:
+        raise ConfigurationError("found no {seeds}, expected one at least")
+    if bool(test_nbest) != bool(test_references):
+        raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
+    if moses_ini_out is not None and weights is None:
+        raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
+
+
+def _moses_ini(path):
+    with InputLines(path) as lines:
+        text = b"\n".join(lines)
+        return (text + b"\n" * lines.ended_with_newline).decode("utf-8", "surrogateescape")
+
+
+def _initial(lists: NBestFeatures, weights, unlisted, other_weights, path):
+    """The weights to begin with as an array, checked against the features of the lists."""
+    check_weights(other_weights)
+    for name, values in {**weights, **other_weights}.items():
+        length = lists.lengths.get(name)
+        where = None if name in other_weights else path
+        if length is None and any(values) and "_" not in name and name not in unlisted - other_weights.keys():
+            raise InputError(
+                f"found weights of {shortened(name)}", "expected features of the lists only",
+                "give lists with the feature, or the weight 0 to leave it out", where,
+            )  # fmt: skip
+        if length is not None and length != len(values):
+            raise InputError(
+                f"found {len(values)} weights of {shortened(name)}",
+                f"expected {length}, as it has values in the lists",
+                "give the weights that belong to the lists", where,
+            )  # fmt: skip
+    return lists.to_array({**weights, **other_weights})
+
+
+def _rounded(weights):
+    """Weights whose absolute values add up to 1, with the six digits that are written: the file's are scored."""
+    total = np.abs(weights).sum()
+    return np.array([float(f"{value / total:.6g}") for value in weights]) if total > 0 else weights
+
+
+def made_directory(directory: FilePath) -> pathlib.Path:
+    """Makes a directory where it is missing, or raises InputError."""
+    folder = pathlib.Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"could not be made ({error.strerror})", "", "name another directory", folder) from None
+    return folder
+
+
+def _write(tuning, ini, weights, weights_out, moses_ini_out, folder):
+    texts = {weights_out: _text(tuning, tuning.best)} if weights_out is not None else {}
+    if moses_ini_out is not None:
+        texts[moses_ini_out] = replace_moses_weights(ini, tuning.best.weights, weights)
+    if folder is not None:
+        texts |= {folder / f"weights.{one.seed}": _text(tuning, one) for one in tuning.tuned}
+    for path, text in texts.items():
+        with open_output(path) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def _text(tuning, tuned):
+    return weights_text(
+        tuned.weights, f"{tuning.algorithm}, seed {tuned.seed}: {tuning.metric} {tuned.score:.2f} on the lists"
+    )

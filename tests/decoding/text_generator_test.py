@@ -1,0 +1,61 @@
+"""Unknown words are replaced by the source word that they come from."""
+
+import numpy as np
+import pytest
+
+from keras_encdec.decoding.text_generator import UnknownReplacement
+from keras_encdec.text.subwords import SUBWORD_JOINERS
+
+SOURCE = ["Anna", "mange", "une", "pomme"]
+DICTIONARY = {"pomme": "apple", "mange": "eats"}
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["unkpos_0", "unkpos_0", "an", "unkpos_0"], ["Anna", "eats", "an", "apple"]),
+        (["unkpos_-3", "unkpos_1"], ["apple", "Anna"]),
+        (["unkpos_1", "unkpos_-9", "unkpos_null"], ["<unk>", "<unk>", "<unk>"]),
+        (["<unk>", "unkpos", "unkpos_x", "xunkpos_0"], ["<unk>", "unkpos", "unkpos_x", "xunkpos_0"]),
+        ([], []),
+    ],
+)
+def test_position_words_name_their_source_word(words, expected):
+    assert UnknownReplacement(DICTIONARY).replaced(words, SOURCE) == expected
+
+
+def test_attention_names_it_otherwise():
+    attention = np.array([[0.9, 0.0, 0, 0, 0.1], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1]])
+    words = ["<unk>", "<unk>", "unkpos_null"]
+    # The end of the source, the last column, is no word.
+    assert UnknownReplacement(DICTIONARY).replaced(words, SOURCE, attention) == ["Anna", "apple", "eats"]
+    assert UnknownReplacement().replaced(words, SOURCE, attention) == ["Anna", "pomme", "mange"]
+    # A position outside the source is none.
+    assert UnknownReplacement(DICTIONARY).replaced(["unkpos_1", "unkpos_-3"], SOURCE, attention) == ["Anna", "apple"]
+    assert UnknownReplacement().replaced(["<unk>"], [], attention[:, 4:]) == ["<unk>"]
+
+
+@pytest.mark.parametrize(
+    "source, words, joined",
+    [
+        ("M@@ ün@@ chen ist x", "<unk> is", "München is"),
+        ("M@@ ün@@ chen ist x", "in@@ <unk> is", "in München is"),
+        ("der Hund@@ e@@ fänger", "the cat <unk> s", "the cat dog-catcher s"),
+        ("▁in ▁Mün chen", "<unk> <unk> chen ▁is", "in München chen is"),
+        ("▁der ▁Hund e fänger ▁M", "▁the <unk> x ▁M", "the dog-catcher x M"),
+        ("▁das ▁Haus ▁M", "▁the <unk> ▁M", "the house M"),
+    ],
+)
+@pytest.mark.parametrize("joined_at_once", [True, False])
+def test_subwords_are_replaced_by_whole_words(source, words, joined, joined_at_once):
+    """Whether the pieces are joined by the package or, once written, by their tool."""
+    style = "sentencepiece" if "\u2581" in source else "bpe"
+    dictionary = {"Hundefänger": "dog-catcher", "▁Haus": "▁house"}
+    pieces = UnknownReplacement(dictionary).replaced(words.split(), source.split(), np.eye(9))
+    text = SUBWORD_JOINERS[style](pieces if joined_at_once else " ".join(pieces).split(" "))
+    assert text == joined
+
+
+def test_an_unknown_word_that_stays_is_a_word_of_its_own():
+    assert SUBWORD_JOINERS["bpe"](["a@@", "unkpos_1", "<unk>", "b@@", "c"]) == "a unkpos_1 <unk> bc"
+    assert SUBWORD_JOINERS["sentencepiece"](["▁in", "<unk>", "chen", "unkpos_null"]) == "in <unk> chen unkpos_null"

@@ -1,0 +1,65 @@
+"""The hand-written gradient of input feeding is that of automatic differentiation, dropout counted."""
+
+import numpy as np
+import pytest
+from gradients import double_precision, gradients_of
+from keras import ops
+
+from keras_encdec.layers import GRUCell, RNNCell, run_recurrence
+from keras_encdec.layers.attention_step import AttentionStep
+from keras_encdec.models.attention_decoder import InputFeedingStep
+
+BATCH, STEPS, SOURCE_TIME, UNITS = 2, 3, 4, 3
+SHAPES = {
+    "gru": {"projected": 3 * UNITS, "cells": [[(UNITS, 2 * UNITS), (UNITS, UNITS)]] * 2, "gates": 3},
+    "rnn": {"projected": UNITS, "cells": [[(UNITS, UNITS)]] * 2, "gates": 1},
+}
+CELLS = {"gru": GRUCell, "rnn": RNNCell}
+
+
+@pytest.mark.parametrize("cell, attention", [("gru", AttentionStep(1)), ("rnn", AttentionStep(1, predictive=True))])
+def test_gradients_are_those_of_automatic_differentiation(cell, attention):
+    rng, gates = np.random.default_rng(0), SHAPES[cell]["gates"]
+    step = InputFeedingStep([CELLS[cell](UNITS).step] * 2, ["hidden"], attention, dropout=0.4)
+    kept = rng.random((BATCH, STEPS, 2, UNITS)) > 0.4
+    mask = np.array([[True] * SOURCE_TIME, [True, True, False, False]])
+    shapes = [
+        (BATCH, STEPS, gates * UNITS), (BATCH, UNITS), (BATCH, UNITS), (BATCH, UNITS), (BATCH, SOURCE_TIME, UNITS),
+        (BATCH, SOURCE_TIME, UNITS), (UNITS, gates * UNITS), (UNITS, UNITS), (UNITS, gates * UNITS), (gates * UNITS,),
+        (UNITS, UNITS), (UNITS, 1), *SHAPES[cell]["cells"][0], *SHAPES[cell]["cells"][1],
+    ]  # fmt: skip
+    arguments = [rng.normal(0, 0.6, shape) for shape in shapes]
+    widths = {"attentional": UNITS, "hidden_1": UNITS, "attention": SOURCE_TIME}
+    weights = {name: rng.normal(size=(BATCH, STEPS, width)) for name, width in widths.items()}
+
+    def run(step, projected, first, second, fed, keys, values, feeding, W_h, kernel, bias, W_p, v_p, *cells):
+        parameters = {
+            "keys": keys, "values": values, "mask": mask, "feeding": feeding, "state_projection": W_h,
+            "kernels": [kernel], "biases": [bias],
+            "cells": [list(cells[: len(cells) // 2]), list(cells[len(cells) // 2 :])],
+        }  # fmt: skip
+        state = {"hidden_1": first, "hidden_2": second, "attentional": fed, "attention": np.zeros((BATCH, SOURCE_TIME))}
+        if attention.predictive:
+            parameters.update(position_kernel=W_p, position_vector=v_p)
+        else:
+            state["position"] = np.zeros((BATCH, 1), "int32")
+        return run_recurrence(step, {"projected": projected, "kept": kept}, state, parameters)
+
+    def total(states):
+        return sum(ops.sum(states[name] * ops.convert_to_tensor(weight)) for name, weight in weights.items())
+
+    with double_precision():
+        found, expected = (
+            {
+                way: gradients
+                for way, _, gradients in gradients_of(
+                    lambda *a, one=one: total(run(one, *a)) + sum(map(ops.sum, a)), arguments, lambda *a: a[0]
+                )
+                if way != "unknown length"
+            }
+            for one in (step, lambda *now: step(*now))
+        )
+    for way, gradients in found.items():
+        for ours, theirs in zip(gradients, expected[way], strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-6)
+            assert np.abs(ours).max() > 1e-3

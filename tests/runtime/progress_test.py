@@ -1,0 +1,70 @@
+"""Tests of what is told while a file is read."""
+
+import gzip
+import io
+import re
+
+import pytest
+
+from keras_encdec.formats import InputLines
+from keras_encdec.runtime.progress import Progress, ReadingProgress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def lines(tmp_path):
+    (tmp_path / "lines").write_bytes(b"0123456789\n" * 100_000)
+    with InputLines(tmp_path / "lines") as lines:
+        yield lines
+
+
+def read(lines, progress, count):
+    for _ in range(count):
+        next(iter(lines))
+    progress.add(count)
+
+
+def test_lines_are_counted(lines):
+    with Progress(lines) as progress:
+        read(lines, progress, 2)
+        read(lines, progress, 1)
+    assert progress.count == 3 and progress.rate == pytest.approx(3 / progress.seconds, rel=0.5)
+
+
+def test_a_terminal_gets_a_bar(lines):
+    with ReadingProgress(lines, stream=(stream := Terminal())) as progress:
+        read(lines, progress, 100_000)
+    assert "100%" in stream.getvalue() and "lines/s" in stream.getvalue()
+
+
+def test_a_file_gets_a_plain_line_now_and_then(lines):
+    with ReadingProgress(lines, stream=(stream := io.StringIO())) as progress:
+        read(lines, progress, 1000)
+    assert stream.getvalue() == "", "before the first minute has passed"
+    with ReadingProgress(lines, stream=(stream := io.StringIO()), pause=0) as progress:
+        read(lines, progress, 50_000)
+        read(lines, progress, 49_000)
+    first, last = stream.getvalue().splitlines()
+    assert re.fullmatch(r"50,000 lines, [\d,]+ lines/s, \d\d% read, about 0 min left", first)
+    assert re.fullmatch(r"99,000 lines, [\d,]+ lines/s, 100% read, about 0 min left", last)
+
+
+def test_the_time_left_is_told_in_hours(lines, monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    progress = ReadingProgress(lines, stream=(stream := io.StringIO()), unit="pairs", pause=0)
+    monkeypatch.setattr("time.monotonic", lambda: 3600.0)
+    read(lines, progress, 30_000)
+    assert re.fullmatch(r"30,000 pairs, 8 pairs/s, 3\d% read, about [12] h \d+ min left\n", stream.getvalue())
+
+
+def test_what_is_left_of_a_pipe_is_not_told(tmp_path, monkeypatch):
+    (tmp_path / "lines.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    with InputLines(tmp_path / "lines.gz") as lines:
+        monkeypatch.setattr(lines, "bytes_total", 0)
+        with ReadingProgress(lines, stream=(stream := io.StringIO()), pause=0) as progress:
+            read(lines, progress, 2)
+    assert re.fullmatch(r"2 lines, [\d,]+ lines/s\n", stream.getvalue())

@@ -1,0 +1,63 @@
+"""Tests of what is unfinished: files and folders under temporary names, and their removal."""
+
+import contextlib
+import gzip
+import os
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.files import open_output
+from keras_encdec.runtime.unfinished import remove_unfinished, temporary_folder_beside, unfinished
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_lives(tmp_path):
+    left = [".out.gz.0123abcd.tmp", ".other.0123abcd.tmp", ".out.gz.notes.tmp", ".out.gz.0123abcd.tmp.mine"]
+    for name in left:
+        (tmp_path / name).write_bytes(b"half")
+    with open_output(tmp_path / "out.gz") as file, open_output(tmp_path / "out.gz") as beside:
+        assert set(left) & set(os.listdir(tmp_path)) == set(left[1:])
+        file.write(b"first")
+        beside.write(b"second")
+    assert sorted(os.listdir(tmp_path)) == sorted([*left[1:], "out.gz"])
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"first"
+
+
+def test_a_temporary_folder_is_removed_by_its_process_or_by_the_next(tmp_path):
+    left = tmp_path / ".out.0123abcd.tmp"
+    left.mkdir()
+    (left / "half").touch()
+    with temporary_folder_beside(f"{tmp_path}/out") as folder:
+        assert os.listdir(tmp_path) == [os.path.basename(folder)]
+        open(os.path.join(folder, "more"), "w").close()
+        with temporary_folder_beside(f"{tmp_path}/out") as other, open_output(tmp_path / "out"):
+            assert len({folder, other} & {str(path) for path in tmp_path.iterdir()}) == 2
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_is_in_the_making_can_be_removed_at_once(tmp_path):
+    (tmp_path / "done").touch()
+    with contextlib.suppress(InputError), open_output(tmp_path / "file"), unfinished(tmp_path / "folder"):
+        (tmp_path / "folder" / "inner").mkdir(parents=True)
+        with unfinished(tmp_path / "done"):
+            pass
+        assert len(os.listdir(tmp_path)) == 3
+        remove_unfinished()
+        assert os.listdir(tmp_path) == ["done"]
+    remove_unfinished()
+    assert os.listdir(tmp_path) == ["done"]
+
+
+def test_a_signal_while_the_file_is_made_leaves_nothing(tmp_path, monkeypatch):
+    made = []
+
+    def interrupted(path, *arguments):
+        made.append(path)
+        os.close(os_open(path, *arguments))
+        raise KeyboardInterrupt
+
+    os_open = os.open
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), open_output(tmp_path / "out"):
+        pass
+    assert len(made) == 1 and os.listdir(tmp_path) == []

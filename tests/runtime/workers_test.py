@@ -1,0 +1,81 @@
+"""Tests of results in order."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.workers import in_order, processes, threads
+
+
+def test_results_come_in_the_items_order_whichever_is_done_first():
+    second = threading.Event()
+
+    def work(item):
+        assert item != 0 or second.wait(30)  # the first is done after the second
+        if item == 1:
+            second.set()
+        return item * 10
+
+    with ThreadPoolExecutor(2) as executor:
+        assert list(in_order(executor, work, range(5), 2)) == [0, 10, 20, 30, 40]
+
+
+def test_no_more_items_are_read_than_asked_for():
+    read = []
+
+    def items():
+        for item in range(100):
+            read.append(item)
+            yield item
+
+    with ThreadPoolExecutor(2) as executor:
+        results = in_order(executor, abs, items(), 3)
+        assert next(results) == 0
+        assert len(read) == 4
+        results.close()
+
+
+def test_an_error_is_raised_in_its_place_and_the_rest_dropped():
+    done, failed = [], threading.Event()
+
+    def work(item):
+        if item == 1:
+            failed.set()
+            raise ValueError("one")
+        done.append(item)
+
+    with ThreadPoolExecutor(1) as executor:
+        results = in_order(executor, work, range(100), 5)
+        assert next(results) is None
+        with pytest.raises(ValueError, match="one"):
+            next(results)
+    assert failed.is_set() and max(done) < 10
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupt_does_not_wait_for_the_threads_as_other_errors_do(error):
+    ended, go_on = threading.Event(), threading.Event()
+
+    def work(item):
+        assert go_on.wait(30)
+        ended.set()
+
+    with pytest.raises(error), threads(1) as executor:
+        executor.submit(work, 0)
+        if error is ValueError:
+            go_on.set()
+        raise error
+    assert ended.is_set() == (error is ValueError)
+    go_on.set()
+
+
+def test_processes_are_others_or_this_one_and_a_killed_one_is_told():
+    with processes(1) as executor:
+        assert executor.submit(os.getpid).result() == os.getpid()
+    with pytest.raises(InputError, match="found that a process of this job was killed.*use fewer processes"):
+        with processes(2) as executor:
+            assert executor.submit(os.getpid).result() != os.getpid()
+            executor.submit(os._exit, 1).result()

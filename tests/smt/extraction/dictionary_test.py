@@ -1,0 +1,101 @@
+"""Dictionaries of words from aligned text."""
+
+import pytest
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.smt import DictionaryEntry, dictionary_entries, write_dictionary
+from keras_encdec.text.subwords import read_dictionary
+
+PAIRS = [("b a", "x y"), ("a b", "z x"), ("a", "y"), ("a b", "z x"), ("a", ""), ("c", "w")]
+LINKS = ["0-0 1-1", "0-0 1-1", "0-0", "0-0 1-1 0-1", "", "0-0"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    (tmp_path / "source").write_text("".join(f"{source}\n" for source, _ in PAIRS))
+    (tmp_path / "target").write_text("".join(f"{target}\n" for _, target in PAIRS))
+    (tmp_path / "links").write_text("".join(f"{links}\n" for links in LINKS))
+    return tmp_path
+
+
+def test_the_most_frequent_translation_counts_and_the_first_of_as_frequent_ones():
+    pairs = [(s.split(), t.split(), [(0, 0)]) for s, t in (("b", "x"), ("a", "z"), ("a", "y"), ("a", "y"), ("a", "z"))]
+    expected = [DictionaryEntry("a", "y", 2), DictionaryEntry("b", "x", 1)]
+    assert dictionary_entries(pairs, min_count=1) == dictionary_entries(pairs[::-1], min_count=1) == expected
+    assert dictionary_entries(iter(pairs)) == expected[:1]
+    assert dictionary_entries([(["a"], ["x"], [])]) == []
+
+
+def test_it_is_written_for_the_reader_of_dictionaries(files, out):
+    summary = write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    # a: y and z twice each, x once; c is too rare.
+    assert (out / "words").read_text() == "a\ty\t2\nb\tx\t3\n"
+    assert read_dictionary(out / "words") == {"a": "y", "b": "x"}
+    assert (summary.lines, summary.pairs, summary.malformed) == (2, 6, 0)
+    assert str(summary).startswith("2 entries from 6 pairs in ")
+    write_dictionary(
+        files / "target", out / "words.gz", "parallel", source=files / "source", alignment=files / "links",
+        min_count=1, reverse=True,
+    )  # fmt: skip
+    assert read_dictionary(out / "words.gz") == {"w": "c", "x": "b", "y": "a", "z": "a"}
+
+
+def test_malformed_lines_are_left_out_with_their_links(files, out):
+    (files / "tsv").write_bytes(b"a\tx\nno tab\nb\ty\n")
+    (files / "links").write_text("0-0\n5-5\n0-0\n")
+    summary = write_dictionary(files / "tsv", out / "words", alignment=files / "links", min_count=1, on_error="keep")
+    assert "2 entries from 2 pairs, 1 malformed ones left out" in str(summary)
+    with pytest.raises(InputError, match="tsv, line 2: found no tab"):
+        write_dictionary(files / "tsv", out / "other", alignment=files / "links")
+    assert [path.name for path in out.iterdir()] == ["words"]
+
+
+def test_text_is_read_as_the_model_reads_it(files, out):
+    (files / "tsv").write_bytes("L'\xe9t\xe9\tThe\u00a0summer!\n".encode("latin-1") * 2)
+    (files / "links").write_text("2-1\n0-0\n")
+    given = {"alignment": files / "links", "encoding": "latin-1", "min_count": 1}
+    write_dictionary(files / "tsv", out / "words", tokenization={"lowercase": True}, **given)
+    assert (out / "words").read_bytes() == "l\tthe\t1\n\xe9t\xe9\tsummer\t1\n".encode("latin-1")
+    assert read_dictionary(out / "words", "latin-1") == {"l": "the", "\xe9t\xe9": "summer"}
+    (files / "links").write_text("0-0\n0-0\n")
+    write_dictionary(files / "tsv", out / "words", **given)
+    assert read_dictionary(out / "words", "latin-1") == {"L'\xe9t\xe9": "The\xa0summer!"}
+    (files / "tsv").write_bytes("\xbd\thalf\n".encode("latin-1") * 2)
+    (files / "links").write_text("1-0\n1-0\n")
+    with pytest.raises(InputError, match="tsv: found that '\u2044' in the tokenized text is not in the encoding latin"):
+        write_dictionary(files / "tsv", out / "words", tokenization={}, **given)
+
+
+def test_what_cannot_be_used_leaves_the_output_as_it_was(files, out):
+    (out / "words").write_text("before")
+    (files / "links").write_text("0-0\n0-0\n")
+    with pytest.raises(InputError, match="links: found 2 lines, and 6 lines in .*tsv"):
+        write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    with pytest.raises(ConfigurationError, match="found one file for two purposes"):
+        write_dictionary(files / "tsv", files / "links", alignment=files / "links")
+    with pytest.raises(ConfigurationError, match="found min_count=0, expected 1 or more"):
+        write_dictionary(files / "tsv", out / "words", min_count=0)
+    assert [path.name for path in out.iterdir()] == ["words"] and (out / "words").read_text() == "before"
+
+
+def test_the_aligner_serves_where_no_file_is_given(files, out):
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    (files / "tsv").write_text("the house\tla maison\nthe\tla\nhouse\tmaison\n\trien\n" * 5)
+    write_dictionary(files / "tsv", out / "words")
+    assert read_dictionary(out / "words") == {"house": "maison", "the": "la"}
+
+
+def test_a_link_that_is_given_twice_counts_once(files, out):
+    (files / "links").write_text("".join(f"{links} {links}\n" for links in LINKS))
+    write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    assert (out / "words").read_text() == "a\ty\t2\nb\tx\t3\n"
+
+
+def test_a_long_link_is_not_quoted_whole(files, out):
+    (files / "links").write_text(f"0-{'1' * 5000}\n")
+    message = r'links, line 1: found the link "0-1{78}\.\.\." \(5,002 characters\), expected'
+    with pytest.raises(InputError, match=message) as caught:
+        write_dictionary(files / "tsv", out / "words", alignment=files / "links")
+    assert len(str(caught.value)) < 400 + len(str(files))

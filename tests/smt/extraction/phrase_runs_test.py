@@ -1,0 +1,41 @@
+"""Sorted runs on the disk, and their ranges."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_encdec.smt.extraction import phrase_runs
+from keras_encdec.smt.extraction.phrase_runs import merged, plan_ranges, write_runs
+
+# Words that sort below, within and above the separator, one the beginning of another.
+PHRASES = st.lists(st.sampled_from([b"a", b"a!", b"ab", b"~", b"\xc3\xa9", b"\x01"]), min_size=1, max_size=3)
+KEYS = st.builds(lambda s, t: b" ".join(s) + b" ||| " + b" ".join(t) + b" ||| 0-0", PHRASES, PHRASES)
+
+
+@given(st.lists(st.lists(KEYS, max_size=40), max_size=4), st.integers(1, 20), st.integers(1, 400), st.integers(1, 99))
+@settings(max_examples=60, deadline=None)
+def test_ranges_have_each_key_once_in_order_and_whole_sources(tmp_path_factory, batches, in_memory, size, block):
+    folder = tmp_path_factory.mktemp("runs")
+    before, phrase_runs._BLOCK = phrase_runs._BLOCK, block
+    try:
+        runs = [run for i, keys in enumerate(batches) for run in write_runs(keys, str(folder / str(i)), in_memory)]
+    finally:
+        phrase_runs._BLOCK = before
+    ranges = plan_ranges(runs, size)
+    found = [list(merged(part)) for part in ranges]
+    assert [pair for part in found for pair in part] == sorted(Counter(key for keys in batches for key in keys).items())
+    sources = [{key.split(b" ||| ")[0] for key, _ in part} for part in found]
+    assert sum(map(len, sources)) == len(set().union(*sources))
+    assert sum(run.lines for run in runs) >= sum(map(len, found))
+    if size == 1 and block == 1:
+        assert all(len(one) <= 1 for one in sources)
+
+
+def test_a_range_is_about_as_large_as_asked_for(tmp_path):
+    runs = write_runs((b"w%d ||| x ||| 0-0" % (i % 5000) for i in range(20_000)), str(tmp_path / "run"), 2000)
+    assert len(runs) == 10
+    ranges = plan_ranges(runs, 100_000)
+    total = sum(run.offsets[-1] for run in runs)
+    assert 2 <= len(ranges) <= total // 100_000 + 1
+    assert sum(len(list(merged(part))) for part in ranges) == 5000

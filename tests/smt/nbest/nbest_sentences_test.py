@@ -1,0 +1,19 @@
+"""The word penalty of n-best lists that have none."""
+
+import pytest
+
+from keras_encdec.errors import InputError
+from keras_encdec.formats import InputLines
+from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence, with_word_penalty
+
+
+def test_lines_get_minus_the_number_of_words(tmp_path):
+    (tmp_path / "nbest").write_text("0 ||| le|DET  chat  ||| LM0= -4 ||| 9 ||| 0=0\n0 |||  ||| LM0= 0 ||| 9\n")
+    with InputLines(tmp_path / "nbest") as lines:
+        (sentence,) = hypotheses_by_sentence(lines)
+    added = [with_word_penalty(one) for one in sentence.hypotheses]
+    assert [one.raw for one in added] == [
+        b"0 ||| le|DET  chat  ||| LM0= -4 WordPenalty0= -2 ||| 9 ||| 0=0", b"0 |||  ||| LM0= 0 WordPenalty0= 0 ||| 9"
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="nbest, line 1: found the feature WordPenalty0, expected it to be new"):
+        with_word_penalty(added[0], tmp_path / "nbest")

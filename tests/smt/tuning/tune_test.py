@@ -1,0 +1,179 @@
+"""Tuning of weights from files to files."""
+
+import gzip
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import read_weights
+from keras_encdec.smt import rerank
+from keras_encdec.smt.evaluation import evaluate
+from keras_encdec.smt.tuning import tune
+from keras_encdec.smt.tuning.tune import ALGORITHMS
+
+# The decoder's weights take the first hypothesis of each sentence, and RNN0 knows better.
+NBEST = """0 ||| the cat sat on a mat ||| LM0= -4 TM0= -1 -2 RNN0= -5 ||| 9
+0 ||| the cat sat on the mat ||| LM0= -5 TM0= -1 -2 RNN0= -2 ||| 8
+1 ||| dog runs here today now ||| LM0= -4 TM0= -1 -1 RNN0= -4 ||| 9
+1 ||| a dog runs here today ||| LM0= -4.5 TM0= -1 -2 RNN0= -3 ||| 8
+1 ||| a cat ||| LM0= -1 TM0= -9 -9 RNN0= -9 ||| 7
+"""
+REFERENCES = "the cat sat on the mat\na dog runs here today\n"
+INI = """[feature]\r
+UnknownWordPenalty
+KENLM name=LM0 factor=0
+PhraseDictionaryMemory name=TM0 num-features=2 path=t.gz
+[weight]
+ LM0= 1 # 5-gram
+UnknownWordPenalty0= 1
+TM0= 0.2 0.1\r
+[threads]
+2"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "nbest").write_text(NBEST)
+    (tmp_path / "plain").write_text(re.sub(r" RNN0= \S+", "", NBEST))
+    (tmp_path / "ref").write_text(REFERENCES)
+    (tmp_path / "moses.ini").write_text(INI, newline="")
+    return tmp_path
+
+
+def tuned(folder, nbest="nbest", references="ref", **options):
+    return tune([folder / nbest], [folder / references], folder / "moses.ini", **options)
+
+
+@pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_the_weights_that_are_written_rank_as_it_says(files, out, algorithm, metric):
+    held_out = {"test_nbest": [files / "nbest"], "test_references": [files / "ref"]}
+    tuning = tuned(files, algorithm=algorithm, metric=metric, seeds=(3, 4), weights_out=out / "weights", **held_out)
+    assert [one.seed for one in tuning.tuned] == [3, 4] and tuning.best in tuning.tuned
+    assert tuning.best.score == pytest.approx(100) and tuning.initial_score < 90
+    assert tuning.initial_test_score == tuning.initial_score and tuning.best.test_score == tuning.best.score
+    read, _ = read_weights(out / "weights")
+    assert read == tuning.best.weights and list(read) == ["LM0", "TM0", "RNN0"]
+    assert sum(abs(value) for values in read.values() for value in values) == pytest.approx(1, abs=1e-5)
+    rerank(files / "nbest", out / "best", out / "weights", "text")
+    (found,) = evaluate([files / "ref"], {"x": [out / "best"]}, metrics=[metric], tokenize="none")
+    assert found.systems[0].scores == (tuning.best.score,)
+
+
+def test_every_seeds_weights_are_written_on_request(files, out):
+    reported = []
+    tuning = tuned(files, seeds=(1, 2), all_weights_out=out / "all", report=reported.append)
+    assert tuple(reported) == tuning.tuned and sorted(os.listdir(out / "all")) == ["weights.1", "weights.2"]
+    assert (out / "all" / "weights.2").read_text().startswith("# mert, seed 2: BLEU 100.00 on the lists\nLM0= ")
+    assert str(tuning).splitlines()[2:] == [
+        f"before    {tuning.initial_score:8.2f}", "seed 1      100.00", "seed 2      100.00", "mean        100.00",
+        "deviation     0.00", "best: seed 1",
+    ]  # fmt: skip
+    dumped = json.loads(json.dumps(tuning.to_dict()))
+    assert dumped["mean"] == pytest.approx(100) and dumped["tuned"][1]["weights"]["TM0"] == list(
+        tuning.tuned[1].weights["TM0"])  # fmt: skip
+
+
+def test_one_seed_has_no_mean(files):
+    assert [line.split()[0] for line in str(tuned(files)).splitlines()[2:]] == ["before", "seed"]
+
+
+def test_files_that_cannot_be_written_are_told_of_before_the_search(files):
+    (files / "file").write_text("x")
+    for options in ({"weights_out": files / "none" / "w"}, {"all_weights_out": files / "file" / "folder"}):
+        with pytest.raises(InputError, match=f"^{files}/(none|file)/"):
+            tuned(files, report=pytest.fail, **options)
+
+
+def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
+    tuning = tuned(files, "plain", moses_ini_out=out / "tuned.ini")
+    (lm,), (first, second) = tuning.best.weights["LM0"], tuning.best.weights["TM0"]
+    expected = INI.replace("LM0= 1 #", f"LM0= {lm:.6g} #").replace("TM0= 0.2 0.1", f"TM0= {first:.6g} {second:.6g}")
+    assert (out / "tuned.ini").read_bytes().decode() == expected
+    (files / "moses.ini").write_bytes(gzip.compress(INI.encode() + b"\n"))
+    tuned(files, "plain", moses_ini_out=out / "tuned.ini")
+    assert (out / "tuned.ini").read_bytes().decode() == expected + "\n"
+    with pytest.raises(InputError, match="found no weights of RNN0 in .weight., .*belong into --weights_out"):
+        tuned(files, moses_ini_out=out / "other.ini")
+    assert os.listdir(out) == ["tuned.ini"]
+
+
+def test_a_word_penalty_is_tuned_and_ranked_with(files, out):
+    tuned(files, "plain", word_penalty=True, weights_out=out / "weights")
+    assert "WordPenalty0" in read_weights(out / "weights")[0]
+    rerank(files / "plain", out / "best", out / "weights", word_penalty=True)
+    assert [line.count(b"WordPenalty0= -6 ||| ") for line in (out / "best").read_bytes().splitlines()[:2]] == [1, 1]
+    with pytest.raises(InputError, match="plain, line 1: found no values of WordPenalty0"):
+        rerank(files / "plain", out / "other", out / "weights")
+
+
+def test_one_hypothesis_a_sentence_leaves_the_weights(files):
+    (files / "nbest").write_text("".join(line + "\n" for line in NBEST.splitlines()[::2][:2]))
+    for algorithm in ("mert", "mira", "pro"):
+        tuning = tuned(files, algorithm=algorithm)
+        assert tuning.best.score == tuning.initial_score and (tuning.sentences, tuning.hypotheses) == (2, 2)
+        assert tuning.best.weights["LM0"] == [pytest.approx(1 / 1.3, abs=1e-5)]
+
+
+def test_weights_that_the_lists_have_no_features_for_are_refused(files):
+    found = f"{files}/moses.ini: found weights of LM0, expected features of the lists only; give lists with the feat"
+    (files / "nbest").write_text(NBEST.replace("LM0", "LM1"))
+    with pytest.raises(InputError, match=re.escape(found)):
+        tuned(files)
+    tuned(files, other_weights={"LM0": [0]})
+    (files / "nbest").write_text(NBEST.replace("TM0= -", "TM0= 0 -"))
+    with pytest.raises(InputError, match="moses.ini: found 2 weights of TM0, expected 3, as it has values in"):
+        tuned(files)
+
+
+def test_arguments_that_contradict_are_refused(files):
+    for options, sentence in (
+        ({"algorithm": "grid"}, "found algorithm=grid, expected one of mert, mira, pro"),
+        ({"metric": "ter"}, "found metric=ter, expected one of bleu, chrf"),
+        ({"seeds": ()}, "found no seeds"),
+        ({"test_nbest": ["x"]}, "found test_nbest or test_references alone"),
+        ({"weights_out": files / "nbest"}, "found one file for two purposes"),
+        ({"moses_ini_out": files / "moses.ini"}, "found one file for two purposes"),
+    ):
+        with pytest.raises(ConfigurationError, match=sentence):
+            tuned(files, **options)
+    (files / "weights.2").write_text(NBEST)
+    with pytest.raises(ConfigurationError, match="found one file for two purposes"):
+        tune([files / "weights.2"], [files / "ref"], seeds=(1, 2), all_weights_out=files)
+    with pytest.raises(ConfigurationError, match="found moses_ini_out without weights, expected the moses.ini"):
+        tune([files / "nbest"], [files / "ref"], moses_ini_out=files / "x")
+    (files / "ref2").write_text("x\n")
+    with pytest.raises(InputError, match="ref2: found 1 lines, expected 2, as .*ref has"):
+        tune([files / "nbest"], [files / "ref", files / "ref2"])
+
+
+@pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
+def test_the_initial_weights_are_kept_where_the_search_ends_with_worse_ones(files, out, algorithm, monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, algorithm, lambda lists, begin, rng: np.array([1.0, 0.0, 0.0, 0.0]))
+    good = {"RNN0": [3.0], "LM0": [0.0], "TM0": [0.0, 0.0]}
+    tuning = tuned(files, algorithm=algorithm, other_weights=good, weights_out=out / "weights")
+    assert tuning.best.score == pytest.approx(100) and tuning.best.discarded_score < 90
+    assert read_weights(out / "weights")[0] == tuning.best.weights == {"LM0": [0.0], "TM0": [0.0, 0.0], "RNN0": [1.0]}
+    (remark,) = tuning.remarks
+    assert remark == (
+        "The search found weights that are worse on the lists than the initial ones (BLEU "
+        f"{tuning.best.discarded_score:.2f} instead of 100.00); the initial weights were kept."
+    )
+    assert f", the initial weights, as the search found {tuning.best.discarded_score:.2f}" in str(tuning.best)
+    # Weights of 0 rank nothing, so they are not kept; but the user is told.
+    (files / "best").write_text("".join(NBEST.splitlines(True)[i] for i in (1, 0, 3, 2, 4)))
+    tuning = tune([files / "best"], [files / "ref"], algorithm=algorithm)
+    assert tuning.best.discarded_score is None and tuning.remarks[0].startswith("The lists in their own order have a")
+
+
+@pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
+def test_weights_are_bounded(files, algorithm):
+    with pytest.raises(InputError, match=r"found the weight 1e\+308 of RNN0, expected a number from"):
+        tuned(files, algorithm=algorithm, other_weights={"RNN0": [1e308]})
+    largest = {"LM0": [1e30], "TM0": [1e30, -1e30], "RNN0": [1e30]}
+    assert tuned(files, algorithm=algorithm, other_weights=largest).best.score == pytest.approx(100)

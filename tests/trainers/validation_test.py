@@ -1,0 +1,94 @@
+"""Validation by BLEU of greedy translations, on each backend."""
+
+import signal
+import sys
+
+import keras
+import numpy as np
+import pytest
+import sacrebleu
+from recurrent_toys import SOURCE, toy
+from tiny_trainings import rounds, tiny_config, train_tiny
+
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.text.vocabulary import UNKNOWN
+from keras_encdec.trainers import TrainingData, TrainingReporter, train
+from keras_encdec.trainers.validation import ValidationBleu
+
+
+def always(model, word):
+    """Makes a model predict one word, until its target is as long as it may be."""
+    bias = model.decoder.output_weights[1]
+    bias.assign(100 * np.eye(bias.shape[0])[word])
+
+
+def pairs(word):
+    """A batch of two sources, and as target ten times the word: as many as a short source may have."""
+    target = np.array([[word] * 10 + [2, 0]] * 2, "int32")
+    return {"source": SOURCE[2:], "target": target}
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_it_is_that_of_the_model_as_it_is_and_unknown_words_never_match():
+    model = toy(layers=1, cell="rnn")
+    bleu = ValidationBleu(model, [pairs(5), pairs(7)])
+    for word, expected in ((5, 50), (3, 0), (7, 50)):
+        always(model, word)
+        assert bleu.measure() == pytest.approx(expected)
+    unknown = ValidationBleu(model, [pairs(UNKNOWN)])
+    always(model, UNKNOWN)
+    assert unknown.measure() == 0
+    logs = {"val_perplexity": float("nan")}
+    bleu.on_epoch_end(0, logs)  # of a model that diverged nothing is translated
+    assert logs.keys() == {"val_perplexity"}
+
+
+class StopOnce(TrainingReporter):
+    """Has a signal stop the training in its first update, which ends it after the second."""
+
+    def callbacks(self, budget, updates_per_epoch):
+        def stop(batch, logs):
+            if batch == 0:
+                signal.raise_signal(signal.SIGTERM)
+
+        return [keras.callbacks.LambdaCallback(on_train_batch_end=stop)]
+
+
+@pytest.mark.usefixtures("eager", "uncompiled", "signals_obeyed")
+def test_a_training_records_it_each_round_keeps_the_best_and_goes_on(tmp_path):
+    for name, ends in (("pairs", ["d"] * 40), ("held_out", ["d", "d e f", "unheard"])):  # soon learned
+        (tmp_path / name).write_text("".join(f"s{i}\ta b c {end}\n" for i, end in enumerate(ends)))
+    data = TrainingData(tsv=tmp_path / "pairs", validation=(tmp_path / "held_out",))
+    settings = {"validation_bleu": True, "average_rounds": 2, "learning_rate": 0.3, "round_updates": 3, "updates": 8}
+    settings |= {"architecture": "recurrent", "model": {"cell": "rnn", "layers": 1}}
+    path = tmp_path / "model"
+    stopped = train(tiny_config(**settings), data, path, reporter=StopOnce(lambda line: None))
+    assert stopped.signal == signal.SIGTERM and stopped.last.updates == 2 and stopped.last.val_bleu is not None
+    with pytest.raises(ValueError, match="found validation_bleu=False, expected validation_bleu=True as in the model"):
+        train_tiny(data, path, resume=True, **{**settings, "validation_bleu": False})
+    result, lines = train_tiny(data, path, resume=True, **settings)
+    values = [one["val_bleu"] for one in rounds(path)]
+    assert [one.updates for one in result.rounds] == [2, 5, 8, 8] and result.last.averaged_rounds == 2
+    assert result.best.val_bleu == max(values) > 30
+    assert f", held-out {result.rounds[1].val_perplexity:.3f}, BLEU {values[1]:.2f}; " in lines[0]
+    assert f"Best held-out BLEU {max(values):.2f}, perplexity {result.best.val_perplexity:.3f} per" in lines[-1]
+    vocabularies, model = ModelDirectory.load(path), load_model(path / "best.keras")
+    found = model.generate([vocabularies.source_vocabulary.encode([f"s{i}"]) for i in range(3)])
+    texts = [" ".join(vocabularies.target_vocabulary.decode(best.ids)) for best, *_ in found]
+    references = ["a b c d", "a b c d ? ?", "a b c ?"]
+    expected = sacrebleu.corpus_bleu(texts, [references], tokenize="none", force=True).score
+    assert result.best.val_bleu == pytest.approx(expected)
+
+
+def test_without_sacrebleu_nothing_begins(tsv, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(ImportError, match=r'needs sacrebleu, .*: pip install "keras-encdec\[smt\]", or train without'):
+        train_tiny(tsv, tmp_path, updates=1, validation_bleu=True)
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_a_pair_alone_cannot_be_held_out(tmp_path):
+    (tmp_path / "pair.tsv").write_text("a\tb\n")
+    with pytest.raises(InputError, match="found too few pairs to hold any out, .* or no --validation_bleu"):
+        train_tiny(TrainingData(tsv=tmp_path / "pair.tsv"), tmp_path / "model", updates=1, validation_bleu=True)
