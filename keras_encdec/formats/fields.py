@@ -1,7 +1,6 @@
-"""What separates tokens, in every file of text."""
+"""What a token and a number are, in every file of text."""
 
 import math
-import re
 from typing import AnyStr
 
 # What stands around a field of a line and is no part of it; a carriage return may end the line.
@@ -34,8 +33,6 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
 
 # The absolute value of features and weights: sums of products of larger ones may not be finite.
 LARGEST = 1e30
-# What Moses's tools read: no 1_0 as in Python, no inf, no nan.
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def finite_number(text: bytes | str, largest: float = math.inf) -> float:
@@ -57,7 +54,11 @@ def finite_number(text: bytes | str, largest: float = math.inf) -> float:
     -2500.0
     """
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-    value = float(data) if _NUMBER.fullmatch(data) else math.nan
-    if not (abs(value) <= largest and math.isfinite(value)):
+    try:
+        value = float(data)
+    except ValueError:
+        value = math.nan
+    # Python also reads 1_0, inf and nan, and numbers between white space, which Moses's tools do not.
+    if not -largest <= value <= largest or not math.isfinite(value) or b"_" in data or data.strip() != data:
         raise ValueError(f"found {data!r}, expected a finite number")
     return value

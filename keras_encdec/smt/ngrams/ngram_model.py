@@ -1,5 +1,6 @@
 """An n-gram language model from an ARPA file."""
 
+import math
 import re
 from array import array
 from collections.abc import Iterator, Sequence
@@ -110,10 +111,15 @@ class NgramModel:
         if not order < len(fields) < order + 3:
             words = f"{order} word{'s' * (order > 1)}"
             raise lines.error(f"found {len(fields)} fields", f"expected log10 p, {words} and a back-off weight")
-        log10 = lines.number(fields[0])
-        back_off = lines.number(fields[order + 1]) if len(fields) > order + 1 else 0.0
-        if log10 > 0:
-            raise lines.error(f"found {quoted(fields[0])}", "expected log10 p, 0 or less")
+        numbers = fields[:: order + 1]
+        try:
+            log10, back_off = float(numbers[0]), float(numbers[1]) if len(numbers) > 1 else 0.0
+        except ValueError:
+            log10 = back_off = math.nan
+        # Most numbers are told from others faster than by `finite_number`; Python also reads 1_0.
+        if not (-LARGEST <= log10 <= 0 and -LARGEST <= back_off <= LARGEST) or b"_" in b" ".join(numbers):
+            log10, *_ = map(lines.number, numbers)
+            raise lines.error(f"found {quoted(numbers[0])}", "expected log10 p, 0 or less")
         if order == 1:
             word = fields[1]
             if word in self.vocabulary:
@@ -226,8 +232,10 @@ class _ArpaLines:
         """The fields of the lines of a section."""
         self._held = b""
         for line in self._lines:
-            self._encoding.decode_line(line, self._lines.path, self._lines.line_number)
-            fields = split_tokens(line.removesuffix(b"\r"))
+            if not line.isascii():
+                self._encoding.decode_line(line, self._lines.path, self._lines.line_number)
+            # The same as `split_tokens`, in a third of the time, but where there is white space of another kind.
+            fields = split_tokens(line.removesuffix(b"\r")) if b"\v" in line or b"\f" in line else line.split()
             if not fields:
                 continue
             if fields[0].startswith(b"\\"):
