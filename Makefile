@@ -11,7 +11,8 @@ demo: $(VENV)/installed
 
 # All backends and the linter run, whatever fails; what failed stands at the end.
 test: $(VENV)/installed-dev
-	@failed=0; $(BIN)/python tests/run.py || failed=1; $(BIN)/ruff check . || failed=1; exit $$failed
+	@failed=0; $(BIN)/python tests/run.py || failed=1; $(BIN)/ruff check . || failed=1; \
+	$(BIN)/ruff format --check . || failed=1; exit $$failed
 
 # What depends on the processor once more, with the instructions of an older one.
 test-older-processor: $(VENV)/installed-dev
@@ -19,6 +20,7 @@ test-older-processor: $(VENV)/installed-dev
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 # Into site/; open site/index.html. The variable keeps back the theme's notice of its successor.
 docs: $(VENV)/installed-docs

@@ -30,8 +30,16 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         prepared = pathlib.Path(folder) / "prepared.npz"
-        measured("ours_decoding.py", "prepare", options.model_dir, prepared, "--input", options.input,
-                 "--sentences", options.sentences)  # fmt: skip
+        measured(
+            "ours_decoding.py",
+            "prepare",
+            options.model_dir,
+            prepared,
+            "--input",
+            options.input,
+            "--sentences",
+            options.sentences,
+        )
         for beam in (1, options.beam):
             work = "greedy" if beam == 1 else f"beam {beam}"
             peer, expected = None, None
@@ -43,8 +51,17 @@ def main():
                 print(f"{work:8} torch peer       {peer['tokens_per_second']:8,.0f} tokens/s", flush=True)
             for backend in BACKENDS:
                 found = pathlib.Path(folder) / "ours.json"
-                ours = measured("ours_decoding.py", "generate", options.model_dir, prepared, "--found", found,
-                                "--beam", beam, backend=backend)  # fmt: skip
+                ours = measured(
+                    "ours_decoding.py",
+                    "generate",
+                    options.model_dir,
+                    prepared,
+                    "--found",
+                    found,
+                    "--beam",
+                    beam,
+                    backend=backend,
+                )
                 text = f"{work:8} ours, {backend:11}{ours['tokens_per_second']:8,.0f} tokens/s"
                 if peer:
                     same = np.mean([a == b for a, b in zip(json.loads(found.read_text()), expected, strict=True)])

@@ -21,9 +21,15 @@ from keras_encdec.text.vocabulary import FIRST_WORD
 def prepare(options):
     """Leaves a model of random weights, and what is computed with it, for those who are measured."""
     settings = {
-        "cell": "lstm", "bidirectional": "none", "layers": options.layers, "units": options.units, "embedding_dim": 256,
-        "attention": "global", "attention_score": "general", "input_feeding": options.input_feeding,
-    }  # fmt: skip
+        "cell": "lstm",
+        "bidirectional": "none",
+        "layers": options.layers,
+        "units": options.units,
+        "embedding_dim": 256,
+        "attention": "global",
+        "attention_score": "general",
+        "input_feeding": options.input_feeding,
+    }
     rng, weights = np.random.default_rng(0), {}
     for variable in model_of(settings).trainable_variables:
         # As large as makes words differ in what they do, as they do after training.

@@ -25,9 +25,13 @@ HERE = pathlib.Path(__file__).parent
 BACKENDS = [name for name in ("tensorflow", "jax", "torch") if importlib.util.find_spec(name)]
 # What is left out of the short run: work, batch, dtype, who.
 SLOW = {
-    ("score", "bfloat16", "tensorflow"), ("score", "bfloat16", "jax"), ("score", "bfloat16", "keras peer"),
-    ("train", "bfloat16", "jax"), ("train", "bfloat16", "torch"), ("train", "bfloat16", "keras peer"),
-}  # fmt: skip
+    ("score", "bfloat16", "tensorflow"),
+    ("score", "bfloat16", "jax"),
+    ("score", "bfloat16", "keras peer"),
+    ("train", "bfloat16", "jax"),
+    ("train", "bfloat16", "torch"),
+    ("train", "bfloat16", "keras peer"),
+}
 
 
 def measured(script, *arguments, backend=BACKENDS[0]):

@@ -117,8 +117,10 @@ def compared(
         source, target = texts[worst]
         raise InputError(
             f"found ln p {scores[worst]:.7f} ({scorer}) of the pair {source!r}, {target!r}",
-            f"expected the model's own {expected[worst]:.7f}, within {allowed[worst]:.0e}", remedy, export_dir,
-        )  # fmt: skip
+            f"expected the model's own {expected[worst]:.7f}, within {allowed[worst]:.0e}",
+            remedy,
+            export_dir,
+        )
     return Comparison(scorer, len(scores), float(differences.max()))
 
 
@@ -164,9 +166,7 @@ def _reported(done, path):
         remedy = f"install what is missing where {sys.executable} finds it"
     else:
         remedy = "give pairs within the limits, or export the model again"
-    return InputError(
-        f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path
-    )
+    return InputError(f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path)
 
 
 def read_pairs(

@@ -91,9 +91,12 @@ def export_model(
         labels.write(None if labels.stable else made.number, newest)
     write_batching_parameters(export_dir)
     return ExportResult(
-        pathlib.Path(export_dir) / str(made.number), made.number, labels.stable, tokenization,
+        pathlib.Path(export_dir) / str(made.number),
+        made.number,
+        labels.stable,
+        tokenization,
         tokenization_is_assumed=raw_text and directory.tokenization is None,
-    )  # fmt: skip
+    )
 
 
 def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: int) -> pathlib.Path:
@@ -131,9 +134,11 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
         labels = ModelsConfig(export_dir, model_name)
         if labels.stable == version:
             raise InputError(
-                f"found version {version} to be the stable one", "expected another",
-                "move the label first (--stable_version)", export_dir,
-            )  # fmt: skip
+                f"found version {version} to be the stable one",
+                "expected another",
+                "move the label first (--stable_version)",
+                export_dir,
+            )
         labels.write(without=version)
         remove_folder(export_dir, version)
 
@@ -154,9 +159,10 @@ def require_tensorflow() -> None:
     """Raises InputError under another backend of Keras than TensorFlow, which a SavedModel needs."""
     if devices.name() != "tensorflow":
         raise InputError(
-            f"found Keras on {devices.name()}", "expected KERAS_BACKEND=tensorflow, which a SavedModel needs",
+            f"found Keras on {devices.name()}",
+            "expected KERAS_BACKEND=tensorflow, which a SavedModel needs",
             "set it before Keras is imported; a model trained on another backend loads there too",
-        )  # fmt: skip
+        )
 
 
 def _require_version(export_dir, version):
@@ -181,9 +187,11 @@ def _tensorflow_errors_explained(export_dir) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise InputError(
-            f"could not be written ({error.message.splitlines()[0]})", "",
-            "free space, or check the path and its permissions", export_dir,
-        ) from error  # fmt: skip
+            f"could not be written ({error.message.splitlines()[0]})",
+            "",
+            "free space, or check the path and its permissions",
+            export_dir,
+        ) from error
 
 
 # As many as show a wrong graph or wrong weights; `verify_export` compares a thousand.

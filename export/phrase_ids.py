@@ -28,9 +28,7 @@ def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
     limit = max_tokens * BYTES_A_TOKEN
     text = vector(text, name)
     longest = _largest(tf.strings.length(text))
-    short = tf.debugging.Assert(
-        longest <= limit, [f"found a {name} of", longest, f"bytes, expected at most {limit}"]
-    )
+    short = tf.debugging.Assert(longest <= limit, [f"found a {name} of", longest, f"bytes, expected at most {limit}"])
     with tf.control_dependencies([short]):
         utf8 = tf.reduce_all(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace") == text)
     with tf.control_dependencies([tf.debugging.Assert(utf8, [f"found a {name} that is not UTF-8, expected UTF-8"])]):

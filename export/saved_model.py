@@ -25,9 +25,12 @@ LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
 
 
 def write_warmup(
-    path: str | os.PathLike, signatures: dict[str, Any], vocabularies: dict[str, Vocabulary], max_tokens: int,
+    path: str | os.PathLike,
+    signatures: dict[str, Any],
+    vocabularies: dict[str, Vocabulary],
+    max_tokens: int,
     model_name: str,
-) -> None:  # fmt: skip
+) -> None:
     """Writes a valid record for each signature, of several lengths and batch sizes.
 
     Args:
@@ -40,8 +43,7 @@ def write_warmup(
     with tf.io.TFRecordWriter(str(path)) as writer:
         for (name, function), length, batch in itertools.product(signatures.items(), LENGTHS, BATCHES):
             phrases = {
-                side: _phrases(vocabulary, min(length, max_tokens), batch)
-                for side, vocabulary in vocabularies.items()
+                side: _phrases(vocabulary, min(length, max_tokens), batch) for side, vocabulary in vocabularies.items()
             }
             log = prediction_log_pb2.PredictionLog()
             if name == "regress":
@@ -116,9 +118,11 @@ def read_tokenization(version: pathlib.Path) -> dict[str, Any] | None:
         return dict(tokenization) if reads == RAW_TEXT else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"found no description of the version that reads ({error})", "expected what encdec-export writes",
-            "export the model again", path,
-        ) from None  # fmt: skip
+            f"found no description of the version that reads ({error})",
+            "expected what encdec-export writes",
+            "export the model again",
+            path,
+        ) from None
 
 
 WARMUP = "tf_serving_warmup_requests"

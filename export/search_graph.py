@@ -141,8 +141,10 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
         state,
     )
     # Sources are as many as there are, whatever is known of a tensor's shape.
-    shapes = tf.nest.map_structure(lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]),
-                                   (tf.constant(0), *variables[1:]))  # fmt: skip
+    shapes = tf.nest.map_structure(
+        lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]),
+        (tf.constant(0), *variables[1:]),
+    )
     results = tf.while_loop(goes_on, step, variables, shape_invariants=shapes, parallel_iterations=1)
     ids, links, log_probs, search = results[5:9]
     return ids, log_probs, search.get("scores", log_probs), links

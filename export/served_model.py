@@ -96,9 +96,7 @@ class ServedModel:
     def _score_pairs(self, source, target):
         source, target = self._text(source, "source"), self._text(target, "target")
         sizes = tf.size(source), tf.size(target)
-        same = tf.debugging.Assert(
-            tf.equal(*sizes), ["found sources and targets:", *sizes, "expected as many of both"]
-        )
+        same = tf.debugging.Assert(tf.equal(*sizes), ["found sources and targets:", *sizes, "expected as many of both"])
         with tf.control_dependencies([same]):
             source, target = tf.identity(source), tf.identity(target)
         read, predicted = (target, source) if self._reverse else (source, target)

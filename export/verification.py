@@ -114,7 +114,9 @@ def _version_folder(export_dir, version):
     if number not in there:
         listed = ", ".join(map(str, there)) or "none"
         raise InputError(
-            f"found the versions {listed}", f"expected {number or 'one'} among them",
-            "export one first (encdec-export)", export_dir,
-        )  # fmt: skip
+            f"found the versions {listed}",
+            f"expected {number or 'one'} among them",
+            "export one first (encdec-export)",
+            export_dir,
+        )
     return pathlib.Path(export_dir) / str(number)

@@ -42,9 +42,7 @@ class NewVersion:
 
 
 @contextlib.contextmanager
-def new_version(
-    export_dir: str | os.PathLike, version: int | None = None, above: int = 0
-) -> Iterator[NewVersion]:
+def new_version(export_dir: str | os.PathLike, version: int | None = None, above: int = 0) -> Iterator[NewVersion]:
     """Makes a version, which appears under its number when it is complete.
 
     A server that polls the folder never sees half of it: what is written goes to a hidden folder beside
@@ -137,9 +135,11 @@ def _out_of_range(number, export_dir):
 
 def _taken(path):
     return InputError(
-        "found this version there already", "expected a new one",
-        "leave --version out for the next number, or name another", path,
-    )  # fmt: skip
+        "found this version there already",
+        "expected a new one",
+        "leave --version out for the next number, or name another",
+        path,
+    )
 
 
 def _flush(folder):
@@ -199,13 +199,13 @@ class ModelsConfig:
             pass
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise InputError(
-                f"found a file that does not read ({error})", "expected TensorFlow Serving's ModelServerConfig",
-                "correct it, or remove it to have it written anew", self._path,
-            ) from None  # fmt: skip
-        except OSError as error:
-            raise InputError(
-                f"could not be read ({error.strerror})", "", "check --export_dir", self._path
+                f"found a file that does not read ({error})",
+                "expected TensorFlow Serving's ModelServerConfig",
+                "correct it, or remove it to have it written anew",
+                self._path,
             ) from None
+        except OSError as error:
+            raise InputError(f"could not be read ({error.strerror})", "", "check --export_dir", self._path) from None
         if self._file.WhichOneof("config") == "custom_model_config":
             raise InputError(
                 "found a custom_model_config", "expected a model_config_list", "remove the file", self._path
@@ -214,9 +214,11 @@ class ModelsConfig:
         here = [model.name for model in models if model.base_path == os.path.abspath(self._folder)]
         if here and name not in here:
             raise InputError(
-                f"found the model {here[0]!r} for this folder", f"expected {name!r}",
-                f"give --model_name={here[0]}", self._path,
-            )  # fmt: skip
+                f"found the model {here[0]!r} for this folder",
+                f"expected {name!r}",
+                f"give --model_name={here[0]}",
+                self._path,
+            )
         self._model = next((model for model in models if model.name == name), None) or models.add(name=name)
 
     @property
@@ -234,9 +236,7 @@ class ModelsConfig:
         """int. The largest version that has a label, whether or not it is still there; 0 if none has."""
         return max(self._model.version_labels.values(), default=0)
 
-    def write(
-        self, stable: int | None = None, canary: int | None = None, without: int | None = None
-    ) -> pathlib.Path:
+    def write(self, stable: int | None = None, canary: int | None = None, without: int | None = None) -> pathlib.Path:
         """Writes the file.
 
         Args:

@@ -151,9 +151,11 @@ class ModelDirectory:
         ):
             if len(vocabulary) != words:
                 raise InputError(
-                    f"found {len(vocabulary)} words", f"expected {words}, as many as the weights in {WEIGHTS} have",
-                    "put back the vocabulary the model was trained with", self.path / name,
-                )  # fmt: skip
+                    f"found {len(vocabulary)} words",
+                    f"expected {words}, as many as the weights in {WEIGHTS} have",
+                    "put back the vocabulary the model was trained with",
+                    self.path / name,
+                )
 
 
 def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationModel:
@@ -169,9 +171,11 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     path = pathlib.Path(path)
     if not path.is_file():
         raise InputError(
-            f"found no {path.name}", "expected the model's weights",
-            "train the model (encdec-train keeps them from its first round on)", path.parent,
-        )  # fmt: skip
+            f"found no {path.name}",
+            "expected the model's weights",
+            "train the model (encdec-train keeps them from its first round on)",
+            path.parent,
+        )
     import_models()
     try:
         model = keras.saving.load_model(path, compile=compiled)
@@ -180,19 +184,25 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         if not zipfile.is_zipfile(path):  # of which Keras says that it is not there
             reason = "not a zip archive, or one that was cut short"
         raise InputError(
-            f"found a file that does not load ({reason})", f"expected weights saved by keras-encdec {__version__}",
-            "train the model again, or copy it again from where it worked", path,
-        ) from error  # fmt: skip
+            f"found a file that does not load ({reason})",
+            f"expected weights saved by keras-encdec {__version__}",
+            "train the model again, or copy it again from where it worked",
+            path,
+        ) from error
     if not isinstance(model, TranslationModel):
         raise InputError(
-            f"found a model of the class {type(model).__name__}", "expected a translation model of this package",
-            "put back the file that encdec-train made", path,
-        )  # fmt: skip
+            f"found a model of the class {type(model).__name__}",
+            "expected a translation model of this package",
+            "put back the file that encdec-train made",
+            path,
+        )
     if not all(bool(ops.all(ops.isfinite(weight))) for weight in model.weights):
         raise InputError(
-            "found weights that are infinite or not a number", "expected finite numbers",
-            "the training diverged: train again with a lower --learning_rate", path,
-        )  # fmt: skip
+            "found weights that are infinite or not a number",
+            "expected finite numbers",
+            "the training diverged: train again with a lower --learning_rate",
+            path,
+        )
     return model
 
 
@@ -205,8 +215,9 @@ def _check_unchanged(folder: pathlib.Path, checksums: Mapping[str, str]) -> None
             raise InputError(
                 f"found the content of {taken}" if taken else "found it changed since the model was trained",
                 f"expected the file of the SHA-256 checksum {expected}",
-                "put back the file, or copy the whole directory again", folder / name,
-            )  # fmt: skip
+                "put back the file, or copy the whole directory again",
+                folder / name,
+            )
 
 
 def _is_direction(value):
@@ -245,8 +256,9 @@ def _read_config(path):
         raise InputError(
             f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",
             f"expected format {FORMAT}, which keras-encdec {__version__} reads",
-            "use the version that made it, or train again", path / CONFIG,
-        )  # fmt: skip
+            "use the version that made it, or train again",
+            path / CONFIG,
+        )
     # The first version told language models by their number of source words.
     config.setdefault("has_source", config["model"].get("source_words") != 0)
     return config

@@ -9,11 +9,30 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 # A room imports only rooms above it.
 ROOMS = [
-    ("errors",), ("configuration",), ("runtime",), ("architectures",), ("task_options",), ("formats",), ("text",),
-    ("data",), ("backend",), ("layers",), ("models",), ("model_directory",), ("scoring",), ("decoding",),
-    ("trainers",), ("export",), ("smt",), ("selection",), ("analysis",), ("web",), ("datasets",), ("experiment",),
+    ("errors",),
+    ("configuration",),
+    ("runtime",),
+    ("architectures",),
+    ("task_options",),
+    ("formats",),
+    ("text",),
+    ("data",),
+    ("backend",),
+    ("layers",),
+    ("models",),
+    ("model_directory",),
+    ("scoring",),
+    ("decoding",),
+    ("trainers",),
+    ("export",),
+    ("smt",),
+    ("selection",),
+    ("analysis",),
+    ("web",),
+    ("datasets",),
+    ("experiment",),
     ("cli",),
-]  # fmt: skip
+]
 # What each folder of smt imports of the others.
 SMT = {"tuning": {"decoder", "nbest", "evaluation"}, "decoder": {"ngrams"}}
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
@@ -106,8 +125,13 @@ def test_late_imports_run_the_same_way_but_for_those_by_name():
     for path, name, tree in SOURCES:
         text = (ROOT / path).read_text(encoding="utf-8")
         by_name = re.findall(r"\"(keras_encdec\.[a-z_.]+)[\":]", text) if "import_module" in text else []
-        hints = {node.lineno for block in tree.body if is_type_checking(block) for node in ast.walk(block)
-                 if hasattr(node, "lineno")}  # fmt: skip
+        hints = {
+            node.lineno
+            for block in tree.body
+            if is_type_checking(block)
+            for node in ast.walk(block)
+            if hasattr(node, "lineno")
+        }
         late = [one for one in imports(tree, everywhere=True, apart_from=hints)] + by_name
         for imported in late:
             inside = imported.startswith("keras_encdec.") and room(name)
@@ -145,8 +169,11 @@ def test_rooms_that_other_backends_use_import_tensorflow_only_where_it_runs():
     ids=["which backend runs", "global flags", "types of models"],
 )
 def test_a_question_is_asked_only_where_it_belongs(pattern, allowed):
-    found = [str(path) for path, name, _ in SOURCES if room(name) not in allowed and re.search(
-        pattern, (ROOT / path).read_text(encoding="utf-8"))]  # fmt: skip
+    found = [
+        str(path)
+        for path, name, _ in SOURCES
+        if room(name) not in allowed and re.search(pattern, (ROOT / path).read_text(encoding="utf-8"))
+    ]
     assert not found
 
 

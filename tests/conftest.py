@@ -35,13 +35,27 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 
 # The files that take longest, which the processes begin with, so that none is left with one in the end.
 LONGEST = (
-    "export/export_test.py", "docs_commands_test.py", "trainers/train_test.py", "cli/train_test.py",
-    "export/served_model_test.py", "models/rnn_encoder_decoder_test.py", "models/recurrent_encoder_decoder_test.py",
-    "trainers/resume_test.py", "export/verify_test.py", "export/serving_test.py", "trainers/architectures_test.py",
-    "contributing_test.py", "scoring/scorer_test.py", "scoring/source_encoder_test.py", "layers/recurrence_test.py",
-    "models/oracle_test.py", "decoding/generator_test.py", "export/serving_peer_test.py",
-    "export/served_search_test.py", "packaging_test.py",
-)  # fmt: skip
+    "export/export_test.py",
+    "docs_commands_test.py",
+    "trainers/train_test.py",
+    "cli/train_test.py",
+    "export/served_model_test.py",
+    "models/rnn_encoder_decoder_test.py",
+    "models/recurrent_encoder_decoder_test.py",
+    "trainers/resume_test.py",
+    "export/verify_test.py",
+    "export/serving_test.py",
+    "trainers/architectures_test.py",
+    "contributing_test.py",
+    "scoring/scorer_test.py",
+    "scoring/source_encoder_test.py",
+    "layers/recurrence_test.py",
+    "models/oracle_test.py",
+    "decoding/generator_test.py",
+    "export/serving_peer_test.py",
+    "export/served_search_test.py",
+    "packaging_test.py",
+)
 
 
 def pytest_collection_modifyitems(items):

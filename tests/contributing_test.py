@@ -34,9 +34,12 @@ from keras_encdec.trainers import TrainingConfig, TrainingData, train
 PAGE = pathlib.Path(__file__).parents[1] / "CONTRIBUTING.md"
 # Taken out of the registries in the end: other tests say what is registered.
 REGISTERED = {
-    "minimal_gated": unregister_cell, "wait_k": unregister_attention, "min_p": unregister_sampler,
-    "json_lines": unregister_format, "window": unregister_architecture,
-}  # fmt: skip
+    "minimal_gated": unregister_cell,
+    "wait_k": unregister_attention,
+    "min_p": unregister_sampler,
+    "json_lines": unregister_format,
+    "window": unregister_architecture,
+}
 QUICK = {"updates": 3, "batch_size": 16, "jit_compile": "false", "tensorboard": False, "optimizer": "adam"}
 SOURCES = [[5, 7, 2], [4, 2], [5, 7, 8, 2]]
 TARGETS = [[6, 2], [8, 9, 2], [6, 9, 4, 2]]
@@ -90,9 +93,13 @@ def window_export(parts, window_model, files):
 
 def test_every_addition_is_in_the_page(parts):
     assert list(parts) == [
-        "window_config", "minimal_gated_cell", "wait_k_attention", "min_p_sampler", "json_lines",
+        "window_config",
+        "minimal_gated_cell",
+        "wait_k_attention",
+        "min_p_sampler",
+        "json_lines",
         "window_encoder_decoder",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_hyperparameter_is_a_flag_with_checks_and_help(parts):
@@ -120,9 +127,13 @@ def test_a_cell_and_an_attention_are_trained_scored_searched_and_exported(parts,
     through_everything(files / "waiting", files / "served_waiting", files)
     with uncompiled():
         score_file(
-            files / "waiting", files / "pairs.tsv", files / "heard.tsv", format="tsv", alignments=files / "heard.align",
+            files / "waiting",
+            files / "pairs.tsv",
+            files / "heard.tsv",
+            format="tsv",
+            alignments=files / "heard.align",
             alignment_format="weights",
-        )  # fmt: skip
+        )
     for line in (files / "heard.align").read_text(encoding="utf-8").splitlines():
         weights = np.array(json.loads(line)["weights"])
         assert np.allclose(weights.sum(axis=1), 1, atol=1e-3)

@@ -30,11 +30,25 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = ["README.md", "docs/tutorial.md"] + [
     f"docs/guides/{name}.md"
     for name in (
-        "extraction", "decoding", "phrase-table", "training", "nbest", "tuning", "experiment", "moses", "sentences",
-        "language-models", "data-selection", "generating", "report", "trying", "serving",
-        "python", "backends",
+        "extraction",
+        "decoding",
+        "phrase-table",
+        "training",
+        "nbest",
+        "tuning",
+        "experiment",
+        "moses",
+        "sentences",
+        "language-models",
+        "data-selection",
+        "generating",
+        "report",
+        "trying",
+        "serving",
+        "python",
+        "backends",
     )
-]  # fmt: skip
+]
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 ALL_PAGES.remove("CHANGELOG.md")  # which may speak of what is gone
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
@@ -53,9 +67,14 @@ SHORT = "--updates=1 --jit_compile=false"
 SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
-    "encdec-train": eagerly, "encdec-generate": uncompiled, "encdec-score": uncompiled, "encdec-select": uncompiled,
-    "encdec-verify": scores_here, "encdec-report": undrawn, "encdec-serve": unserved,
-}  # fmt: skip
+    "encdec-train": eagerly,
+    "encdec-generate": uncompiled,
+    "encdec-score": uncompiled,
+    "encdec-select": uncompiled,
+    "encdec-verify": scores_here,
+    "encdec-report": undrawn,
+    "encdec-serve": unserved,
+}
 
 
 # In place of the package's experiment, of ten minutes.

@@ -131,11 +131,19 @@ def test_a_directory_of_another_version(model):
 @pytest.mark.parametrize(
     "content",
     [
-        "", "{", "[]", "7", '{"format": 1}', '{"made_by": 1}', "\xff", CHECKSUMS,
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"format": 1}',
+        '{"made_by": 1}',
+        "\xff",
+        CHECKSUMS,
         pytest.param("[" * 99_999, id="deep list"),
-        pytest.param('{"a":' * 99_999, id="deep dict"), pytest.param(f'{{"format": {"9" * 5000}}}', id="huge number"),
+        pytest.param('{"a":' * 99_999, id="deep dict"),
+        pytest.param(f'{{"format": {"9" * 5000}}}', id="huge number"),
     ],
-)  # fmt: skip
+)
 def test_a_config_that_is_none(model, content):
     (model / "config.json").write_text(content, encoding="latin-1")
     sentence = refused(model)
@@ -149,10 +157,13 @@ def test_a_config_that_is_none(model, content):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"model": []}, {"training": 3}, {"has_source": "no"}, {"tokenization": {"lowercase": 3}},
+        {"model": []},
+        {"training": 3},
+        {"has_source": "no"},
+        {"tokenization": {"lowercase": 3}},
         {"direction": ["forward"]},
     ],
-)  # fmt: skip
+)
 def test_a_config_of_wrong_types(model, changed):
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, **changed}))

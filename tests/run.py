@@ -19,11 +19,21 @@ PYTEST = [sys.executable, "-m", "pytest", "--numprocesses=2", "--dist=loadfile",
 # What a backend computes. Everything else is the same with all of them and is tested once, with TensorFlow: so are the
 # samplers, whose searches decoding/generator_test.py runs with every backend.
 COMPUTED = [
-    "backend", "layers", "models", "trainers/budget_test.py", "trainers/checkpoints_test.py",
-    "scoring/attention_test.py", "scoring/source_encoder_test.py", "scoring/contract_test.py",
-    "scoring/ngram_scorer_test.py", "scoring/scorer_test.py", "decoding/attention_test.py",
-    "decoding/contract_test.py", "decoding/forbidden_words_test.py", "decoding/generator_test.py",
-]  # fmt: skip
+    "backend",
+    "layers",
+    "models",
+    "trainers/budget_test.py",
+    "trainers/checkpoints_test.py",
+    "scoring/attention_test.py",
+    "scoring/source_encoder_test.py",
+    "scoring/contract_test.py",
+    "scoring/ngram_scorer_test.py",
+    "scoring/scorer_test.py",
+    "decoding/attention_test.py",
+    "decoding/contract_test.py",
+    "decoding/forbidden_words_test.py",
+    "decoding/generator_test.py",
+]
 LAYERS_MODELS_AND_SCORES = ["layers", "models", "scoring"]
 # Caps the instructions of oneDNN, PyTorch and XLA, with which each library multiplies in another order.
 OLDER_PROCESSOR = {

@@ -156,8 +156,7 @@ class Checkpoints(keras.callbacks.Callback):
         sync_training_state(self.model)
         before, self._gradients_before = self._gradients_before, (self._budget.updates_done, *norms.totals)
         updates, norm, clipped = (
-            None if now is None else now - (then or 0)
-            for now, then in zip(self._gradients_before, before, strict=True)
+            None if now is None else now - (then or 0) for now, then in zip(self._gradients_before, before, strict=True)
         )
         measured = {"gradient_norm": norm / max(updates, 1)}
         return measured if clipped is None else {**measured, "clipped_share": clipped / max(updates, 1)}
@@ -222,9 +221,10 @@ class Checkpoints(keras.callbacks.Callback):
         except OSError as error:
             again = "go on with --resume" if (self.folder / LAST).exists() else "train again"
             raise InputError(
-                f"could not be written ({error.strerror or error})", remedy=f"free space, then {again}",
+                f"could not be written ({error.strerror or error})",
+                remedy=f"free space, then {again}",
                 path=self.folder / name,
-            ) from error  # fmt: skip
+            ) from error
         finally:
             partial.unlink(missing_ok=True)
 
@@ -241,9 +241,11 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     # A training that is killed within its first round leaves the pairs, and no history; a copy to score with has none.
     if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
         raise InputError(
-            f"found {WEIGHTS} and no {LAST}", f"expected {LAST} to go on with, or no model",
-            f"put back {LAST}, or give another --model_dir", folder,
-        )  # fmt: skip
+            f"found {WEIGHTS} and no {LAST}",
+            f"expected {LAST} to go on with, or no model",
+            f"put back {LAST}, or give another --model_dir",
+            folder,
+        )
     return False
 
 
@@ -261,9 +263,11 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[d
     with zipfile.ZipFile(path) as archive:
         if HISTORY not in archive.namelist():
             raise InputError(
-                "found no history of the training in it", "expected a checkpoint of encdec-train",
-                "put back the file, or train again", path,
-            )  # fmt: skip
+                "found no history of the training in it",
+                "expected a checkpoint of encdec-train",
+                "put back the file, or train again",
+                path,
+            )
         try:
             rounds, generator = _read_rounds(archive.read(HISTORY)), {}
             if GENERATOR in archive.namelist():
@@ -272,8 +276,10 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[d
         except (ValueError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise InputError(
                 f"found a history or a generator in it that does not read ({error})",
-                "expected a checkpoint of encdec-train", "put back the file, or train again", path,
-            ) from error  # fmt: skip
+                "expected a checkpoint of encdec-train",
+                "put back the file, or train again",
+                path,
+            ) from error
     return model, rounds, generator
 
 

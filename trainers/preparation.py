@@ -68,9 +68,15 @@ def prepare_pairs(
     paths = tuple(data.files.values())
     with _open(config, data, paths, data.alignment, data.max_length, tokenization) as (records, reader):
         pairs, *vocabularies = prepare(
-            records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies,
-            empty_sources=not config.has_source, position_words=data.has_position_words,
-        )  # fmt: skip
+            records,
+            folder / PREPARED,
+            data.shortlist,
+            data.max_length,
+            config.seed,
+            vocabularies,
+            empty_sources=not config.has_source,
+            position_words=data.has_position_words,
+        )
         sides = ("source", "target") if config.has_source else ("target",)
         words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
         reporter.prepared(pairs.summary, reader.malformed, {side: words[side] for side in sides}, data.max_length)
@@ -95,18 +101,22 @@ def _check_validation(config: TrainingConfig, data: TrainingData) -> None:
             usable += record.problem is None and all(map(split_tokens, sides))
     if not usable:
         raise InputError(
-            "found no pair that can be validated on", "expected some with words on both sides",
-            "check that --validation names the files that it should", path,
-        )  # fmt: skip
+            "found no pair that can be validated on",
+            "expected some with words on both sides",
+            "check that --validation names the files that it should",
+            path,
+        )
 
 
 def _check_position_words(vocabulary, path):
     for word in POSITION_WORDS:
         if word not in vocabulary.words:
             raise InputError(
-                f"found no word {word}", f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
-                "add them, or give no --target_vocabulary", path,
-            )  # fmt: skip
+                f"found no word {word}",
+                f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
+                "add them, or give no --target_vocabulary",
+                path,
+            )
 
 
 def validation_batches(
@@ -118,10 +128,13 @@ def validation_batches(
             config, data, data.validation, data.validation_alignment, LONGEST_VALIDATED, directory.tokenization
         ) as (records, _):
             held_out, *_ = prepare(
-                records, directory.path / VALIDATION, max_length=LONGEST_VALIDATED,
+                records,
+                directory.path / VALIDATION,
+                max_length=LONGEST_VALIDATED,
                 vocabularies=(directory.source_vocabulary, directory.target_vocabulary),
-                empty_sources=not config.has_source, position_words=data.has_position_words,
-            )  # fmt: skip
+                empty_sources=not config.has_source,
+                position_words=data.has_position_words,
+            )
         return Batches(held_out, config.batch_size), range(len(pairs))
     share = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
     if share <= 0:

@@ -67,8 +67,9 @@ def _check_validation(asked, before, data):
         found = " ".join(_validation_files(data)) or "none"
         raise ConfigurationError(
             "found {validation}=%s, expected the pairs that the model to go on with was validated on; give the same "
-            "files, or another {model_dir}", found,
-        )  # fmt: skip
+            "files, or another {model_dir}",
+            found,
+        )
 
 
 def _validation_files(data):

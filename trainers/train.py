@@ -133,9 +133,11 @@ def _train(config, data, folder, resume, reporter):
     for name in ("average_rounds", "validation_bleu"):
         if getattr(config, name) and not validation:
             raise InputError(
-                "found too few pairs to hold any out", "expected some to validate on",
-                f"give --validation, or no --{name}", folder,
-            )  # fmt: skip
+                "found too few pairs to hold any out",
+                "expected some to validate on",
+                f"give --validation, or no --{name}",
+                folder,
+            )
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, indices, config.seed, widths)
@@ -229,9 +231,7 @@ def _fit(
     bleu = ValidationBleu(model, validation.once()) if config.validation_bleu else None
     monitor = HELD_OUT_BLEU if bleu else HELD_OUT_PERPLEXITY if validation else PERPLEXITY
     patience_updates = config.patience_epochs and config.patience_epochs * batches.updates_per_epoch
-    checkpoints = Checkpoints(
-        folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates
-    )
+    checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates)
     if budget.done < 1.0 and not checkpoints.out_of_patience:
         callbacks = [
             bleu,  # before the budget, so that the time it takes counts at once
@@ -256,9 +256,11 @@ def _fit(
     if average and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.rounds:
             raise InputError(
-                "found a training that has come to its end and kept no rounds", "expected some to average",
-                "drop --average_rounds, or raise --updates, --epochs or --minutes", folder,
-            )  # fmt: skip
+                "found a training that has come to its end and kept no rounds",
+                "expected some to average",
+                "drop --average_rounds, or raise --updates, --epochs or --minutes",
+                folder,
+            )
         _add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
 

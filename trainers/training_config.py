@@ -169,8 +169,9 @@ class TrainingConfig(Configuration):
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
             raise ConfigurationError(
                 "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds its decay of 0.999 to 1, so that no "
-                "weight changes; give {dtype_policy}=mixed_bfloat16", self.optimizer,
-            )  # fmt: skip
+                "weight changes; give {dtype_policy}=mixed_bfloat16",
+                self.optimizer,
+            )
         if self.validation_bleu and not self.has_source:
             raise ConfigurationError(
                 "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",

@@ -83,9 +83,13 @@ class TrainingData(Configuration):
         "With posunk: word alignment of the pairs to validate on. Default: as for the alignment, by themselves.",
     )
     held_out_fraction: float = hyperparameter(
-        0.01, "Random fraction of the unique pairs to validate on if no files are given.", minimum=0, maximum=0.5,
-        published={"CSLM of Cho et al., 2014, section 4.1.2": 0.001}, fixed=True,
-    )  # fmt: skip
+        0.01,
+        "Random fraction of the unique pairs to validate on if no files are given.",
+        minimum=0,
+        maximum=0.5,
+        published={"CSLM of Cho et al., 2014, section 4.1.2": 0.001},
+        fixed=True,
+    )
     held_out_pairs: int = hyperparameter(2000, "Maximum number of held-out pairs.", minimum=1, fixed=True)
 
     def check(self) -> None:
@@ -103,8 +107,9 @@ class TrainingData(Configuration):
             if self.shortlist <= len(POSITION_WORDS):
                 raise ConfigurationError(
                     "found {shortlist}=%d with {unknown}=posunk, expected more than %d, as many as words unkpos_d",
-                    self.shortlist, len(POSITION_WORDS),
-                )  # fmt: skip
+                    self.shortlist,
+                    len(POSITION_WORDS),
+                )
         elif self.alignment or self.validation_alignment:
             name = "alignment" if self.alignment else "validation_alignment"
             raise ConfigurationError(f"found {{{name}}} without {{unknown}}=posunk, which it is for")

@@ -15,8 +15,12 @@ import keras_encdec.backend.startup  # noqa: F401
 from keras_encdec.analysis import report
 
 FOLDER = pathlib.Path(__file__).parent
-PHRASES = {"scores.png": "report-scores.png", "words.svg": "report-words.svg", "phrases.svg": "report-phrases.svg",
-           "gates_1.svg": "report-gates.svg"}  # fmt: skip
+PHRASES = {
+    "scores.png": "report-scores.png",
+    "words.svg": "report-words.svg",
+    "phrases.svg": "report-phrases.svg",
+    "gates_1.svg": "report-gates.svg",
+}
 SENTENCES = {"attention_1.svg": "report-attention.svg"}
 
 

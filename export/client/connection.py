@@ -50,9 +50,7 @@ def is_server_address(address: str) -> bool:
     return address.startswith("unix:") or bool(parts and (port or is_url(address)) and int(port or 1) <= 65535)
 
 
-def connect(
-    address: str, model: ModelName, deadline: float = DEADLINE, connections: int = IN_FLIGHT
-) -> Server:
+def connect(address: str, model: ModelName, deadline: float = DEADLINE, connections: int = IN_FLIGHT) -> Server:
     """A model on a server; nothing is called yet.
 
     Args:

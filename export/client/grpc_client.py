@@ -45,9 +45,14 @@ except ImportError as error:
     ) from error
 
 __all__ = [
-    "ModelServiceStub", "PredictionServiceStub", "get_model_metadata_pb2", "get_model_status_pb2", "grpc",
-    "predict_pb2", "types_pb2",
-]  # fmt: skip
+    "ModelServiceStub",
+    "PredictionServiceStub",
+    "get_model_metadata_pb2",
+    "get_model_status_pb2",
+    "grpc",
+    "predict_pb2",
+    "types_pb2",
+]
 
 
 _OPTIONS = (

@@ -115,9 +115,10 @@ class ServedScorer:
             if {"source", "target"} - signatures.get(name, {}).get("inputs", {}).keys():
                 raise InputError(
                     f"found a model with the signatures {', '.join(sorted(signatures))} on the server at "
-                    f"{server.address}", f"expected {name} of source and target",
+                    f"{server.address}",
+                    f"expected {name} of source and target",
                     "check --model_name, or export the model with keras-encdec",
-                )  # fmt: skip
+                )
         self._raw = "tokenize" in signatures
 
     def close(self) -> None:

@@ -50,8 +50,9 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
     config = model.config
     symbols = to_symbols(model)
     suffix = "" if "encoder.U_z" in symbols else ".1"
-    weights = {name: symbols[f"encoder.{name}{suffix}"] for name in
-               ("W", "W_r", "W_z", "U", "U_r", "U_z", "b", "b_r", "b_z")}  # fmt: skip
+    weights = {
+        name: symbols[f"encoder.{name}{suffix}"] for name in ("W", "W_r", "W_z", "U", "U_r", "U_z", "b", "b_r", "b_z")
+    }
     words = directory.words([surface(phrase) for phrase in phrases])
     if getattr(config, "reverse_source", False):
         words = [phrase[::-1] for phrase in words]
@@ -107,8 +108,10 @@ class UnitGates:
         for place, word in enumerate(tokens):
             places[word].append(place)
         words = [word for word in places if len(places[word]) >= LEAST_SEEN]
-        by_word = [np.stack([gate[places[word]].mean(axis=0) for word in words]) if words else gate[:0]
-                   for gate in (update, reset)]  # fmt: skip
+        by_word = [
+            np.stack([gate[places[word]].mean(axis=0) for word in words]) if words else gate[:0]
+            for gate in (update, reset)
+        ]
         return cls(update.mean(axis=0), (reset < 0.5).mean(axis=0), len(tokens), words, *by_word)
 
     def keep_longest(self, size: int) -> np.ndarray:

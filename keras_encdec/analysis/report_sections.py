@@ -135,10 +135,12 @@ class ReportSections:
         self._say("Scoring and drawing targets of phrases.")
         yield best_targets_section({kind: best_targets(self._scorer, phrases) for kind, phrases in chosen.items()})
         sources = {kind: [lines[0].source for lines in phrases] for kind, phrases in chosen.items()}
-        yield samples_section({
-            kind: sampled_targets(self._generator, phrases, options.samples, options.seed)
-            for kind, phrases in sources.items()
-        })  # fmt: skip
+        yield samples_section(
+            {
+                kind: sampled_targets(self._generator, phrases, options.samples, options.seed)
+                for kind, phrases in sources.items()
+            }
+        )
         self._say(f"Scoring {len(sample.pairs):,} pairs.")
         parts, lengths = [], []
         for start in range(0, len(sample.pairs), WINDOW):
@@ -192,9 +194,11 @@ class ReportSections:
             counts = UnknownWords("model", name, sum(map(len, ids)), sum(one.count(UNKNOWN) for one in ids))
             if counts.words and counts.unknown == counts.words:
                 raise InputError(
-                    f"found no {name} word that the model knows", "expected text of the model's languages and "
-                    "tokenization", "check which side is which, and --model_dir", path,
-                )  # fmt: skip
+                    f"found no {name} word that the model knows",
+                    "expected text of the model's languages and tokenization",
+                    "check which side is which, and --model_dir",
+                    path,
+                )
             if counts.is_high:
                 self.notices.append(
                     f"Most {name} words of {path} are unknown to the model ({100 * counts.share:.0f} %), and its "

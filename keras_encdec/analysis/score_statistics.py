@@ -32,9 +32,11 @@ class ScoreComparison:
         probabilities = np.array([pair.probability for pair in pairs])
         kept = np.flatnonzero(probabilities > 0)
         return cls(
-            [pairs[i] for i in kept], np.log(probabilities[kept]), np.asarray(model_log_probs)[kept],
+            [pairs[i] for i in kept],
+            np.log(probabilities[kept]),
+            np.asarray(model_log_probs)[kept],
             len(pairs) - len(kept),
-        )  # fmt: skip
+        )
 
     @property
     def correlation(self) -> float:

@@ -78,9 +78,7 @@ class Preferences:
         return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[2])]
 
 
-def read_preferences(
-    path: str | os.PathLike, model_score: int, encoding: str | None = None
-) -> Iterator[Preferences]:
+def read_preferences(path: str | os.PathLike, model_score: int, encoding: str | None = None) -> Iterator[Preferences]:
     """Reads a scored phrase table, one source at a time; the table is sorted by source, as Moses's are.
 
     Args:
@@ -126,9 +124,12 @@ def source_count(raw: bytes, lines: InputLines) -> float:
         return finite_number(counts[1])
     except ValueError:
         raise InputError(
-            f"found the count {quoted(counts[1])}", "expected a finite number", "repair or remove the line",
-            lines.path, lines.line_number,
-        ) from None  # fmt: skip
+            f"found the count {quoted(counts[1])}",
+            "expected a finite number",
+            "repair or remove the line",
+            lines.path,
+            lines.line_number,
+        ) from None
 
 
 # "More than three words per phrase", section 4.3 of the paper.
@@ -243,9 +244,11 @@ def read_table_sample(
                     (candidates if len(group) >= ENOUGH_TARGETS else fewer).offer(group)
     if missing := next((phrase for phrase, group in found.items() if group is None), None):
         raise InputError(
-            f"found no line of the source phrase {missing!r}", "expected it in the table",
-            "check the phrase, which is compared word by word without Moses's escapes", path,
-        )  # fmt: skip
+            f"found no line of the source phrase {missing!r}",
+            "expected it in the table",
+            "check the phrase, which is compared word by word without Moses's escapes",
+            path,
+        )
     chosen = candidates.items() or fewer.items()
     return TableSample(path, lines.offered, lines.items(), long_phrases.items(), long_phrases.offered, chosen, found)
 
@@ -261,8 +264,11 @@ def _pairs(table, path):
         if len(scores) <= TABLE_SCORE:
             plural = "s" * (len(scores) > 1)
             raise InputError(
-                f"found {len(scores)} score{plural}", "expected three or more, p(target | source) the third as Moses "
-                "has them", "give a table of Moses's scores", path, table.lines.line_number,
-            )  # fmt: skip
+                f"found {len(scores)} score{plural}",
+                "expected three or more, p(target | source) the third as Moses has them",
+                "give a table of Moses's scores",
+                path,
+                table.lines.line_number,
+            )
         count = source_count(record.raw, table.lines)
         yield TablePair(record.source, record.target, float(scores[TABLE_SCORE]), count)

@@ -135,9 +135,13 @@ def project(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
     from openTSNE import TSNE
 
     tsne = TSNE(
-        perplexity=min(PERPLEXITY, (len(centred) - 1) / 3), initialization="pca", negative_gradient_method="bh",
-        metric="cosine", n_jobs=1, random_state=seed,
-    )  # fmt: skip
+        perplexity=min(PERPLEXITY, (len(centred) - 1) / 3),
+        initialization="pca",
+        negative_gradient_method="bh",
+        metric="cosine",
+        n_jobs=1,
+        random_state=seed,
+    )
     # Equal vectors, such as those of phrases of the same unknown words, would have no distance at all.
     noise = np.random.default_rng(seed).normal(0, 1e-6 * max(float(centred.std()), 1e-12), centred.shape)
     plane = np.asarray(tsne.fit(np.asarray(vectors, np.float64) + noise))

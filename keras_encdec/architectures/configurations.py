@@ -55,9 +55,7 @@ class RecurrentLanguageModelConfig(Configuration):
         2, "Recurrent layers of the encoder, and of the decoder.", minimum=1, published={_LUONG: 4}
     )
     units: int = hyperparameter(256, "Hidden units of each layer.", minimum=1, published={_LUONG: 1000})
-    embedding_dim: int = hyperparameter(
-        256, "Dimension of the word embeddings.", minimum=1, published={_LUONG: 1000}
-    )
+    embedding_dim: int = hyperparameter(256, "Dimension of the word embeddings.", minimum=1, published={_LUONG: 1000})
     dropout: float = hyperparameter(
         0.0,
         "Dropout rate of the inputs of each layer and of the output matrix; recurrent connections are kept.",
@@ -106,7 +104,8 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         published={_ATTENTION: "general"},
     )
     attention_units: int | None = hyperparameter(
-        None, "With the attention score concat, the width of its hidden layer; as wide as the decoder by default.",
+        None,
+        "With the attention score concat, the width of its hidden layer; as wide as the decoder by default.",
         minimum=1,
     )
     attention_window: int | None = hyperparameter(
@@ -165,12 +164,12 @@ class FeedForwardLanguageModelConfig(Configuration):
     """Hyper-parameters of `FeedForwardLanguageModel`; the defaults are those of the paper's CSLM."""
 
     ngram_order: int = hyperparameter(
-        7, "Words of an n-gram: the next word depends on this number less one before it.", minimum=2,
+        7,
+        "Words of an n-gram: the next word depends on this number less one before it.",
+        minimum=2,
         published={_CSLM: 7},
-    )  # fmt: skip
-    embedding_dim: int = hyperparameter(
-        512, "Dimension of the word embeddings.", minimum=1, published={_CSLM: 512}
     )
+    embedding_dim: int = hyperparameter(512, "Dimension of the word embeddings.", minimum=1, published={_CSLM: 512})
     hidden_units: tuple[int, ...] = hyperparameter(
         (1536, 1024), "Units of each rectified layer.", minimum=1, published={_CSLM: (1536, 1024)}
     )

@@ -85,7 +85,6 @@ def _with_jax(layer):
 def _with_torch(layer):
     import torch
 
-
     def compiler(inputs, leaves):
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 

@@ -17,6 +17,7 @@ try:
             tf.config.list_physical_devices()  # looking for a GPU is one more message
 except (ImportError, ValueError) as error:
     raise InputError(
-        f"found no usable backend of Keras ({error})", "expected tensorflow, jax or torch",
+        f"found no usable backend of Keras ({error})",
+        "expected tensorflow, jax or torch",
         "install it, or set KERAS_BACKEND to one that is installed",
-    ) from error  # fmt: skip
+    ) from error

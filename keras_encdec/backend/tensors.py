@@ -42,9 +42,7 @@ def take_rows(table: Any, indices: Any) -> Any:
         return _take(table, indices)
     shape = (*indices.shape, *table.shape[1:])
     # XLA does not know that no index is negative.
-    return ops.cond(
-        indices[0] >= 0, lambda: _take(table, indices), lambda: ops.zeros(shape, dtype=table.dtype)
-    )
+    return ops.cond(indices[0] >= 0, lambda: _take(table, indices), lambda: ops.zeros(shape, dtype=table.dtype))
 
 
 def _take(table: Any, indices: Any) -> Any:

@@ -15,46 +15,63 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string("phrase_table", None, "Moses phrase table with any number of scores.", **define)
     flags.DEFINE_string("language_model", None, "ARPA file of the target language, plain or gzipped.", **define)
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "N-best list to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
         "output.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "weights", None,
-        'moses.ini, or a file of lines "Name= w [w ...]". Default: those that Moses begins tuning with.', **define,
-    )  # fmt: skip
+        "weights",
+        None,
+        'moses.ini, or a file of lines "Name= w [w ...]". Default: those that Moses begins tuning with.',
+        **define,
+    )
     flags.DEFINE_multi_string(
-        "weight", [],
-        "Name=w, the weight of a feature; overrides --weights or the default. May be repeated.", **define
+        "weight", [], "Name=w, the weight of a feature; overrides --weights or the default. May be repeated.", **define
     )
     flags.DEFINE_integer(
         "nbest_size", 100, "Maximum number of hypotheses per sentence, all distinct.", lower_bound=1, **define
     )
     flags.DEFINE_integer(
-        "pop_limit", 300,
+        "pop_limit",
+        300,
         "Hypotheses that are tried for each number of translated words. More take longer, and find higher totals.",
-        lower_bound=1, **define,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "distortion_limit", 6, "Maximum distortion: source words that a jump may skip; -1: no limit.",
-        lower_bound=-1, **define,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "table_limit", 20, "Maximum number of targets per source phrase, the best ones; 0: no limit.", lower_bound=0,
+        lower_bound=1,
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_integer(
-        "max_sentence_length", 100, "Most words in a sentence; a longer one is an error.", lower_bound=1,
-        upper_bound=500, **define,
-    )  # fmt: skip
+        "distortion_limit",
+        6,
+        "Maximum distortion: source words that a jump may skip; -1: no limit.",
+        lower_bound=-1,
+        **define,
+    )
+    flags.DEFINE_integer(
+        "table_limit",
+        20,
+        "Maximum number of targets per source phrase, the best ones; 0: no limit.",
+        lower_bound=0,
+        **define,
+    )
+    flags.DEFINE_integer(
+        "max_sentence_length",
+        100,
+        "Most words in a sentence; a longer one is an error.",
+        lower_bound=1,
+        upper_bound=500,
+        **define,
+    )
     flags.DEFINE_string(
         "encoding", None, "Encoding of text, table and model. Default: UTF-8, and other bytes are an error.", **define
     )
     flags.DEFINE_integer(
-        "processes", None, "Processes that share the work. Default: as many as there are processors.",
-        lower_bound=1, **define,
-    )  # fmt: skip
+        "processes",
+        None,
+        "Processes that share the work. Default: as many as there are processors.",
+        lower_bound=1,
+        **define,
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -80,9 +97,12 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 COMMAND = Command(
-    "encdec-decode", define_flags, main, required=("source", "phrase_table", "language_model", "output"),
+    "encdec-decode",
+    define_flags,
+    main,
+    required=("source", "phrase_table", "language_model", "output"),
     flag_names={"number_of_processes": "processes"},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     COMMAND.run()

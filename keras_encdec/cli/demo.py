@@ -92,9 +92,15 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
     print(f"1. Train on the pairs of an English-French phrase table of LibreOffice, for {minutes:g} minutes.\n")
     _show(
-        "encdec-train", preset="small", phrase_table=dataset.phrase_table, model_dir=model_dir,
-        minutes=f"{minutes:g}", schedule="cosine", held_out_fraction=HELD_OUT_FRACTION, held_out_pairs=HELD_OUT,
-    )  # fmt: skip
+        "encdec-train",
+        preset="small",
+        phrase_table=dataset.phrase_table,
+        model_dir=model_dir,
+        minutes=f"{minutes:g}",
+        schedule="cosine",
+        held_out_fraction=HELD_OUT_FRACTION,
+        held_out_pairs=HELD_OUT,
+    )
     training = train(config, data, model_dir)
     if training.signal is not None:
         return DemonstrationResult(model_dir, table, ini, training)
@@ -178,9 +184,7 @@ def _show(command: str, **arguments: object) -> None:
     print(f"   $ {command} " + " \\\n       ".join(given) + "\n", flush=True)
 
 
-def demonstration_report(
-    model_dir: pathlib.Path, table: pathlib.Path, folder: pathlib.Path
-) -> "ReportSummary | None":
+def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: pathlib.Path) -> "ReportSummary | None":
     """Writes the report, where the libraries that draw are installed."""
     print("\n5. Look at it: the paper's tables and figures, as a page.\n")
     _show("encdec-report", model_dir=model_dir, phrase_table=table, output=folder)
@@ -200,9 +204,10 @@ def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
     from keras_encdec.formats.fields import split_tokens
 
     candidates = [
-        phrase for phrase in read_preferences(table, model_score=4)
+        phrase
+        for phrase in read_preferences(table, model_score=4)
         if len(phrase.options) >= 4 and 3 <= len(split_tokens(phrase.source)) <= 5
-    ]  # fmt: skip
+    ]
     candidates.sort(key=lambda phrase: (-phrase.occurrences, phrase.source))
     shown, used = [], set()
     for phrase in candidates:

@@ -13,21 +13,25 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     define = {"flag_values": flag_values}
     define_text_flags(flag_values)
     flags.DEFINE_string(
-        "alignment", None,
+        "alignment",
+        None,
         "Word alignment of the pairs, lines of links such as 0-0 1-2, source-target in the order of the files. "
         "Default: the pairs are aligned by sil-thot.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_integer(
-        "min_count", 2,
+        "min_count",
+        2,
         "Leave out words that are aligned to their translation less often. The paper has 100, for 12 million pairs.",
-        lower_bound=1, **define,
-    )  # fmt: skip
+        lower_bound=1,
+        **define,
+    )
     define_tokenization_flags(flag_values)
     flags.DEFINE_bool(
         "reverse", False, "Translate target words into source words, for a model that was trained so.", **define
@@ -36,9 +40,12 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "encoding", None, "Encoding of text and output. Default: UTF-8, and other bytes are an error.", **define
     )
     flags.DEFINE_enum(
-        "on_error", "stop", ["stop", "keep"],
-        "A malformed line stops the command, or (keep) is left out and counted.", **define,
-    )  # fmt: skip
+        "on_error",
+        "stop",
+        ["stop", "keep"],
+        "A malformed line stops the command, or (keep) is left out and counted.",
+        **define,
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:

@@ -16,31 +16,38 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "reference", None, "Reference translations, one a line; may be given for each of several references.", **define
     )
     flags.DEFINE_multi_string(
-        "hypotheses", [],
+        "hypotheses",
+        [],
         "NAME=FILE, the translations of a system, one a line; the name may be left out. May be given often: files of "
         "one name are runs of one system, such as tunings with several seeds.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_multi_string(
-        "baseline", [],
+        "baseline",
+        [],
         "Translations that all systems are compared with; may be given for each of several runs. "
         "Default: none, without significance tests.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_multi_enum("metric", ["bleu"], METRICS, "What is computed; may be given often.", **define)
     flags.DEFINE_enum(
-        "tokenize", "13a", ["none", "13a", "intl", "char", "zh"],
-        "Sacrebleu's tokenizer for BLEU: none for text in tokens, 13a for raw text.", **define,
-    )  # fmt: skip
+        "tokenize",
+        "13a",
+        ["none", "13a", "intl", "char", "zh"],
+        "Sacrebleu's tokenizer for BLEU: none for text in tokens, 13a for raw text.",
+        **define,
+    )
     flags.DEFINE_bool("unescape", False, "Remove Moses's escapes, such as &apos;, from all texts.", **define)
     flags.DEFINE_integer("bootstrap_samples", 1000, "Bootstrap samples of the test set.", lower_bound=1, **define)
     flags.DEFINE_integer("trials", 10_000, "Trials of approximate randomization.", lower_bound=1, **define)
     flags.DEFINE_integer("seed", 12345, "Random seed of both tests.", lower_bound=0, **define)
     flags.DEFINE_string("encoding", None, "Encoding of all files. Default: UTF-8.", **define)
     flags.DEFINE_string(
-        "json_out", None, "File for all numbers as JSON; - is the standard output, without the table. Optional.",
+        "json_out",
+        None,
+        "File for all numbers as JSON; - is the standard output, without the table. Optional.",
         **define,
-    )  # fmt: skip
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -61,12 +68,15 @@ def main(flag_values: flags.FlagValues) -> None:
     for path in [*files, *flag_values.baseline, *flag_values.reference]:
         check_distinct_files(path, flag_values.json_out)
     evaluations = evaluate(
-        flag_values.reference, systems, flag_values.baseline, flag_values.metric,
+        flag_values.reference,
+        systems,
+        flag_values.baseline,
+        flag_values.metric,
         **{
             name: flag_values[name].value
             for name in ("tokenize", "unescape", "encoding", "bootstrap_samples", "trials", "seed")
         },
-    )  # fmt: skip
+    )
     if flag_values.json_out:
         write_json(flag_values.json_out, [evaluation.to_dict() for evaluation in evaluations])
     if flag_values.json_out != "-":

@@ -11,16 +11,18 @@ from keras_encdec.cli.command import Command
 def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of `encdec-experiment`."""
     flags.DEFINE_string(
-        "config", None,
+        "config",
+        None,
         "TOML file of the experiment, or the name of one that comes with the package: libreoffice.",
         flag_values=flag_values,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "Directory for the results and everything that they are made of. Stages that are done there already, with the "
         "same input and settings, are not run again.",
         flag_values=flag_values,
-    )  # fmt: skip
+    )
 
 
 def main(flag_values: flags.FlagValues) -> int:
@@ -59,9 +61,12 @@ def _shown(value):
 
 
 COMMAND = Command(
-    "encdec-experiment", define_flags, main, required=("config", "output"),
+    "encdec-experiment",
+    define_flags,
+    main,
+    required=("config", "output"),
     interrupted="interrupted; run the same command again to continue.",
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     COMMAND.run()

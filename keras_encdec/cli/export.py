@@ -24,19 +24,27 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )
     flags.DEFINE_string("model_name", "encdec", "What the server calls the model.", **own)
     flags.DEFINE_bool(
-        "raw_text", False, "Read raw text, tokenized in the graph by operations of tensorflow-text, and not tokens.",
+        "raw_text",
+        False,
+        "Read raw text, tokenized in the graph by operations of tensorflow-text, and not tokens.",
         **own,
-    )  # fmt: skip
+    )
     flags.DEFINE_integer(
-        "stable_version", None,
+        "stable_version",
+        None,
         "Export nothing: move the label `stable` in models.config to this version, to publish or roll back.",
-        1, LARGEST, **own,
-    )  # fmt: skip
+        1,
+        LARGEST,
+        **own,
+    )
     flags.DEFINE_integer(
-        "remove_version", None,
+        "remove_version",
+        None,
         "Export nothing: remove this version, after its labels in models.config. The stable version cannot be removed.",
-        1, LARGEST, **own,
-    )  # fmt: skip
+        1,
+        LARGEST,
+        **own,
+    )
     define_configuration_flags(flag_values, ServingConfig, "limits and search")
 
 
@@ -73,7 +81,7 @@ def main(flag_values: flags.FlagValues) -> None:
             f"tokenizer, {'case folded' if result.tokenization['lowercase'] else 'its case kept'} as in the "
             "vocabularies; check that the two agree.",
             file=sys.stderr,
-        )  # fmt: skip
+        )
     print(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}", file=sys.stderr)
     if not result.stable:
         config_path = os.path.join(folder, "models.config")

@@ -16,31 +16,41 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     define = {"flag_values": flag_values}
     define_text_flags(flag_values)
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
         "output. Temporary files for sorting, in a hidden folder beside it, take several times its space.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "alignment", None,
+        "alignment",
+        None,
         "Word alignment of the pairs, lines of links such as 0-0 1-2, source-target in the order of the files. "
         "Default: the pairs are aligned by sil-thot.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_enum(
-        "aligner", "fast_align", list(ALIGNERS),
+        "aligner",
+        "fast_align",
+        list(ALIGNERS),
         "Models that align: fast_align; hmm, after IBM model 1; ibm4, after these and IBM model 3; eflomal.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_enum(
-        "symmetrization", "grow_diag_final_and", list(SYMMETRIZATIONS),
-        "How the alignments of both directions are joined.", **define,
-    )  # fmt: skip
+        "symmetrization",
+        "grow_diag_final_and",
+        list(SYMMETRIZATIONS),
+        "How the alignments of both directions are joined.",
+        **define,
+    )
     flags.DEFINE_integer("max_phrase_length", 7, "Most words in a phrase, on either side.", lower_bound=1, **define)
     flags.DEFINE_integer(
-        "max_sentence_length", 100, "Most words in a sentence; a longer one is like a malformed line.",
-        lower_bound=1, **define,
-    )  # fmt: skip
+        "max_sentence_length",
+        100,
+        "Most words in a sentence; a longer one is like a malformed line.",
+        lower_bound=1,
+        **define,
+    )
     flags.DEFINE_enum(
         "smoothing", "none", list(SMOOTHINGS), "Smoothing of the phrase probabilities (Foster et al., 2006).", **define
     )
@@ -49,13 +59,19 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "encoding", None, "Encoding of text and output. Default: UTF-8, and other bytes are an error.", **define
     )
     flags.DEFINE_enum(
-        "on_error", "stop", ["stop", "keep"],
-        "A malformed, empty or too long line stops the command, or (keep) its pair is left out and counted.", **define,
-    )  # fmt: skip
+        "on_error",
+        "stop",
+        ["stop", "keep"],
+        "A malformed, empty or too long line stops the command, or (keep) its pair is left out and counted.",
+        **define,
+    )
     flags.DEFINE_integer(
-        "processes", None, "Processes that share the work. Default: as many as there are processors.",
-        lower_bound=1, **define,
-    )  # fmt: skip
+        "processes",
+        None,
+        "Processes that share the work. Default: as many as there are processors.",
+        lower_bound=1,
+        **define,
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -68,9 +84,15 @@ def main(flag_values: flags.FlagValues) -> None:
         if flag_values.alignment and flag_values[name].present:
             raise UsageError(f"found --{name} with --alignment, which is taken as it is.")
     names = (
-        "alignment", "aligner", "symmetrization", "max_phrase_length", "max_sentence_length", "smoothing",
-        "encoding", "on_error",
-    )  # fmt: skip
+        "alignment",
+        "aligner",
+        "symmetrization",
+        "max_phrase_length",
+        "max_sentence_length",
+        "smoothing",
+        "encoding",
+        "on_error",
+    )
     summary = extract_phrase_table(
         output=flag_values.output,
         tokenization=tokenized,

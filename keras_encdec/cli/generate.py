@@ -26,24 +26,118 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of `encdec-generate`: its own, and those of the samplers' options."""
     samplers = {name: entry.sampler_class for name, entry in registered_samplers().items()}
     define = {"flag_values": flag_values}
-    flags.DEFINE_multi_string("model_dir", None, "Directory of a model; given several times, an ensemble of models with the same vocabularies.", **define)
-    flags.DEFINE_multi_float("model_weight", None, "Weight of each model of an ensemble, as often as --model_dir. Default: equal ones.", **define)
-    flags.DEFINE_enum("average", None, ["arithmetic", "geometric"], "How an ensemble's probabilities of a word are averaged. Default: arithmetic.", **define)
-    flags.DEFINE_string("input", None, "Source text, a phrase or sentence a line, plain or gzipped, read as the training text was; - is the standard input. None for a language model.", **define)
-    flags.DEFINE_string("output", "-", "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.", **define)
-    flags.DEFINE_enum("mode", "beam", list(samplers), "Search with a beam, take the most probable word each time, or draw samples.", **define)
-    flags.DEFINE_enum("format", "text", ["text", "tsv", "moses_nbest"], "The best target a line; or lines of source (if any), target, ln p and (samples) count; or a Moses n-best list.", **define)
-    flags.DEFINE_integer("top", None, f"Number of distinct samples to write, the most probable first. Default: {TOP}.", lower_bound=1, **define)
-    flags.DEFINE_float("max_length_factor", None, "Maximum target length per source word; at least 10 words are always allowed. Default: 1.5.", lower_bound=0.0, **define)
-    flags.DEFINE_integer("max_length", None, "Maximum target length in words, whatever the source. Default: --max_length_factor; 50 for a language model.", lower_bound=0, **define)
-    flags.DEFINE_bool("escape", False, "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.", **define)
+    flags.DEFINE_multi_string(
+        "model_dir",
+        None,
+        "Directory of a model; given several times, an ensemble of models with the same vocabularies.",
+        **define,
+    )
+    flags.DEFINE_multi_float(
+        "model_weight",
+        None,
+        "Weight of each model of an ensemble, as often as --model_dir. Default: equal ones.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "average",
+        None,
+        ["arithmetic", "geometric"],
+        "How an ensemble's probabilities of a word are averaged. Default: arithmetic.",
+        **define,
+    )
+    flags.DEFINE_string(
+        "input",
+        None,
+        "Source text, a phrase or sentence a line, plain or gzipped, read as the training text was; - is the standard input. None for a language model.",
+        **define,
+    )
+    flags.DEFINE_string(
+        "output",
+        "-",
+        "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "mode",
+        "beam",
+        list(samplers),
+        "Search with a beam, take the most probable word each time, or draw samples.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "format",
+        "text",
+        ["text", "tsv", "moses_nbest"],
+        "The best target a line; or lines of source (if any), target, ln p and (samples) count; or a Moses n-best list.",
+        **define,
+    )
+    flags.DEFINE_integer(
+        "top",
+        None,
+        f"Number of distinct samples to write, the most probable first. Default: {TOP}.",
+        lower_bound=1,
+        **define,
+    )
+    flags.DEFINE_float(
+        "max_length_factor",
+        None,
+        "Maximum target length per source word; at least 10 words are always allowed. Default: 1.5.",
+        lower_bound=0.0,
+        **define,
+    )
+    flags.DEFINE_integer(
+        "max_length",
+        None,
+        "Maximum target length in words, whatever the source. Default: --max_length_factor; 50 for a language model.",
+        lower_bound=0,
+        **define,
+    )
+    flags.DEFINE_bool(
+        "escape",
+        False,
+        "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.",
+        **define,
+    )
     flags.DEFINE_string("feature_name", None, "Name of ln p in a Moses n-best list. Default: RNN0.", **define)
-    flags.DEFINE_string("encoding", None, "Encoding of input, output and --dictionary. Default: UTF-8, and other bytes are an error.", **define)
-    flags.DEFINE_flag(path_flag("replace_unknown", "Replace each unknown word by the translation of the source word it attends to, or that its position word names; --replace_unknown=FILE gives the --dictionary, too."), **define)
-    flags.DEFINE_string("dictionary", None, "With --replace_unknown: lines of a source word, a tab and its translation. Other source words are copied.", **define)
-    flags.DEFINE_enum("join_subwords", None, ["bpe", "sentencepiece"], "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).", **define)
-    flags.DEFINE_string("alignments", None, "File to write what each target attends to, a line for each target that is written. It needs a model with attention.", **define)
-    flags.DEFINE_enum("alignment_format", None, ["links", "weights"], "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as JSON. Default: links.", **define)
+    flags.DEFINE_string(
+        "encoding",
+        None,
+        "Encoding of input, output and --dictionary. Default: UTF-8, and other bytes are an error.",
+        **define,
+    )
+    flags.DEFINE_flag(
+        path_flag(
+            "replace_unknown",
+            "Replace each unknown word by the translation of the source word it attends to, or that its position word names; --replace_unknown=FILE gives the --dictionary, too.",
+        ),
+        **define,
+    )
+    flags.DEFINE_string(
+        "dictionary",
+        None,
+        "With --replace_unknown: lines of a source word, a tab and its translation. Other source words are copied.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "join_subwords",
+        None,
+        ["bpe", "sentencepiece"],
+        "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).",
+        **define,
+    )
+    flags.DEFINE_string(
+        "alignments",
+        None,
+        "File to write what each target attends to, a line for each target that is written. It needs a model with attention.",
+        **define,
+    )
+    flags.DEFINE_enum(
+        "alignment_format",
+        None,
+        ["links", "weights"],
+        "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as JSON. Default: links.",
+        **define,
+    )
     define_configuration_flags(flag_values, samplers, "search and sampling", FLAG_NAMES)
 
 
@@ -103,9 +197,16 @@ def _flags(sampler: type[Sampler]) -> list[str]:
 
 
 _ARGUMENTS = (
-    "average", "max_length_factor", "max_length", "escape", "feature_name", "encoding",
-    "join_subwords", "alignments", "alignment_format",
-)  # fmt: skip
+    "average",
+    "max_length_factor",
+    "max_length",
+    "escape",
+    "feature_name",
+    "encoding",
+    "join_subwords",
+    "alignments",
+    "alignment_format",
+)
 COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",), flag_names=FLAG_NAMES)
 
 if __name__ == "__main__":

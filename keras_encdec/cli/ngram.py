@@ -14,11 +14,12 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "input", None, "Sentences, one per line, in tokens, plain or gzipped; - is the standard input.", **define
     )
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
         "output.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_integer("order", 5, "Words of the longest n-grams.", lower_bound=1, **define)
     flags.DEFINE_string(
         "encoding", None, "Encoding of text and model. Default: UTF-8, and other bytes are an error.", **define
@@ -31,9 +32,12 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 
     summary = estimate_ngrams(
-        flag_values.input, flag_values.output, flag_values.order, encoding=flag_values.encoding,
+        flag_values.input,
+        flag_values.output,
+        flag_values.order,
+        encoding=flag_values.encoding,
         progress=ReadingProgress,
-    )  # fmt: skip
+    )
     print(summary, file=sys.stderr)
 
 

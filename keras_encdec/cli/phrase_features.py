@@ -16,37 +16,43 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "source", None, "The sentences that were translated, plain or gzipped; id 0 is the first line.", **define
     )
     flags.DEFINE_string(
-        "phrase_table", None,
+        "phrase_table",
+        None,
         "Phrase table, plain or gzipped: that of the list, with more scores at the end, as encdec-score writes it.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_multi_string(
-        "feature", ["RNN0=5"],
+        "feature",
+        ["RNN0=5"],
         "Name=n, a new feature and the number of its score in the table, from 1; Name=n,m for one of several values. "
         "May be given often.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "moses_feature", "TranslationModel0",
+        "moses_feature",
+        "TranslationModel0",
         "Name of the phrase table's feature in the list; its values are used to recover the phrases if the list has no "
         "segmentation.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
         "encoding", None, "Encoding of all inputs. Default: UTF-8, and other bytes are an error.", **define
     )
     flags.DEFINE_enum(
-        "on_error", "stop", ["stop", "keep"],
+        "on_error",
+        "stop",
+        ["stop", "keep"],
         "A malformed line, or a hypothesis whose phrases are not found, stops the command. With keep they are counted: "
         "the hypothesis gets the mean of the others of its sentence, or -100 for each word of the sentence if the "
         "phrases of none are found; a malformed line gets 0, and a malformed line of the table is left out.",
         **define,
-    )  # fmt: skip
+    )
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -55,9 +61,10 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.smt.nbest.phrase_features import add_phrase_features
 
     summary = add_phrase_features(
-        features=_features(flag_values.feature), progress=ReadingProgress,
+        features=_features(flag_values.feature),
+        progress=ReadingProgress,
         **{name: flag_values[name].value for name in _ARGUMENTS},
-    )  # fmt: skip
+    )
     print(summary, file=sys.stderr)
     for remark in summary.remarks:
         print(remark, file=sys.stderr)
@@ -77,9 +84,12 @@ def _features(given):
 
 _ARGUMENTS = ("input", "source", "phrase_table", "output", "moses_feature", "encoding", "on_error")
 COMMAND = Command(
-    "encdec-phrase-features", define_flags, main, required=("input", "source", "phrase_table", "output"),
+    "encdec-phrase-features",
+    define_flags,
+    main,
+    required=("input", "source", "phrase_table", "output"),
     flag_names={"features": "feature"},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     COMMAND.run()

@@ -15,22 +15,26 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "input", None, "N-best list with all features, plain or gzipped; - is the standard input.", **define
     )
     flags.DEFINE_string(
-        "output", None,
+        "output",
+        None,
         "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_enum(
-        "format", "nbest", ["nbest", "text"],
+        "format",
+        "nbest",
+        ["nbest", "text"],
         "The list sorted, with new totals, or the best hypothesis of each sentence, a line each; a sentence without "
         "hypotheses is an empty line.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "weights", None,
+        "weights",
+        None,
         'moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses keeps out of its lists, such as that of '
         "unknown words, are not part of the new totals.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_multi_string(
         "weight", [], "Name=w, the weight of a feature; overrides --weights. May be repeated.", **define
     )
@@ -50,10 +54,15 @@ def main(flag_values: flags.FlagValues) -> None:
     if not flag_values.weights and not flag_values.weight:
         raise UsageError("found neither --weights nor --weight, expected the weights to rank by.")
     summary = rerank(
-        flag_values.input, flag_values.output, flag_values.weights, flag_values.format,
-        other_weights=weights_given(flag_values), word_penalty=flag_values.word_penalty,
-        encoding=flag_values.encoding, progress=ReadingProgress,
-    )  # fmt: skip
+        flag_values.input,
+        flag_values.output,
+        flag_values.weights,
+        flag_values.format,
+        other_weights=weights_given(flag_values),
+        word_penalty=flag_values.word_penalty,
+        encoding=flag_values.encoding,
+        progress=ReadingProgress,
+    )
     print(summary, file=sys.stderr)
     tell_missing(summary.missing, "are empty lines")
 

@@ -14,17 +14,19 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     define = {"flag_values": flag_values}
     flags.DEFINE_string("model_dir", None, "Directory of a model with a source.", **define)
     flags.DEFINE_string(
-        "host", "127.0.0.1",
+        "host",
+        "127.0.0.1",
         "Name or address to listen at. 127.0.0.1: only this machine reaches the page; 0.0.0.0: others do, too.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_integer("port", 8080, "Port to listen at; 0: any free one.", 0, 65535, **define)
     flags.DEFINE_string(
-        "phrase_table", None,
+        "phrase_table",
+        None,
         "Moses phrase table, plain or gzipped, among whose sources neighbours of a phrase are found. Default: the "
         "model's training data.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
         "input", None, "Text, a phrase or sentence a line, among which neighbours are found instead.", **define
     )
@@ -41,11 +43,15 @@ def main(flag_values: flags.FlagValues) -> None:
     from keras_encdec.web.serve import serve
 
     serve(
-        flag_values.model_dir, flag_values.host, flag_values.port,
-        phrase_table=flag_values.phrase_table, input=flag_values.input, encoding=flag_values.encoding,
+        flag_values.model_dir,
+        flag_values.host,
+        flag_values.port,
+        phrase_table=flag_values.phrase_table,
+        input=flag_values.input,
+        encoding=flag_values.encoding,
         limits=configuration_from_flags(RequestLimits, flag_values),
         say=lambda line: print(line, file=sys.stderr, flush=True),
-    )  # fmt: skip
+    )
 
 
 COMMAND = Command("encdec-serve", define_flags, main, required=("model_dir",), serves=True)

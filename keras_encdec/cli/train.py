@@ -17,11 +17,12 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the command: its own, and those of the configurations."""
     flags.DEFINE_string("model_dir", None, "Directory of the model.", flag_values=flag_values)
     flags.DEFINE_bool(
-        "resume", False,
+        "resume",
+        False,
         "Continue the training in --model_dir from its last checkpoint. Starts a new one if there is none; if it has "
         "finished, says so and exits with status 0.",
         flag_values=flag_values,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
         "preset",
         None,

@@ -12,23 +12,27 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of `encdec-tune`."""
     define = {"flag_values": flag_values}
     flags.DEFINE_multi_string(
-        "nbest", None,
+        "nbest",
+        None,
         "N-best list to tune on, plain or gzipped; may be given often, for lists of several runs of a decoder.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_multi_string(
         "reference", None, "Reference translations, one a line; may be given for each of several references.", **define
     )
     flags.DEFINE_string(
-        "weights", None,
+        "weights",
+        None,
         'The weights to begin with: moses.ini, or a file of lines "Name= w [w ...]"; 0 for features that it lacks. '
         "Default: 0 for all.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_multi_string(
-        "weight", [], "Name=w, the initial weight of a feature; overrides --weights. May be repeated.",
+        "weight",
+        [],
+        "Name=w, the initial weight of a feature; overrides --weights. May be repeated.",
         **define,
-    )  # fmt: skip
+    )
     flags.DEFINE_enum("algorithm", "mert", ["mert", "mira", "pro"], "How the weights are searched for.", **define)
     flags.DEFINE_enum("metric", "bleu", ["bleu", "chrf"], "Metric to maximize.", **define)
     flags.DEFINE_integer(
@@ -71,15 +75,20 @@ def main(flag_values: flags.FlagValues) -> None:
         with open_output(flag_values.json_out, keep=False):  # that nothing is searched for in vain
             pass
     tuning = tune(
-        flag_values.nbest, flag_values.reference, flag_values.weights, flag_values.algorithm, flag_values.metric,
-        seeds=range(1, flag_values.seeds + 1), other_weights=weights_given(flag_values),
+        flag_values.nbest,
+        flag_values.reference,
+        flag_values.weights,
+        flag_values.algorithm,
+        flag_values.metric,
+        seeds=range(1, flag_values.seeds + 1),
+        other_weights=weights_given(flag_values),
         test_references=flag_values.test_reference,
         report=lambda tuned: print(tuned, file=sys.stderr, flush=True),
         **{
             name: flag_values[name].value
             for name in ("word_penalty", "tokenize", "encoding", "test_nbest", *outputs[:3])
         },
-    )  # fmt: skip
+    )
     if flag_values.json_out:
         write_json(flag_values.json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in [flag_values[name].value for name in outputs] else sys.stdout)
@@ -91,9 +100,12 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 COMMAND = Command(
-    "encdec-tune", define_flags, main, required=("nbest", "reference"),
+    "encdec-tune",
+    define_flags,
+    main,
+    required=("nbest", "reference"),
     flag_names={"references": "reference", "test_references": "test_reference"},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     COMMAND.run()

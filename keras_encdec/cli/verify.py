@@ -18,11 +18,12 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string("export_dir", None, "Folder of its exported versions.", **own)
     flags.DEFINE_integer("version", None, "Version to compare. Default: the newest.", 1, **own)
     flags.DEFINE_string(
-        "input", None,
+        "input",
+        None,
         "Pairs to score. Default: half of them from the phrase table that comes with the package, half random "
         "sequences of the model's words.",
         **own,
-    )  # fmt: skip
+    )
     formats = format_names(ColumnKind.LOG_PROB, has_source_file=False)
     flags.DEFINE_enum("format", "tsv", formats, "Format of the input.", **own)
     flags.DEFINE_string("encoding", None, "Encoding of the input. Default: UTF-8.", **own)
@@ -52,9 +53,13 @@ def main(flag_values: flags.FlagValues) -> None:
     if malformed:
         print(f"{malformed:,} malformed lines were left out.", file=sys.stderr)
     report = verify_export(
-        flag_values.model_dir, flag_values.export_dir, flag_values["version"].value, pairs, made_pairs,
+        flag_values.model_dir,
+        flag_values.export_dir,
+        flag_values["version"].value,
+        pairs,
+        made_pairs,
         flag_values.backends,
-    )  # fmt: skip
+    )
     for comparison in report.comparisons:
         print(comparison)
 

@@ -14,10 +14,13 @@ ALIGNERS = {
     "fast_align": (("FastAlignModel", 5),),
     "hmm": (("Ibm1AlignmentModel", 5), ("HmmAlignmentModel", 5)),
     "ibm4": (
-        ("Ibm1AlignmentModel", 5), ("HmmAlignmentModel", 5), ("Ibm3AlignmentModel", 3), ("Ibm4AlignmentModel", 3),
+        ("Ibm1AlignmentModel", 5),
+        ("HmmAlignmentModel", 5),
+        ("Ibm3AlignmentModel", 3),
+        ("Ibm4AlignmentModel", 3),
     ),
     "eflomal": (("EflomalAlignmentModel", 0),),
-}  # fmt: skip
+}
 # Each way of joining two directions, and what Thot's matrices call it.
 SYMMETRIZATIONS = {
     "grow_diag_final_and": "grow_diag_final_and",
@@ -68,9 +71,7 @@ def align(
     pairs = list(zip(source_sentences, target_sentences, strict=True))
     turned = [pair[::-1] for pair in pairs]
     directions = [directional_links(train_aligner(aligner, side), side) for side in (pairs, turned)]
-    return [
-        symmetrize(direct, inverse, symmetrization) for direct, inverse in zip(*directions, strict=True)
-    ]  # fmt: skip
+    return [symmetrize(direct, inverse, symmetrization) for direct, inverse in zip(*directions, strict=True)]
 
 
 def train_aligner(

@@ -141,9 +141,14 @@ def open_aligned_pairs(
     if not alignment and not known.has_links:
         check_aligner()
         with open_pairs(
-            path, format, source_path=source_path, encoding=encoding, on_error=on_error, tokenizer=tokenizer,
+            path,
+            format,
+            source_path=source_path,
+            encoding=encoding,
+            on_error=on_error,
+            tokenizer=tokenizer,
             reverse=reverse,
-        ) as (pairs, reader):  # fmt: skip
+        ) as (pairs, reader):
             yield _aligned(pairs, max_length), reader
         return
     with known.open_reader(path, source_path, encoding, on_error) as reader:
@@ -161,9 +166,7 @@ def _records(records: Iterable[tuple[Record, LinksLine]], aside: collections.deq
         yield record
 
 
-def _linked(
-    pairs: Iterable[WordPair], aside: collections.deque[LinksLine], reverse: bool
-) -> Iterator[AlignedPair]:
+def _linked(pairs: Iterable[WordPair], aside: collections.deque[LinksLine], reverse: bool) -> Iterator[AlignedPair]:
     for source, target in pairs:
         links = aside.popleft().parse(len(source), len(target))
         yield (target, source, [link[::-1] for link in links]) if reverse else (source, target, links)

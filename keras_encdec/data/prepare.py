@@ -170,9 +170,11 @@ def _clear(folder):
         others = sorted(there - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
         if others:
             raise InputError(
-                f"found {others[0]!r} in it", "expected a prepared set, an empty directory or none",
-                "move it elsewhere, or name another directory", folder,
-            )  # fmt: skip
+                f"found {others[0]!r} in it",
+                "expected a prepared set, an empty directory or none",
+                "move it elsewhere, or name another directory",
+                folder,
+            )
         shutil.rmtree(folder)
 
 

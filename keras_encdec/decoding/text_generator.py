@@ -213,6 +213,8 @@ def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:
     }.items():
         if value(first) != value(other):
             raise InputError(
-                f"found another {what} than in {first.path}", "expected the same in all models of an ensemble",
-                "train them on the same data with the same --shortlist", other.path,
-            )  # fmt: skip
+                f"found another {what} than in {first.path}",
+                "expected the same in all models of an ensemble",
+                "train them on the same data with the same --shortlist",
+                other.path,
+            )

@@ -67,9 +67,7 @@ class BaselineConfig(Configuration):
         "Where the n-best lists come from: files (lists), the package's decoder, or Moses.",
         choices=SYSTEMS,
     )
-    phrase_table: str | None = hyperparameter(
-        None, "Moses phrase table. Default: extracted from the training text."
-    )
+    phrase_table: str | None = hyperparameter(None, "Moses phrase table. Default: extracted from the training text.")
     aligner: str = hyperparameter(
         DEFAULT_ALIGNER, "Models that align the words for extraction.", choices=tuple(ALIGNERS)
     )
@@ -99,8 +97,11 @@ class BaselineConfig(Configuration):
 
     def check(self) -> None:
         for name, system in (
-            ("dev_nbest", "lists"), ("test_nbest", "lists"), ("weights", "lists"), ("moses_dir", "moses")
-        ):  # fmt: skip
+            ("dev_nbest", "lists"),
+            ("test_nbest", "lists"),
+            ("weights", "lists"),
+            ("moses_dir", "moses"),
+        ):
             if self.system == system and not getattr(self, name):
                 raise ConfigurationError(f"found {{system}}=%s without {{{name}}}, expected both", self.system)
             if self.system != system and getattr(self, name) and name != "weights":

@@ -63,9 +63,11 @@ class _Reader:
         title = values.get("title", self._path.stem)
         data = self._section(DataConfig, "data", values.get("data", {}), SIDES)
         baseline = self._section(
-            BaselineConfig, "baseline", values.get("baseline", {}),
+            BaselineConfig,
+            "baseline",
+            values.get("baseline", {}),
             ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir"),
-        )  # fmt: skip
+        )
         features = {
             name: self._feature(name, table)
             for name, table in self._table("features", values.get("features", {})).items()
@@ -74,9 +76,13 @@ class _Reader:
         if not isinstance(rows, list) or not rows:
             raise self._error("found no table [[rows]]", "expected one for each row of the result")
         config = ExperimentConfig(
-            str(title), data, baseline, self._section(TuningConfig, "tuning", values.get("tuning", {})), features,
+            str(title),
+            data,
+            baseline,
+            self._section(TuningConfig, "tuning", values.get("tuning", {})),
+            features,
             tuple(self._section(RowConfig, "rows", row) for row in rows),
-        )  # fmt: skip
+        )
         self._check(config)
         return config
 

@@ -20,9 +20,14 @@ from keras_encdec.runtime.workers import available_processors
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
 # What mert-moses.pl looks for, whichever optimizer it uses.
 PROGRAMS = (
-    DECODER, "bin/mert", "bin/extractor", "bin/pro", "bin/kbmira", "bin/evaluator",
+    DECODER,
+    "bin/mert",
+    "bin/extractor",
+    "bin/pro",
+    "bin/kbmira",
+    "bin/evaluator",
     "scripts/training/filter-model-given-input.pl",
-)  # fmt: skip
+)
 
 # Distance-based reordering, and the weights with which Moses's own train-model.perl begins.
 _INI = """[input-factors]
@@ -80,9 +85,7 @@ def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
             file.write(" ".join(map(escape, words)).encode() + b"\n")
 
 
-def write_moses_ini(
-    phrase_table: pathlib.Path, language_model: pathlib.Path, output: pathlib.Path, order: int
-) -> None:
+def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, output: pathlib.Path, order: int) -> None:
     """Writes the moses.ini of a phrase-based system with distance-based reordering.
 
     Args:
@@ -129,12 +132,24 @@ def tune_moses(
     moses = pathlib.Path(moses_dir).absolute()
     _run(
         [
-            "perl", moses / TUNER, source.absolute(), target.absolute(), moses / DECODER, ini.absolute(),
-            "--mertdir", moses / "bin", "--working-dir", output.absolute(), "--nbest", nbest_size,
-            "--predictable-seeds", "--decoder-flags", f"-threads {available_processors()}",
+            "perl",
+            moses / TUNER,
+            source.absolute(),
+            target.absolute(),
+            moses / DECODER,
+            ini.absolute(),
+            "--mertdir",
+            moses / "bin",
+            "--working-dir",
+            output.absolute(),
+            "--nbest",
+            nbest_size,
+            "--predictable-seeds",
+            "--decoder-flags",
+            f"-threads {available_processors()}",
         ],
         output.parent / "tuning.log",
-    )  # fmt: skip
+    )
     if not (output / "moses.ini").exists():
         log = output.parent / "tuning.log"
         raise InputError("found no moses.ini after tuning", "expected one", f"read {log}", output)
@@ -161,12 +176,22 @@ def decode_with_moses(
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
     _run(
         [
-            moses / DECODER, "-f", (tuned / "moses.ini").absolute(), "-input-file", source.absolute(),
-            "-threads", available_processors(), "-n-best-list", unfinished.absolute(), nbest_size, "distinct",
-            "-include-segmentation-in-n-best", "true",
+            moses / DECODER,
+            "-f",
+            (tuned / "moses.ini").absolute(),
+            "-input-file",
+            source.absolute(),
+            "-threads",
+            available_processors(),
+            "-n-best-list",
+            unfinished.absolute(),
+            nbest_size,
+            "distinct",
+            "-include-segmentation-in-n-best",
+            "true",
         ],
         nbest.with_suffix(".log"),
-    )  # fmt: skip
+    )
     os.replace(unfinished, nbest)
 
 
@@ -177,11 +202,15 @@ def _run(command: Sequence[Any], log: pathlib.Path) -> None:
             subprocess.run(words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=True)
     except OSError as error:
         raise InputError(
-            f"could not be run ({error.strerror})", "expected a program of Moses", "check moses_dir in [baseline]",
+            f"could not be run ({error.strerror})",
+            "expected a program of Moses",
+            "check moses_dir in [baseline]",
             words[0],
-        ) from None  # fmt: skip
+        ) from None
     except subprocess.CalledProcessError as error:
         raise InputError(
             f"found the exit status {error.returncode} of {pathlib.Path(words[1 if words[0] == 'perl' else 0]).name}",
-            "expected 0", "read its messages there", log,
-        ) from None  # fmt: skip
+            "expected 0",
+            "read its messages there",
+            log,
+        ) from None

@@ -37,19 +37,26 @@ class _Plan:
         for number, row in enumerate(self._config.rows):
             nbest = {part: self._with_features(part, lists[part], row.features) for part in ("dev", "test")}
             folders[f"row_{number}"] = self._add(
-                f"tune-{number}", stage_functions.tune_row,
+                f"tune-{number}",
+                stage_functions.tune_row,
                 {
-                    "dev_nbest": nbest["dev"], "dev_target": self._text["dev_target"],
-                    "test_nbest": nbest["test"], "test_target": self._text["test_target"], "weights": weights,
+                    "dev_nbest": nbest["dev"],
+                    "dev_target": self._text["dev_target"],
+                    "test_nbest": nbest["test"],
+                    "test_target": self._text["test_target"],
+                    "weights": weights,
                 },
-                {"output": f"rows/{number}"}, self._config.tuning.to_dict(),
-            )  # fmt: skip
+                {"output": f"rows/{number}"},
+                self._config.tuning.to_dict(),
+            )
         tuning = self._config.tuning
         self._add(
-            "evaluate", stage_functions.evaluate_rows,
+            "evaluate",
+            stage_functions.evaluate_rows,
             {"dev_target": self._text["dev_target"], "test_target": self._text["test_target"], **folders},
-            {"output": EVALUATION}, {"metric": tuning.metric, "seeds": tuning.seeds},
-        )  # fmt: skip
+            {"output": EVALUATION},
+            {"metric": tuning.metric, "seeds": tuning.seeds},
+        )
         return self._stages
 
     def _add(self, name, function, inputs, outputs, settings=None):
@@ -73,17 +80,20 @@ class _Plan:
         models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
         start = {"weights": pathlib.Path(baseline.weights)} if baseline.weights else {}
         tuned = self._add(
-            "tune-decoder", stage_functions.tune_baseline,
+            "tune-decoder",
+            stage_functions.tune_baseline,
             {"source": self._text["dev_source"], "target": self._text["dev_target"], **models, **start},
             {"output": "baseline"},
             {"rounds": baseline.rounds, "nbest_size": baseline.nbest_size, "metric": self._config.tuning.metric},
-        )  # fmt: skip
+        )
         weights = tuned / "weights"
         test = self._add(
-            "decode-test", stage_functions.decode,
+            "decode-test",
+            stage_functions.decode,
             {"source": self._text["test_source"], "weights": weights, **models},
-            {"nbest": "nbest/test.gz"}, {"nbest_size": baseline.nbest_size},
-        )  # fmt: skip
+            {"nbest": "nbest/test.gz"},
+            {"nbest_size": baseline.nbest_size},
+        )
         return {"dev": tuned / "nbest.gz", "test": test}, weights
 
     def _moses_baseline(self):
@@ -101,18 +111,22 @@ class _Plan:
                 "moses-ini", moses.write_moses_ini, models, {"output": "moses.ini"}, {"order": baseline.ngram_order}
             )
         tuned = self._add(
-            "tune-moses", moses.tune_moses,
-            {"source": text["dev_source"], "target": text["dev_target"], "ini": ini, **models}, {"output": "baseline"},
+            "tune-moses",
+            moses.tune_moses,
+            {"source": text["dev_source"], "target": text["dev_target"], "ini": ini, **models},
+            {"output": "baseline"},
             settings,
-        )  # fmt: skip
+        )
         lists = {
             part: self._add(
-                f"decode-{part}", moses.decode_with_moses,
-                {"source": text[f"{part}_source"], "tuned": tuned, **models}, {"nbest": f"nbest/{part}.nbest"},
+                f"decode-{part}",
+                moses.decode_with_moses,
+                {"source": text[f"{part}_source"], "tuned": tuned, **models},
+                {"nbest": f"nbest/{part}.nbest"},
                 settings,
             )
             for part in ("dev", "test")
-        }  # fmt: skip
+        }
         return lists, tuned / "moses.ini"
 
     def _escaped(self, name):
@@ -132,11 +146,12 @@ class _Plan:
         if baseline.phrase_table:
             return pathlib.Path(baseline.phrase_table)
         return self._add(
-            "extract", stage_functions.extract,
+            "extract",
+            stage_functions.extract,
             {"source": self._text["train_source"], "target": self._text["train_target"]},
             {"phrase_table": "phrase-table.gz"},
             {"aligner": baseline.aligner, "symmetrization": baseline.symmetrization},
-        )  # fmt: skip
+        )
 
     def _with_features(self, part, nbest, names):
         """The n-best list with features added to it, one after the other: rows with the same first ones share them."""
@@ -160,10 +175,11 @@ class _Plan:
 
     def _scored_table(self, name: str):
         return self._add(
-            f"score-{name}", stage_functions.score_table,
+            f"score-{name}",
+            stage_functions.score_table,
             {"phrase_table": self._phrase_table, "model_dir": self._model(name, self._config.features[name])},
             {"scored": f"phrase-table.{name}.gz"},
-        )  # fmt: skip
+        )
 
     def _model(self, name: str, feature: FeatureConfig):
         """The model's directory; a stage trains it, unless it is given."""
@@ -174,9 +190,7 @@ class _Plan:
         options = data.to_dict()
         files |= {option: pathlib.Path(options.pop(option)) for option in DATA_FILES if options.get(option)}
         settings: dict[str, Any] = {"config": config.to_dict(), "data": options}
-        return self._add(
-            f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings
-        )  # fmt: skip
+        return self._add(f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings)
 
     def _training_files(self, feature):
         if feature.kind == "phrases":
@@ -184,6 +198,8 @@ class _Plan:
         files = {"target": self._text["train_target"], "validation_target": self._text["dev_target"]}
         if feature.kind == "sentences":
             files = {
-                "source": self._text["train_source"], "validation_source": self._text["dev_source"], **files,
-            }  # fmt: skip
+                "source": self._text["train_source"],
+                "validation_source": self._text["dev_source"],
+                **files,
+            }
         return files

@@ -94,10 +94,16 @@ def read_result(
         compared = test["comparison"] or {}
         rows.append(
             RowResult(
-                row.name, tuple(dev["scores"]), tuple(test["scores"]), test["interval"], compared.get("difference"),
-                compared.get("p_bootstrap"), compared.get("p_randomization"), row.published_gain,
+                row.name,
+                tuple(dev["scores"]),
+                tuple(test["scores"]),
+                test["interval"],
+                compared.get("difference"),
+                compared.get("p_bootstrap"),
+                compared.get("p_randomization"),
+                row.published_gain,
             )
-        )  # fmt: skip
+        )
     test = evaluation["test"]
     return ExperimentResult(
         config.title, test["metric"], test["signature"], config.tuning.algorithm, tuple(rows), tuple(stages)
@@ -173,9 +179,14 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
         axes.plot(means, positions, marker, color=colour, label=label, markersize=6)
         for mean, position in zip(means, positions, strict=True):
             axes.annotate(
-                f"{mean:.2f}", (mean, position), (10, 0), textcoords="offset points", va="center", fontsize=9,
+                f"{mean:.2f}",
+                (mean, position),
+                (10, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
                 color=colour,
-            )  # fmt: skip
+            )
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.margins(x=0.12)

@@ -88,9 +88,16 @@ def tune_baseline(
     """Tunes the decoder; `output` becomes a directory with `weights` and `nbest.gz`. See `tune_decoder`."""
     start = read_weights(weights)[0] if weights else None
     tuning = tune_decoder(
-        source, [target], phrase_table, language_model, output, start, rounds=rounds, metric=metric,
+        source,
+        [target],
+        phrase_table,
+        language_model,
+        output,
+        start,
+        rounds=rounds,
+        metric=metric,
         nbest_size=nbest_size,
-    )  # fmt: skip
+    )
     shutil.copyfile(tuning.nbest, output / "nbest.gz")
     return {"rounds": len(tuning.rounds), "score": tuning.best.score}
 
@@ -142,8 +149,10 @@ def add_table_feature(
         raise InputError(
             f"found no phrases of {phrase_table} in {summary.unsegmented:,} of {summary.lines:,} hypotheses, and "
             f"{summary.malformed:,} malformed lines",
-            "expected the table with which the list was made", "name that table as phrase_table in [baseline]", nbest,
-        )  # fmt: skip
+            "expected the table with which the list was made",
+            "name that table as phrase_table in [baseline]",
+            nbest,
+        )
     counts = {"recovered": summary.recovered, "without_phrases": summary.unsegmented, "malformed": summary.malformed}
     return {"lines": summary.lines, **counts}
 
@@ -152,9 +161,7 @@ def score_nbest(
     nbest: pathlib.Path, source: pathlib.Path, model_dir: pathlib.Path, output: pathlib.Path, feature: str, counts: bool
 ) -> dict[str, Any]:
     """Adds ln p of hypotheses, and if `counts`, Unknown0 and Length0, to an n-best list."""
-    options = ScoringOptions(
-        format="nbest", source=source, feature_name=feature, unknown_count=counts, length=counts
-    )
+    options = ScoringOptions(format="nbest", source=source, feature_name=feature, unknown_count=counts, length=counts)
     summary = score_file(model_dir, nbest, output, options)
     return {"lines": summary.lines, "ngrams": [str(counts) for counts in summary.ngrams]}
 
@@ -180,9 +187,16 @@ def tune_row(
     """
     numbers = range(1, seeds + 1)
     tuning = tune(
-        [dev_nbest], [dev_target], weights, algorithm, metric, seeds=numbers, test_nbest=[test_nbest],
-        test_references=[test_target], all_weights_out=output,
-    )  # fmt: skip
+        [dev_nbest],
+        [dev_target],
+        weights,
+        algorithm,
+        metric,
+        seeds=numbers,
+        test_nbest=[test_nbest],
+        test_references=[test_target],
+        all_weights_out=output,
+    )
     for number in numbers:
         for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
             rerank(nbest, output / f"{name}.{number}", output / f"weights.{number}", "text")

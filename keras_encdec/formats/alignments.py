@@ -65,9 +65,12 @@ class LinksLine(NamedTuple):
             else:
                 expected = f"expected positions in a source of {source_words} and a target of {target_words} words"
             raise InputError(
-                f"found the link {quoted(text)}", expected,
-                "align the same words in the same order of the sides", self.path, self.line,
-            )  # fmt: skip
+                f"found the link {quoted(text)}",
+                expected,
+                "align the same words in the same order of the sides",
+                self.path,
+                self.line,
+            )
         return list(dict.fromkeys(links))
 
 
@@ -82,10 +85,12 @@ def own_links(reader: RecordReader, pair_format: PairFormat) -> Iterator[tuple[R
             text = pair_format.links(record)
             if text is None:
                 raise InputError(
-                    "found no word alignment", "expected one on each line",
+                    "found no word alignment",
+                    "expected one on each line",
                     "give the alignment in a file of its own, with --alignment",
-                    reader.lines.path, reader.lines.line_number,
-                )  # fmt: skip
+                    reader.lines.path,
+                    reader.lines.line_number,
+                )
             yield record, LinksLine(text, reader.lines.path, reader.lines.line_number)
 
 
@@ -112,8 +117,10 @@ def links_beside(reader: RecordReader, path: FilePath) -> Iterator[tuple[Record,
         if lines.line_number != reader.lines.line_number:
             raise InputError(
                 f"found {lines.line_number} lines, and {reader.lines.line_number} lines in {reader.lines.path}",
-                "expected as many in both", "make the n-th line the word alignment of the n-th pair", path,
-            )  # fmt: skip
+                "expected as many in both",
+                "make the n-th line the word alignment of the n-th pair",
+                path,
+            )
 
 
 END_WORD = "</s>"

@@ -102,8 +102,11 @@ def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: st
     data, start = error.object, error.start
     around = data[max(0, start - 12) : start + 12].decode("ascii", "backslashreplace")
     return InputError(
-        f'found bytes that are not UTF-8 (0x{data[start]:02x} in "{around}")', "expected UTF-8",
-        f"name the file's encoding, such as --encoding=latin-1{remedy}", path=path, line=line,
+        f'found bytes that are not UTF-8 (0x{data[start]:02x} in "{around}")',
+        "expected UTF-8",
+        f"name the file's encoding, such as --encoding=latin-1{remedy}",
+        path=path,
+        line=line,
     )
 
 

@@ -65,8 +65,11 @@ class FeatureWeights:
                 raise InputError(found, f"expected {len(values)}", remedy, path, line)
             if len(weights) != len(values):
                 raise InputError(
-                    f"found {len(values)} values of {shortened(name)}", f"expected {len(weights)}, as it has weights",
-                    "give the --weights that belong to the list", path, line,
+                    f"found {len(values)} values of {shortened(name)}",
+                    f"expected {len(weights)}, as it has weights",
+                    "give the --weights that belong to the list",
+                    path,
+                    line,
                 )
             total += sum(map(mul, weights, values))
         if missing := self._needed - features.keys():
@@ -118,9 +121,7 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
             raise InputError(found, "expected them once", "remove a line", path, line.number)
         weights[name] = values
     if not weights:
-        raise InputError(
-            "found no weights", "expected a section [weight] or lines \"Name= w\"", "check what it is", path
-        )
+        raise InputError("found no weights", 'expected a section [weight] or lines "Name= w"', "check what it is", path)
     untuned = {line.name for line in name_features(lines) if _is_untuned(line)}
     return weights, untuned | {f"{_UNKNOWN_WORD_PENALTY}0"}
 
@@ -169,8 +170,9 @@ def check_weights(weights: Mapping[str, Sequence[float]]) -> None:
             if not abs(value) <= LARGEST:
                 raise InputError(
                     f"found the weight {value} of {shortened(name)}",
-                    f"expected a number from {-LARGEST:g} to {LARGEST:g}", "give another weight",
-                )  # fmt: skip
+                    f"expected a number from {-LARGEST:g} to {LARGEST:g}",
+                    "give another weight",
+                )
 
 
 def _is_untuned(feature):
@@ -234,8 +236,9 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
         raise InputError(
             f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
             "expected weights of all features of the lists",
-            "features that Moses does not compute belong into --weights_out, which encdec-rerank reads", path,
-        )  # fmt: skip
+            "features that Moses does not compute belong into --weights_out, which encdec-rerank reads",
+            path,
+        )
     return "\n".join(line.text for line in lines)
 
 

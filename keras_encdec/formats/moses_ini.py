@@ -63,8 +63,10 @@ def rewrite_moses_ini(
     table_path = str(table_path)
     if not table_path or any(character in table_path for character in " \t\r\n#"):
         raise InputError(
-            f'found the path "{table_path}" of the table', "expected one without spaces and #",
-            "rename the table or its directory: moses.ini cannot hold such a path", path=path,
+            f'found the path "{table_path}" of the table',
+            "expected one without spaces and #",
+            "rename the table or its directory: moses.ini cannot hold such a path",
+            path=path,
         )
     lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
     section = ""
@@ -95,7 +97,10 @@ def _find_table(features, lines, feature, path):
         if named[0] not in tables:
             raise InputError(
                 f"found {feature!r} to be a {shortened(named[0].words[0])}, which reads no phrase table of text",
-                "", f"name one of the phrase tables: {others}", path=path, line=named[0].number,
+                "",
+                f"name one of the phrase tables: {others}",
+                path=path,
+                line=named[0].number,
             )
         return named[0]
     if not tables:
@@ -122,14 +127,19 @@ def _number_of_features(table, table_scores, path):
     count = values["num-features"]
     if not re.fullmatch("0*[1-9][0-9]{0,8}", count):
         raise InputError(
-            f"found num-features={shortened(count)}", "expected a number from 1", "correct it",
-            path=path, line=table.number,
+            f"found num-features={shortened(count)}",
+            "expected a number from 1",
+            "correct it",
+            path=path,
+            line=table.number,
         )
     if table_scores is not None and int(count) != table_scores:
         raise InputError(
-            f"found num-features={count}", f"expected {table_scores}, as the table has scores on each line",
+            f"found num-features={count}",
+            f"expected {table_scores}, as the table has scores on each line",
             "give the moses.ini that belongs to the table, or name the table's feature",
-            path=path, line=table.number,
+            path=path,
+            line=table.number,
         )
     return int(count)
 
@@ -139,16 +149,21 @@ def _find_weights(name, count, lines, path):
     for line in lines:
         if line.section == "weight-overwrite" and label in line.words:
             raise InputError(
-                f"found weights of {shortened(name)} in [weight-overwrite]", "expected them in [weight]",
-                "move them there", path=path, line=line.number,
+                f"found weights of {shortened(name)} in [weight-overwrite]",
+                "expected them in [weight]",
+                "move them there",
+                path=path,
+                line=line.number,
             )
     weight_lines = [line for line in lines if line.section == "weight" and line.words]
     found = [line for line in weight_lines if line.words[0].startswith(label)]
     if len(found) != 1:
         raise InputError(
-            f"found {len(found) or 'no'} lines of weights for {shortened(name)}", "expected one in [weight]",
+            f"found {len(found) or 'no'} lines of weights for {shortened(name)}",
+            "expected one in [weight]",
             f'write it as "{label}", a space and {count} weights',
-            path=path, line=found[1].number if found else None,
+            path=path,
+            line=found[1].number if found else None,
         )
     line = found[0]
     weights = weight_values(line.words[1:])
@@ -156,12 +171,17 @@ def _find_weights(name, count, lines, path):
         raise InputError(
             f"found {quoted(' '.join(line.words))}",
             f'expected "{label}", a space and {count} numbers from {-LARGEST:g} to {LARGEST:g}',
-            "correct it", path=path, line=line.number,
+            "correct it",
+            path=path,
+            line=line.number,
         )
     if len(weights) != count:
         raise InputError(
-            f"found {len(weights)} weights for {shortened(name)}", f"expected {count}, its num-features",
-            "correct either", path=path, line=line.number,
+            f"found {len(weights)} weights for {shortened(name)}",
+            f"expected {count}, its num-features",
+            "correct either",
+            path=path,
+            line=line.number,
         )
     return line, weights
 

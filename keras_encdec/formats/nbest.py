@@ -121,8 +121,10 @@ class NBestPairReader(NBestReader):
                 raise InputError(
                     f"found the id {record.id}",
                     f"expected one up to {len(sentences) - 1}, as {source_path} has {len(sentences):,} lines",
-                    "give as --source the sentences that were translated", self.lines.path, self.lines.line_number,
-                )  # fmt: skip
+                    "give as --source the sentences that were translated",
+                    self.lines.path,
+                    self.lines.line_number,
+                )
             source = "" if record.problem else sentences[record.id]
             yield NBestPairRecord(record.raw, source, record.hypothesis, record.features, record.problem)
 

@@ -55,9 +55,10 @@ class ParallelReader(PairReader):
             counts = [_count_to_end(lines) for lines in (source_lines, target_lines)]
             raise InputError(
                 f"found {counts[0]} lines, and {counts[1]} lines in {target_lines.path}",
-                "expected as many in both", "make the n-th line of one the translation of the other's",
+                "expected as many in both",
+                "make the n-th line of one the translation of the other's",
                 path=source_lines.path,
-            )  # fmt: skip
+            )
 
     def _pair(self, source, target):
         source, texts = source.removesuffix(b"\r"), []

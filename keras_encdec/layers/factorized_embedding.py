@@ -57,9 +57,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             rows = self.embeddings_initializer((shape[0] - 1, shape[1]), dtype=dtype)
             return ops.concatenate([ops.zeros((1, shape[1]), dtype=dtype), rows], axis=0)
 
-        self.embeddings = self.add_weight(
-            shape=(self.input_dim, self.rank), initializer=zero_first, name="embeddings"
-        )
+        self.embeddings = self.add_weight(shape=(self.input_dim, self.rank), initializer=zero_first, name="embeddings")
         if self.units is not None:
             self.projection = self.add_weight(
                 shape=(self.rank, self.units), initializer=self.embeddings_initializer, name="projection"

@@ -20,9 +20,7 @@ class GRUStep(RecurrentStep):
     def __init__(self, reset_after: bool) -> None:
         self.reset_after = reset_after
 
-    def forward(
-        self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]
-    ) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
         hidden, (gate_kernel, candidate_kernel) = state["hidden"], parameters
         units = hidden.shape[-1]
         gates = ops.sigmoid(inputs_t[:, : 2 * units] + ops.matmul(hidden, gate_kernel))
@@ -64,9 +62,7 @@ class GRUStep(RecurrentStep):
 class ContextGRUStep(RecurrentStep):
     """Step of `ContextGRUCell`: parameters [U_r U_z U] and c [C_r C_z C]."""
 
-    def forward(
-        self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]
-    ) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
         hidden, (kernel, projected_context) = state["hidden"], parameters
         units = hidden.shape[-1]
         recurrent = ops.matmul(hidden, kernel) + projected_context

@@ -14,9 +14,7 @@ class LSTMStep(RecurrentStep):
     The inputs are projected, `(batch, 4 * units)`; the state is h and c, "hidden" and "cell", `(batch, units)` each.
     """
 
-    def forward(
-        self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]
-    ) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
         units = state["hidden"].shape[-1]
         sums = inputs_t + ops.matmul(state["hidden"], parameters[0])
         gates, candidate = ops.sigmoid(sums[:, : 3 * units]), ops.tanh(sums[:, 3 * units :])

@@ -11,9 +11,7 @@ from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, reg
 class RNNStep(RecurrentStep):
     """Step of `RNNCell`: parameter U. The inputs are projected; the state is `{"hidden": (batch, units)}`."""
 
-    def forward(
-        self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]
-    ) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
         new = ops.tanh(inputs_t + ops.matmul(state["hidden"], parameters[0]))
         return {"hidden": new}, new
 

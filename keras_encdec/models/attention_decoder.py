@@ -83,8 +83,11 @@ class InputFeedingStep(RecurrentStep):
     ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         kept = {} if isinstance(saved["kept"], tuple) else {"kept": saved["kept"]}
         hidden, weights, attentional, values = (
-            saved["hidden"], saved["weights"], saved["attentional"], parameters["values"]
-        )  # fmt: skip
+            saved["hidden"],
+            saved["weights"],
+            saved["attentional"],
+            parameters["values"],
+        )
         d_sum = d_state["attentional"] * (1 - attentional * attentional)
         d_weights = ops.squeeze(ops.matmul(ops.expand_dims(d_sum, 1), ops.swapaxes(values, 1, 2)), 1)
         d_weights = ops.cast(d_weights, weights.dtype) + d_state["attention"]
@@ -254,9 +257,7 @@ class AttentionDecoder(RecurrentDecoder):
         new = self.through_layers(self.embedded(previous), state, context, one_step)
         return {**new, **self._attend(new[self._last_hidden], state, memory, source_of_row)}
 
-    def features(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> Any:
+    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
         return self.input_dropout(state["attentional"])
 
     def call(self, previous: Any, encoded: dict[str, Any], training: bool = False) -> Any:

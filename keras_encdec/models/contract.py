@@ -132,9 +132,7 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def features(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> Any:
+    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
         """What the output matrix multiplies, from the state that `advance` gave.
 
         The arguments are those of `advance`, but for the state, which is the new one. It may be called for the rows of

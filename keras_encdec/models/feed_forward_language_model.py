@@ -108,9 +108,7 @@ class FeedForwardDecoder(Decoder):
         newest = ops.expand_dims(ops.cast(previous, "int32"), -1)
         return {"words": ops.concatenate([state["words"][:, 1:], newest], axis=-1)}
 
-    def features(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> Any:
+    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
         embedded = self.embedding(state["words"])
         inputs = ops.reshape(embedded, (-1, self.context_length * self.embedding_dim))
         return self._through_layers(inputs, self.hidden_layers)

@@ -75,9 +75,7 @@ class GradientNorms:
         return norms, clipped if self._bound else None
 
 
-def exact_clipping(
-    optimizer: keras.optimizers.Optimizer, elements: float | None = None
-) -> keras.optimizers.Optimizer:
+def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None = None) -> keras.optimizers.Optimizer:
     """Makes an optimizer clip each element of the gradient first, and then in its own way, exactly.
 
         g_i <- min(max(g_i, -bound), bound)

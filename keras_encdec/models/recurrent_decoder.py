@@ -109,9 +109,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         context = self.take_memory(memory["context"], ops.shape(previous)[0], source_of_row) if self.summary else 0
         return self.through_layers(self.embedded(previous), state, context, one_step)
 
-    def features(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> Any:
+    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
         return self.input_dropout(state[f"hidden_{self.layers}"])
 
     # As in the base, but layer by layer, so that the inputs of all steps are projected at once.

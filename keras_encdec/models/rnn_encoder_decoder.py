@@ -174,9 +174,7 @@ class RNNDecoder(Decoder):
         )
         self.initial_state = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
         self.cell = ContextGRUCell(units, kernel_initializer=normal(), dtype=policy)
-        self.readout = DeepOutput(
-            vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy
-        )
+        self.readout = DeepOutput(vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy)
 
     def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
         self.embedding.build((None, None))
@@ -215,9 +213,7 @@ class RNNDecoder(Decoder):
         inputs = self.cell.project_inputs(self.embedding(previous))
         return self.cell.step(inputs, state, self.cell.parameters(context))
 
-    def features(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> Any:
+    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
         context = self.take_memory(memory["readout_context"], ops.shape(previous)[0], source_of_row)
         return self.readout.reduce(state["hidden"], self.embedding(previous), context)
 

@@ -202,9 +202,7 @@ class TranslationModel(LikelihoodModel):
         """
         return self.decoder.start(self.encode(source))
 
-    def generate(
-        self, sources: Any, sampler: "Sampler | str" = "greedy", **arguments: Any
-    ) -> "list[list[Hypothesis]]":
+    def generate(self, sources: Any, sampler: "Sampler | str" = "greedy", **arguments: Any) -> "list[list[Hypothesis]]":
         """Target sequences for source sequences.
 
         Args:

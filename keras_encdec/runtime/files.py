@@ -123,8 +123,11 @@ class InputLines:
                 held += len(block)
                 if held > _LONGEST_LINE:
                     raise InputError(
-                        f"found a line of more than {_LONGEST_LINE >> 20} MiB", "expected lines of text",
-                        "name a text file, plain or gzipped", path=self.path, line=number + 1,
+                        f"found a line of more than {_LONGEST_LINE >> 20} MiB",
+                        "expected lines of text",
+                        "name a text file, plain or gzipped",
+                        path=self.path,
+                        line=number + 1,
                     )
             block = self._read()
         rest = b"".join(pending)

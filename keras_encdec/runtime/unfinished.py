@@ -175,9 +175,11 @@ def _locked(path, job, argument):
             holder = os.read(descriptor, 1 << 10).decode(errors="replace") or "another process"
             os.close(descriptor)
             raise InputError(
-                f"found another {job} at work in it ({holder})", "expected one at a time",
-                f"wait until it ends, or give another {argument}", path.parent,
-            ) from None  # fmt: skip
+                f"found another {job} at work in it ({holder})",
+                "expected one at a time",
+                f"wait until it ends, or give another {argument}",
+                path.parent,
+            ) from None
         except OSError:
             pass  # a file system without locks
         if _is_at(descriptor, path):

@@ -67,9 +67,10 @@ def processes(number: int) -> Iterator[Executor]:
         executor.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise InputError(
-                "found that a process of this job was killed", "expected enough memory for all of them",
+                "found that a process of this job was killed",
+                "expected enough memory for all of them",
                 "free memory, or use fewer processes",
-            ) from error  # fmt: skip
+            ) from error
         raise
     finally:
         executor.shutdown()

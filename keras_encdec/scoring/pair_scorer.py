@@ -63,14 +63,10 @@ class NgramCounts:
     contexts: int = 0
 
     def __add__(self, other: Self) -> "NgramCounts":
-        return NgramCounts(
-            self.ngrams + other.ngrams, self.distinct + other.distinct, self.contexts + other.contexts
-        )
+        return NgramCounts(self.ngrams + other.ngrams, self.distinct + other.distinct, self.contexts + other.contexts)
 
     def __sub__(self, other: Self) -> "NgramCounts":
-        return NgramCounts(
-            self.ngrams - other.ngrams, self.distinct - other.distinct, self.contexts - other.contexts
-        )
+        return NgramCounts(self.ngrams - other.ngrams, self.distinct - other.distinct, self.contexts - other.contexts)
 
     def __str__(self) -> str:
         share = 100 * (1 - self.distinct / max(self.ngrams, 1))

@@ -163,9 +163,16 @@ def cut_into_groups(
         limits = np.array([max(1, most - 1), slots - source_lengths.max(), slots])
         for start, stop in cuts_within(needed, limits):
             yield from _groups(
-                sources, source_lengths, source_of_pair, targets, target_lengths,
-                slots, most, pairs[start:stop], int(size),
-            )  # fmt: skip
+                sources,
+                source_lengths,
+                source_of_pair,
+                targets,
+                target_lengths,
+                slots,
+                most,
+                pairs[start:stop],
+                int(size),
+            )
 
 
 def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]:
@@ -195,9 +202,7 @@ def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]
     return found
 
 
-def _groups(
-    sources, source_lengths, source_of_pair, targets, target_lengths, slots, rows, pairs, size
-):  # fmt: skip
+def _groups(sources, source_lengths, source_of_pair, targets, target_lengths, slots, rows, pairs, size):
     """One group of the given pairs; two if they need more slots than there are."""
     distinct, source = np.unique(source_of_pair[pairs], return_inverse=True)
     lengths = target_lengths[pairs]

@@ -100,8 +100,9 @@ class ScoreSummary(FileSummary):
         said += [
             f"warning: most of the {words.side} words are unknown to the {words.model}, whose scores mean little then; "
             "check the language of the file, which side is which, and how its text is tokenized."
-            for words in self.unknown_words if words.is_high
-        ]  # fmt: skip
+            for words in self.unknown_words
+            if words.is_high
+        ]
         return said
 
     @property

@@ -65,8 +65,9 @@ class Scorer:
         # By whether the maximum of the logits is subtracted, and whether the attention is asked for.
         self._decoders = {
             (careful, attention): compiled_call(PrefixTreeDecoder(decoder, careful, attention))
-            for careful in (False, True) for attention in (False, True)
-        }  # fmt: skip
+            for careful in (False, True)
+            for attention in (False, True)
+        }
         self.carries_attention = decoder.carries_attention
         self._careful = False
         # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.

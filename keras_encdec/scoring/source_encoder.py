@@ -133,9 +133,12 @@ def call_arguments(sources: np.ndarray, lengths: np.ndarray, slots: int, rows: i
     # No more sources at a time than there may be.
     lasts = lasts.reshape(-1, min(batches.size, rows))
     return (
-        batches.filled(tree.ids), batches.parents, np.int32(batches.used),
-        lasts, np.int32(-(-len(sources) // lasts.shape[1])),
-    )  # fmt: skip
+        batches.filled(tree.ids),
+        batches.parents,
+        np.int32(batches.used),
+        lasts,
+        np.int32(-(-len(sources) // lasts.shape[1])),
+    )
 
 
 class _PrefixTreeCall(keras.layers.Layer):
@@ -182,6 +185,5 @@ class _PrefixTreeCall(keras.layers.Layer):
 
     def _zeros(self, rows: int, specs: dict[str, TensorSpec]) -> dict[str, Any]:
         return {
-            name: ops.zeros((rows, *spec.shape), dtype=spec.dtype or self.compute_dtype)
-            for name, spec in specs.items()
+            name: ops.zeros((rows, *spec.shape), dtype=spec.dtype or self.compute_dtype) for name, spec in specs.items()
         }

@@ -38,9 +38,11 @@ class TextScorer:
         self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
         if self.directory.model is None:
             raise InputError(
-                "found a model directory without its weights", "expected them, to score with",
-                "load it by ModelDirectory.load(path), with weights=True", self.directory.path,
-            )  # fmt: skip
+                "found a model directory without its weights",
+                "expected them, to score with",
+                "load it by ModelDirectory.load(path), with weights=True",
+                self.directory.path,
+            )
         self._scorer = Scorer(self.directory.model, dtype)
 
     def close(self) -> None:
@@ -79,10 +81,11 @@ class TextScorer:
         ids = self._ids(pairs)
         source, target = (1, 0) if self.directory.reverse else (0, 1)
         results = {
-            "log_prob": self._scorer.score, "token_log_probs": self._scorer.token_scores,
+            "log_prob": self._scorer.score,
+            "token_log_probs": self._scorer.token_scores,
             "unknown_count": lambda ids: [pair[target].count(UNKNOWN) for pair in ids],
             "source_unknown_count": lambda ids: [pair[source].count(UNKNOWN) for pair in ids],
-        }  # fmt: skip
+        }
         if "attention" in names:  # at once with the scores
             tokens, attention = self._scorer.token_scores_with_attention(ids)
             results["attention"] = lambda _: attention

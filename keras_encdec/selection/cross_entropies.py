@@ -94,9 +94,7 @@ class LanguageModelEntropies:
         InputError: for a directory that cannot be used, or a translation model.
     """
 
-    def __init__(
-        self, model: FilePath | ModelDirectory | TextScorer, side: str, flag: str = "the model"
-    ) -> None:
+    def __init__(self, model: FilePath | ModelDirectory | TextScorer, side: str, flag: str = "the model") -> None:
         self._scorer, self._lent = _scorer(model)
         self._side = ("source", "target").index(side)
         directory = self._scorer.directory
@@ -164,9 +162,11 @@ class NgramEntropies:
         except OSError as error:
             reason = " ".join(str(error).split())
             raise InputError(
-                f"found that KenLM cannot read it ({reason})", "expected an ARPA file or a binary file of KenLM",
-                "make one with lmplz", path,
-            ) from None  # fmt: skip
+                f"found that KenLM cannot read it ({reason})",
+                "expected an ARPA file or a binary file of KenLM",
+                "make one with lmplz",
+                path,
+            ) from None
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Cross-entropies of pairs of source and target text: float array `(pairs,)`."""

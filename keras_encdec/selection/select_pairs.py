@@ -115,9 +115,10 @@ class SelectionSummary(FileSummary):
         if self.lowest is not None:
             said += f"; the lowest score is {self.lowest:.6g}"
         counts = {
-            "the same as one before": self.duplicates, "malformed": self.malformed,
+            "the same as one before": self.duplicates,
+            "malformed": self.malformed,
             "empty or too long": self.without_score,
-        }  # fmt: skip
+        }
         left_out = [f"{count:,} {reason}" for reason, count in counts.items() if count]
         return said + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
@@ -220,9 +221,15 @@ def select_pairs(
                 _write_selected(path, written, selected)
     lowest = float(values[selected].min()) if selected.any() else None
     return SelectionSummary(
-        int(selected.sum()), done.seconds, output, len(values), candidates.duplicates, reader.malformed,
-        candidates.without_score, lowest,
-    )  # fmt: skip
+        int(selected.sum()),
+        done.seconds,
+        output,
+        len(values),
+        candidates.duplicates,
+        reader.malformed,
+        candidates.without_score,
+        lowest,
+    )
 
 
 def _scores(method, entropies: Sequence[CrossEntropies], window: Window) -> tuple[Window, np.ndarray]:
@@ -284,8 +291,9 @@ def _entropies(names: Sequence[str], models: Mapping[str, Model], end_weight: fl
                 raise InputError(
                     f"found another vocabulary than that of --in_domain_{side}",
                     "expected one, as their probabilities are compared",
-                    "train both with one --target_vocabulary", model.path,
-                )  # fmt: skip
+                    "train both with one --target_vocabulary",
+                    model.path,
+                )
             yield model
 
 

@@ -1,6 +1,5 @@
 """Tokenization of raw text, one definition for tf.data pipelines and for the served graph."""
 
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -105,9 +105,12 @@ def _checked(words, path):
             raise InputError(f"found {quoted(word)}", "expected one word a line", "correct it", path, line)
         if word in seen:
             raise InputError(
-                f"found {quoted(word)} again, as on line {seen[word]}", "expected distinct words",
-                "remove one of the two", path, line,
-            )  # fmt: skip
+                f"found {quoted(word)} again, as on line {seen[word]}",
+                "expected distinct words",
+                "remove one of the two",
+                path,
+                line,
+            )
         seen[word] = line
     return words
 

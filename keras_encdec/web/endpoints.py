@@ -119,8 +119,11 @@ def _shown(value):
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     return {
-        "type": "object", "required": list(properties), "additionalProperties": False, "properties": properties,
-    }  # fmt: skip
+        "type": "object",
+        "required": list(properties),
+        "additionalProperties": False,
+        "properties": properties,
+    }
 
 
 def _list(items: dict[str, Any], description: str = "") -> dict[str, Any]:
@@ -139,20 +142,23 @@ MATRIX = _list(_list(SHARE))
 WORDS = _list(_object(word=TEXT, known=_described(FLAG, "Whether it is in the model's vocabulary.")))
 TOKEN = _object(word=TEXT, log_prob=LOG_PROB, probability=PROBABILITY)
 TARGET = {
-    "text": TEXT, "log_prob": LOG_PROB, "probability": PROBABILITY,
+    "text": TEXT,
+    "log_prob": LOG_PROB,
+    "probability": PROBABILITY,
     "tokens": _list(TOKEN, "Each token after those before it; the last is the end of sequence, (end)."),
     "attention": {
         "anyOf": [MATRIX, {"type": "null"}],
         "description": "Of each token, its weight on each word of the source, the end of sequence last; null of a "
         "model without attention.",
     },
-}  # fmt: skip
+}
 
 SOURCE = Field("source", "What the model reads: a phrase or a sentence.", required=True)
 PAGE_FIELD = Field(
-    PAGE, "Name of the requesting page: a newer request with the same name to this path replaces one that is still "
+    PAGE,
+    "Name of the requesting page: a newer request with the same name to this path replaces one that is still "
     "waiting, which gets status 409.",
-)  # fmt: skip
+)
 
 MODEL = _object(
     name=_described(TEXT, "The last parts of the model directory's path."),
@@ -162,16 +168,20 @@ MODEL = _object(
     weights=_described(COUNT, "Number of weights."),
     source_words=_described(COUNT, "Words of the vocabulary that it reads."),
     target_words=_described(COUNT, "Words of the vocabulary that it predicts."),
-    has_attention=FLAG, has_gates=FLAG, has_neighbours=FLAG,
+    has_attention=FLAG,
+    has_gates=FLAG,
+    has_neighbours=FLAG,
     phrases=_described(COUNT, "Phrases among which neighbours are found."),
-    max_words=COUNT, max_characters=COUNT,
+    max_words=COUNT,
+    max_characters=COUNT,
     examples=_list(TEXT, "Phrases to begin with."),
     version=_described(TEXT, "Version of keras-encdec."),
-)  # fmt: skip
+)
 
 ENDPOINTS = (
     Endpoint(
-        "translate", "The best targets of a source, by beam search, and what each of their tokens adds",
+        "translate",
+        "The best targets of a source, by beam search, and what each of their tokens adds",
         (
             SOURCE,
             Field("beams", "Partial targets that the search keeps.", 1, MOST_BEAMS, 12),
@@ -180,7 +190,8 @@ ENDPOINTS = (
         _object(source=WORDS, targets=_list(_object(**TARGET), "The best first.")),
     ),
     Endpoint(
-        "sample", "Targets drawn word by word from the model's probabilities",
+        "sample",
+        "Targets drawn word by word from the model's probabilities",
         (
             SOURCE,
             Field("samples", "Targets that are drawn.", 1, MOST_SAMPLES, 50),
@@ -188,23 +199,33 @@ ENDPOINTS = (
             Field("seed", "The same seed draws the same targets.", 0, 2**31 - 1, 0),
         ),
         _object(
-            source=WORDS, samples=COUNT, distinct=_described(COUNT, "Distinct targets among the samples."),
+            source=WORDS,
+            samples=COUNT,
+            distinct=_described(COUNT, "Distinct targets among the samples."),
             targets=_list(
-                _object(text=TEXT, count=_described(COUNT, "How often it was drawn."), log_prob=LOG_PROB,
-                        probability=PROBABILITY), "Those drawn most often first.",
+                _object(
+                    text=TEXT,
+                    count=_described(COUNT, "How often it was drawn."),
+                    log_prob=LOG_PROB,
+                    probability=PROBABILITY,
+                ),
+                "Those drawn most often first.",
             ),
         ),
     ),
     Endpoint(
-        "score", "ln p(target | source) of a pair, and what each token of the target adds",
+        "score",
+        "ln p(target | source) of a pair, and what each token of the target adds",
         (SOURCE, Field("target", "What the model is to predict; may be empty.", required=True)),
         _object(
-            source=WORDS, target=_object(**TARGET, words=WORDS),
+            source=WORDS,
+            target=_object(**TARGET, words=WORDS),
             perplexity={"type": "number", "description": "exp(-ln p / tokens), the end of sequence counted."},
         ),
     ),
     Endpoint(
-        "gates", "Update and reset gates of the encoder, its first layer from left to right, at each word of a source",
+        "gates",
+        "Update and reset gates of the encoder, its first layer from left to right, at each word of a source",
         (SOURCE,),
         _object(
             words=_list(TEXT, "In the order in which they are read, the end of sequence last, (end)."),
@@ -215,10 +236,12 @@ ENDPOINTS = (
             mean_update=_list(SHARE, "Of each word, the mean of z over all units."),
             share_reset=_list(SHARE, "Of each word, the share of all units with r < 0.5."),
         ),
-        "has_gates", "gates",
+        "has_gates",
+        "gates",
     ),
     Endpoint(
-        "neighbours", "The known phrases nearest to a source, by cosine similarity of what the encoder makes of them",
+        "neighbours",
+        "The known phrases nearest to a source, by cosine similarity of what the encoder makes of them",
         (SOURCE, Field("size", "Phrases in the answer.", 1, MOST_NEIGHBOURS, 10)),
         _object(
             phrases=_described(COUNT, "Phrases compared with; fewer while the server is still reading them."),
@@ -227,9 +250,10 @@ ENDPOINTS = (
                 "The nearest first.",
             ),
         ),
-        "has_neighbours", "phrases to compare with",
+        "has_neighbours",
+        "phrases to compare with",
     ),
-)  # fmt: skip
+)
 
 
 ERRORS = {
@@ -253,11 +277,12 @@ def openapi(limits: RequestLimits) -> dict[str, Any]:
     paths: dict[str, Any] = {
         "/api/model": {
             "get": {
-                "operationId": "model", "summary": "What is known of the model",
+                "operationId": "model",
+                "summary": "What is known of the model",
                 "responses": {"200": _content("What is known of the model.", MODEL), **_errors("400", "429", "500")},
             }
         }
-    }  # fmt: skip
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -270,12 +295,14 @@ def openapi(limits: RequestLimits) -> dict[str, Any]:
         "components": {
             "schemas": {
                 "Error": {
-                    "type": "object", "required": ["error"], "additionalProperties": False,
+                    "type": "object",
+                    "required": ["error"],
+                    "additionalProperties": False,
                     "properties": {"error": {"type": "string", "description": "What is wrong, one sentence."}},
                 }
             }
         },
-    }  # fmt: skip
+    }
 
 
 def _path(endpoint: Endpoint, limits: RequestLimits) -> dict[str, Any]:

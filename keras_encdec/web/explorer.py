@@ -57,9 +57,7 @@ class Explorer:
         self._directory, self._phrases = directory, list(phrases)
         self._generator, self._scorer = TextGenerator([directory]), TextScorer(directory)
         specs = directory.model.encoder.encoded_spec.values()
-        self._neighbourhood = Neighbourhood(
-            directory, phrases if any(spec.time_axis is None for spec in specs) else ()
-        )  # fmt: skip
+        self._neighbourhood = Neighbourhood(directory, phrases if any(spec.time_axis is None for spec in specs) else ())
         self.has_gates = has_gates(directory)
 
     @property
@@ -216,12 +214,14 @@ class Explorer:
         scored = []
         for i, (words, log_probs) in enumerate(zip(targets, tokens, strict=True)):
             each = zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
-            scored.append({
-                "text": " ".join(words),
-                **_probability(float(log_probs.sum())),
-                "tokens": [{"word": word, **_probability(float(log_prob))} for word, log_prob in each],
-                "attention": np.round(attention[0][i].astype(float), 3).tolist() if attention else None,
-            })  # fmt: skip
+            scored.append(
+                {
+                    "text": " ".join(words),
+                    **_probability(float(log_probs.sum())),
+                    "tokens": [{"word": word, **_probability(float(log_prob))} for word, log_prob in each],
+                    "attention": np.round(attention[0][i].astype(float), 3).tolist() if attention else None,
+                }
+            )
         return scored
 
     def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[dict[str, Any]]:

@@ -103,9 +103,10 @@ def _listening(host, port):
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise InputError(
-            f"found {host}, port {port}, not to be listened at ({reason})", "expected an address of this "
-            "machine and a free port", "give another --port or --host",
-        ) from error  # fmt: skip
+            f"found {host}, port {port}, not to be listened at ({reason})",
+            "expected an address of this machine and a free port",
+            "give another --port or --host",
+        ) from error
 
 
 def _prepare(preparations, computations):

@@ -28,7 +28,10 @@ def written(model_dirs, table, tmp_path_factory):
     folder, said = tmp_path_factory.mktemp("report") / "out", []
     with uncompiled():
         summary = report(
-            model_dirs / "forward", folder, table, say=said.append,
+            model_dirs / "forward",
+            folder,
+            table,
+            say=said.append,
             options=ReportOptions(phrases_per_kind=2, samples=5),
         )
     return summary, folder, said

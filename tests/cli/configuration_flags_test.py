@@ -93,9 +93,7 @@ def toy_architecture():
     from keras_encdec.architectures import Architecture, register_architecture
     from keras_encdec.architectures.architecture_registry import unregister_architecture
 
-    yield register_architecture(
-        Architecture("toy", ToyConfig, "toy_language_model:ToyLanguageModel", has_source=False)
-    )
+    yield register_architecture(Architecture("toy", ToyConfig, "toy_language_model:ToyLanguageModel", has_source=False))
     unregister_architecture("toy")
 
 

@@ -48,8 +48,9 @@ def test_flags_choose_the_sampler_and_what_is_written(model, source, tmp_path):
     expected = generator.generate(LINES, RandomSampler(9, 0.7, 6, 0.9, 3))
     assert [line.split("\t")[1:] for line in out.read_text().splitlines()] == [
         [" ".join(each.words), f"{each.log_prob:.6f}", str(each.count)]
-        for hypotheses in expected for each in hypotheses[:5]
-    ]  # fmt: skip
+        for hypotheses in expected
+        for each in hypotheses[:5]
+    ]
 
 
 def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path):

@@ -19,13 +19,30 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
         return ReportSummary(tmp_path / "index.html", ("scores", "words"), 2.0, ("Most words are unknown.",))
 
     monkeypatch.setattr(sys.modules[report.__module__], "report", stub)
-    options = {"phrases_per_kind": 3, "samples": 2, "pairs": 7, "map_words": 8, "map_phrases": 9, "seed": 4,
-               "encoding": "latin-1"}  # fmt: skip
+    options = {
+        "phrases_per_kind": 3,
+        "samples": 2,
+        "pairs": 7,
+        "map_words": 8,
+        "map_phrases": 9,
+        "seed": 4,
+        "encoding": "latin-1",
+    }
     given = [f"--{name}={value}" for name, value in options.items()]
-    done = succeed(in_process(
-        COMMAND, "--model_dir=m", "--output=o", "--phrase_table=t", "--source=s", "--target=r", "--phrase=le chat",
-        "--phrase=été", "--compare_with=n", *given,
-    ))  # fmt: skip
+    done = succeed(
+        in_process(
+            COMMAND,
+            "--model_dir=m",
+            "--output=o",
+            "--phrase_table=t",
+            "--source=s",
+            "--target=r",
+            "--phrase=le chat",
+            "--phrase=été",
+            "--compare_with=n",
+            *given,
+        )
+    )
     named = {"source": "s", "target": "r", "compare_with": ["n"]}
     assert calls == [(("m", "o", "t"), {**named, "options": ReportOptions(phrases=("le chat", "été"), **options)})]
     expected = f"Report of 2 sections in 2.0 s, a page of 1.2 MB: {tmp_path}/index.html"

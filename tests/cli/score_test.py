@@ -37,10 +37,18 @@ def test_flags_are_passed_on(model_dirs, forward_scorer, reverse_scorer, tmp_pat
     (tmp_path / "ini").write_text(INI)
     (tmp_path / "table").write_bytes(TABLE + b"bad\n")
     done = in_process(
-        COMMAND, f"--model_dir={model_dirs}/forward", f"--reverse_model_dir={model_dirs}/reverse", f"--input={table}",
-        f"--output={out}/table", "--unknown_count", "--on_error=keep", f"--moses_ini={tmp_path}/ini",
-        f"--moses_ini_out={out}/ini", "--encoding=latin-1", "--moses_feature=TranslationModel0",
-    )  # fmt: skip
+        COMMAND,
+        f"--model_dir={model_dirs}/forward",
+        f"--reverse_model_dir={model_dirs}/reverse",
+        f"--input={table}",
+        f"--output={out}/table",
+        "--unknown_count",
+        "--on_error=keep",
+        f"--moses_ini={tmp_path}/ini",
+        f"--moses_ini_out={out}/ini",
+        "--encoding=latin-1",
+        "--moses_feature=TranslationModel0",
+    )
     notice, summary, words, malformed = succeed(done).stderr.splitlines()
     assert notice.startswith(f"{out}/ini: TranslationModel0 was a PhraseDictionaryCompact")
     assert summary.startswith("3 lines in ") and summary.endswith(f" lines/s: {out}/table")

@@ -14,9 +14,16 @@ def test_flags_are_passed_on(tmp_path, out, model_dirs):
     (tmp_path / "tsv").write_text("le chat\tthe cat\nla maison\thouse\n")
     models = f"--model_dir={model_dirs}/forward", f"--reverse_model_dir={model_dirs}/reverse"
     given = (
-        f"--source={tmp_path}/fr", f"--target={tmp_path}/en", f"--output={out}/en", f"--source_output={out}/fr",
-        f"--scores={out}/scores", "--deduplicate", "--share=1", "--max_tokens=10", "--on_error=keep",
-    )  # fmt: skip
+        f"--source={tmp_path}/fr",
+        f"--target={tmp_path}/en",
+        f"--output={out}/en",
+        f"--source_output={out}/fr",
+        f"--scores={out}/scores",
+        "--deduplicate",
+        "--share=1",
+        "--max_tokens=10",
+        "--on_error=keep",
+    )
     done = succeed(in_process(COMMAND, *models, *given))
     assert (out / "fr").read_text() == "le chat\nla maison\n" and (out / "en").read_text() == "the cat\nhouse\n"
     assert len((out / "scores").read_text().splitlines()) == 3

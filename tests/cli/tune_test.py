@@ -31,8 +31,14 @@ def flags(folder, **changed):
 def test_flags_are_passed_on(files):
     outputs = {f"{name}_out": files / name for name in ("weights", "moses_ini", "all_weights", "json")}
     test = {"test_nbest": files / "nbest", "test_reference": files / "ref"}
-    done = succeed(in_process(COMMAND, *flags(files, seeds=2, algorithm="mira", **test), *[
-        f"--{name}={path}" for name, path in outputs.items()], "--weight=R0=0.5"))  # fmt: skip
+    done = succeed(
+        in_process(
+            COMMAND,
+            *flags(files, seeds=2, algorithm="mira", **test),
+            *[f"--{name}={path}" for name, path in outputs.items()],
+            "--weight=R0=0.5",
+        )
+    )
     signature, head, before, *_, best = done.stdout.splitlines()
     assert signature.startswith("BLEU|nrefs:1|") and head.split() == ["BLEU", "test"] and best.startswith("best: seed ")
     first, second, gap = done.stderr.splitlines()

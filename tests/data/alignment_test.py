@@ -93,8 +93,9 @@ def test_directions_are_joined_as_thot_joins_them(symmetrization):
     models = train_aligner("fast_align", pairs), train_aligner("fast_align", [pair[::-1] for pair in pairs])
     both = SymmetrizedAligner(*models)
     both.heuristic = SymmetrizationHeuristic.__members__[symmetrization.upper()]
-    expected = [list(zip(*matrix.to_numpy().nonzero(), strict=True)) for _, matrix in
-                both.get_best_alignments(sources, targets)]  # fmt: skip
+    expected = [
+        list(zip(*matrix.to_numpy().nonzero(), strict=True)) for _, matrix in both.get_best_alignments(sources, targets)
+    ]
     assert align(sources, targets, symmetrization=symmetrization) == expected
 
 

@@ -63,11 +63,17 @@ def test_frequencies_are_ignored_and_what_is_dropped_is_counted(tmp_path):
     prepared, source, target = prepare(pairs, tmp_path / "p", max_length=3)
     assert sorted(words(prepared, source, target)) == [(("a",), ("c",)), (("a", "b"), ("c",))]
     assert {name: prepared.summary[name] for name in ("read", "unique", "too_long", "empty")} == {
-        "read": 9, "unique": 2, "too_long": 2, "empty": 3,
-    }  # fmt: skip
+        "read": 9,
+        "unique": 2,
+        "too_long": 2,
+        "empty": 3,
+    }
     assert sorted(file.name for file in (tmp_path / "p").iterdir()) == [
-        "ids.i32", "lengths.u16", "prepared.json", "starts.i64",
-    ]  # fmt: skip
+        "ids.i32",
+        "lengths.u16",
+        "prepared.json",
+        "starts.i64",
+    ]
 
 
 def test_the_vocabulary_has_the_most_frequent_words_of_each_side(tmp_path):

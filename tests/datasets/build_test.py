@@ -215,9 +215,7 @@ def test_build_twice_gives_the_same_bytes(tmp_path):
     ]
     sides = [
         "".join(
-            f'<p id="{i}{j}">The {a[k]} of the {b[k]}.</p>'
-            for i, a in enumerate(words)
-            for j, b in enumerate(words)
+            f'<p id="{i}{j}">The {a[k]} of the {b[k]}.</p>' for i, a in enumerate(words) for j, b in enumerate(words)
         )
         for k in (0, 1)
     ]
@@ -231,9 +229,7 @@ def test_build_twice_gives_the_same_bytes(tmp_path):
     for output in ("one", "two"):
         build.build(tmp_path, tmp_path / output, held_out=2, seed=1)
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert names == [
-        "dev.en", "dev.fr", "phrase-table.gz", "test.en", "test.fr", "train.en.gz", "train.fr.gz"
-    ]  # fmt: skip
+    assert names == ["dev.en", "dev.fr", "phrase-table.gz", "test.en", "test.fr", "train.en.gz", "train.fr.gz"]
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     table = gzip.decompress((tmp_path / "one" / "phrase-table.gz").read_bytes()).decode()

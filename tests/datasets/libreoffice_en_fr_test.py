@@ -89,9 +89,7 @@ def test_held_out_sentences(name):
 
 def test_dev_and_test_differ():
     dataset = libreoffice_en_fr()
-    dev, test = (
-        set(path.read_text("utf-8").splitlines()) for path in (dataset.dev_source, dataset.test_source)
-    )
+    dev, test = (set(path.read_text("utf-8").splitlines()) for path in (dataset.dev_source, dataset.test_source))
     assert not dev & test
 
 

@@ -197,9 +197,7 @@ def test_unknown_words_are_replaced_from_the_source(generated, attentive, tmp_pa
     (tmp_path / "words.tsv").write_text("other\tautre\t7\ns7\tS7\n")
     plain = attentive.generate(LINES, "greedy", with_attention=True)
     replacement = UnknownReplacement({"other": "autre", "s7": "S7"})
-    expected = [
-        " ".join(replacement.replaced(best.words, best.source_words, best.attention)) for best, *_ in plain
-    ]
+    expected = [" ".join(replacement.replaced(best.words, best.source_words, best.attention)) for best, *_ in plain]
     text = generated(attentive, "greedy", replace_unknown=True, dictionary=tmp_path / "words.tsv")
     assert text.splitlines() == expected
     assert {"S7", "s8"} <= set(text.split()), "translated, and copied"

@@ -83,9 +83,7 @@ def test_a_samples_score_is_the_scorers_and_it_ends_within_the_limit():
     sources = [[3, 2], [4] * 20 + [2]]
     found = Generator(model).generate(sources, RandomSampler(40, temperature=3.0), max_length_factor=0.5)
     pairs = [(source, one.ids) for source, some in zip(sources, found, strict=True) for one in some]
-    np.testing.assert_allclose(
-        [one.log_prob for some in found for one in some], Scorer(model).score(pairs), atol=1e-4
-    )
+    np.testing.assert_allclose([one.log_prob for some in found for one in some], Scorer(model).score(pairs), atol=1e-4)
     assert all(ids[-1] == 2 and len(ids) <= 11 for _, ids in pairs) and max(len(ids) for _, ids in pairs) == 11
 
 
@@ -137,9 +135,14 @@ def test_no_word_of_probability_zero_is_drawn_wherever_the_draw_falls():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"num_samples": 0}, {"temperature": 0.0}, {"temperature": float("inf")}, {"top_k": 0}, {"top_p": 0.0},
-        {"top_p": 1.1}, {"seed": -1},
-    ],  # fmt: skip
+        {"num_samples": 0},
+        {"temperature": 0.0},
+        {"temperature": float("inf")},
+        {"top_k": 0},
+        {"top_p": 0.0},
+        {"top_p": 1.1},
+        {"seed": -1},
+    ],
 )
 def test_numbers_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match=f"found {next(iter(arguments))}="):

@@ -81,8 +81,11 @@ def test_every_source_gets_targets_within_its_limit_that_have_the_models_score(s
             assert hypothesis.log_prob == pytest.approx(model.log_prob(source, hypothesis.ids), abs=1e-4)
 
 
-@pytest.mark.parametrize("sampler", [GreedySampler(True), BeamSampler(3, suppress_unknown=True),
-                                     RandomSampler(9, suppress_unknown=True)], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "sampler",
+    [GreedySampler(True), BeamSampler(3, suppress_unknown=True), RandomSampler(9, suppress_unknown=True)],
+    ids=str,
+)
 def test_the_unknown_word_can_be_kept_out(sampler):
     model, sources = TableModel(target_words=3), random_sources(20)
     without = Generator(model).generate(sources, sampler)
@@ -127,8 +130,10 @@ def test_a_registered_sampler_generates_by_its_name():
 def test_what_the_package_serves():
     samplers = registered_samplers()
     assert {name: entry.signature for name, entry in samplers.items()} == {
-        "beam": "generate", "greedy": "generate_greedy", "sample": "sample",
-    }  # fmt: skip
+        "beam": "generate",
+        "greedy": "generate_greedy",
+        "sample": "sample",
+    }
     assert samplers["beam"].served_sampler() == BeamSampler(5, num_best=5)
     assert samplers["sample"].served_sampler(top_k=3) == RandomSampler(1, top_k=3)
     assert [entry.single for entry in samplers.values()] == [False, True, True]
@@ -136,8 +141,12 @@ def test_what_the_package_serves():
 
 def test_options_are_declared_and_checked():
     assert [option.name for option in BeamSampler.hyperparameters()] == [
-        "num_beams", "num_best", "length_penalty", "coverage_penalty", "suppress_unknown",
-    ]  # fmt: skip
+        "num_beams",
+        "num_best",
+        "length_penalty",
+        "coverage_penalty",
+        "suppress_unknown",
+    ]
     with pytest.raises(ConfigurationError, match="num_best=3, expected 1 to num_beams, 2"):
         BeamSampler(2, num_best=3)
     with pytest.raises(ConfigurationError, match="num_ranks=0"):

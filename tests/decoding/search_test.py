@@ -44,10 +44,13 @@ def test_samplers_that_differ_in_what_a_search_begins_with_share_what_is_compile
     results = [
         generator.generate([[3, 2], [4, 2]], sampler)
         for sampler in (
-            BeamSampler(3), BeamSampler(3, length_penalty=2.0),
-            RandomSampler(3), RandomSampler(3, seed=2), RandomSampler(3, temperature=0.5),
+            BeamSampler(3),
+            BeamSampler(3, length_penalty=2.0),
+            RandomSampler(3),
+            RandomSampler(3, seed=2),
+            RandomSampler(3, temperature=0.5),
         )
-    ]  # fmt: skip
+    ]
     assert made == ["start", "step", "step"]
     assert all(results[i] != results[i + 1] for i in range(4))
     generator.generate([[3, 2]], RandomSampler(3, top_p=0.5))

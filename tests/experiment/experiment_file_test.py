@@ -63,8 +63,14 @@ def test_lists_and_a_model_of_phrases(load, tmp_path):
     config = load(DATA + LISTS + RNN + ROWS)
     assert config.title == "experiment" and config.data.dev_source == str(tmp_path / "dev.en")
     assert names(config, tmp_path) == [
-        "tune-0", "train-RNN", "score-RNN", "add-RNN-dev", "add-RNN-test", "tune-1", "evaluate",
-    ]  # fmt: skip
+        "tune-0",
+        "train-RNN",
+        "score-RNN",
+        "add-RNN-dev",
+        "add-RNN-test",
+        "tune-1",
+        "evaluate",
+    ]
 
 
 def test_a_model_that_is_given_is_not_trained(load, tmp_path):
@@ -108,10 +114,24 @@ def with_moses(moses_dir):
 def test_moses(load, with_moses, tmp_path):
     found = names(load(DATA + TEXT + with_moses + RNN + ROWS), tmp_path)
     assert found == [
-        "escape-dev_source", "escape-dev_target", "escape-test_source", "escape-train_target", "extract", "ngrams",
-        "moses-ini", "tune-moses", "decode-dev", "decode-test", "tune-0", "train-RNN", "score-RNN", "add-RNN-dev",
-        "add-RNN-test", "tune-1", "evaluate",
-    ]  # fmt: skip
+        "escape-dev_source",
+        "escape-dev_target",
+        "escape-test_source",
+        "escape-train_target",
+        "extract",
+        "ngrams",
+        "moses-ini",
+        "tune-moses",
+        "decode-dev",
+        "decode-test",
+        "tune-0",
+        "train-RNN",
+        "score-RNN",
+        "add-RNN-dev",
+        "add-RNN-test",
+        "tune-1",
+        "evaluate",
+    ]
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -158,7 +178,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (DATA + TEXT.replace("train_target", "#") + ROWS, "found one of train_source and train_target, expected both"),
         ('[data]\ndataset = "libreoffice_en_fr"\ndev_source = "dev.en"\n' + ROWS, "found dataset and files of text"),
     ],
-)  # fmt: skip
+)
 def test_mistakes(load, text, message):
     with pytest.raises(InputError, match=message):
         load(text)

@@ -20,7 +20,7 @@ $text =~ s/LM0= 0.5/LM0= 0.7/; open($out, ">", "moses.ini"); print $out $text; c
 DECODER = (
     "#!/bin/sh\n" + AFTER + 'list=$(after -n-best-list "$@"); input=$(after -input-file "$@")\n'
     'echo "$@" > "$list.arguments"\n'
-    "awk '{ print NR - 1 \" ||| \" $0 \"  ||| LM0= -1 ||| -1 ||| 0=0\" }' \"$input\" > \"$list\"\n"
+    'awk \'{ print NR - 1 " ||| " $0 "  ||| LM0= -1 ||| -1 ||| 0=0" }\' "$input" > "$list"\n'
 )
 
 

@@ -15,10 +15,14 @@ def test_a_version_has_what_a_server_reads(exported):
     assert names(exported) == ["1", "batching_parameters.txt", "models.config"]
     files = {str(path.relative_to(exported / "1")) for path in (exported / "1").rglob("*") if path.is_file()}
     assert files == {
-        "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001",
-        "assets/source.vocab", "assets/target.vocab",
-        "assets.extra/tf_serving_warmup_requests", "assets.extra/keras_encdec.json",
-    }  # fmt: skip
+        "saved_model.pb",
+        "variables/variables.index",
+        "variables/variables.data-00000-of-00001",
+        "assets/source.vocab",
+        "assets/target.vocab",
+        "assets.extra/tf_serving_warmup_requests",
+        "assets.extra/keras_encdec.json",
+    }
     description = json.loads((exported / "1" / "assets.extra" / "keras_encdec.json").read_text())
     assert description["max_tokens"] == 256 and description["max_bytes"] == 64 * 256
 

@@ -53,7 +53,7 @@ def test_a_score_does_not_depend_on_the_batch(toy, monkeypatch):
     """Alone, with longer ones, in another order, twice; more pairs and tokens than are computed at a time."""
     directory, model = toy
     pairs = random_pairs(2 * PHRASES + 7, 30, seed=1)
-    assert sum(len(target.split()) + 1 for _, target in pairs[: PHRASES]) > 2 * TOKENS
+    assert sum(len(target.split()) + 1 for _, target in pairs[:PHRASES]) > 2 * TOKENS
     sources, targets = zip(*pairs, strict=True)
     together = call(model, "score", source=sources, target=targets)["log_prob"]
     expected = [row.sum() for row in oracle_scores(directory, pairs)]

@@ -71,9 +71,7 @@ def test_samples_follow_the_probabilities_and_the_temperature(toy):
     (state, memory), words = directory.model.start([source]), [*TARGET_WORDS]
     log_probs, _ = directory.model.decoder.next_log_probs(tf.constant([0]), state, memory)
     for temperature in (1.0, 0.5):
-        drawn = call(
-            model, "sample", source=["s1 s2"] * number, seed=range(number), temperature=[temperature] * number
-        )  # fmt: skip
+        drawn = call(model, "sample", source=["s1 s2"] * number, seed=range(number), temperature=[temperature] * number)
         first = [text.decode().split(" ")[0] for text in drawn["target"]]
         probabilities = tf.nn.softmax(log_probs[0, 1:] / temperature).numpy()  # of no padding
         for word, probability in zip(["<unk>", "", *words], probabilities, strict=True):

@@ -33,9 +33,12 @@ class StockServer:
     def __init__(self, folder, batching):
         ports = [free_port(), free_port()]
         command = [
-            shutil.which("tensorflow_model_server"), f"--port={ports[0]}", f"--rest_api_port={ports[1]}",
-            f"--model_config_file={folder / 'models.config'}", "--allow_version_labels_for_unavailable_models=true",
-        ]  # fmt: skip
+            shutil.which("tensorflow_model_server"),
+            f"--port={ports[0]}",
+            f"--rest_api_port={ports[1]}",
+            f"--model_config_file={folder / 'models.config'}",
+            "--allow_version_labels_for_unavailable_models=true",
+        ]
         if batching:
             command += ["--enable_batching", f"--batching_parameters_file={folder / 'batching_parameters.txt'}"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -176,8 +179,9 @@ def test_what_is_not_there_is_not_found(calls):
     assert refusal(calls.predict, spec={"name": "other"}, **inputs)[0] == StatusCode.NOT_FOUND
     assert refusal(calls.predict, spec={"version": 9}, **inputs)[0] == StatusCode.NOT_FOUND
     assert refusal(calls.predict, "no_signature", **inputs)[0] in (
-        StatusCode.FAILED_PRECONDITION, StatusCode.INVALID_ARGUMENT,
-    )  # fmt: skip
+        StatusCode.FAILED_PRECONDITION,
+        StatusCode.INVALID_ARGUMENT,
+    )
 
 
 def test_a_thousand_malformed_requests_leave_the_server_as_it_was(server, calls, scored):

@@ -61,8 +61,9 @@ def test_the_report_says_what_agrees(folders):
     report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
     assert report.path == folders[1] / "1"
     assert [(comparison.scorer, comparison.pairs) for comparison in report.comparisons] == [
-        ("exported", 2), ("exported, one at a time", 1),
-    ]  # fmt: skip
+        ("exported", 2),
+        ("exported, one at a time", 1),
+    ]
     assert all(0 <= comparison.largest_difference < 1e-5 for comparison in report.comparisons)
 
 
@@ -100,12 +101,14 @@ def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_
     ("script", "sentence"),
     [
         ("import keras_encdec_missing", "No module named 'keras_encdec_missing'.*; install what is missing where "),
-        ("from keras_encdec.errors import InputError; raise InputError('found a', 'expected b', 'do c')",
-         "m: scoring failed: found a, expected b; do c.$"),
+        (
+            "from keras_encdec.errors import InputError; raise InputError('found a', 'expected b', 'do c')",
+            "m: scoring failed: found a, expected b; do c.$",
+        ),
         ("import os; os.kill(os.getpid(), 9)", "ended by signal 9.*; free memory"),
         ("raise ValueError('too long')", "too long.*; give pairs within the limits"),
     ],
-)  # fmt: skip
+)
 def test_a_process_that_fails_is_reported_with_what_helps(script, sentence):
     with pytest.raises(InputError, match=sentence) as failure:
         process_scores([sys.executable, "-c", script], {}, "m")

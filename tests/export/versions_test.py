@@ -115,8 +115,9 @@ def test_what_the_user_wrote_into_the_servers_files_stays(quick_export, model_di
     export_model(model_dir, tmp_path, model_name="phrases")
     assert (tmp_path / "batching_parameters.txt").read_text() == "max_batch_size { value: 7 }\n"
     assert [(c.name, c.base_path) for c in models_config(tmp_path)] == [
-        ("other", "/elsewhere"), ("phrases", str(tmp_path)),
-    ]  # fmt: skip
+        ("other", "/elsewhere"),
+        ("phrases", str(tmp_path)),
+    ]
 
     (tmp_path / "models.config").write_text("model_config_list [")
     with pytest.raises(InputError, match="models.config: .*ModelServerConfig"):

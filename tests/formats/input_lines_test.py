@@ -163,9 +163,7 @@ def test_an_empty_file_is_reported(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
         InputLines(path)
-    assert str(caught.value) == (
-        f"{path}: found an empty file, expected at least one line; check how it was made."
-    )
+    assert str(caught.value) == (f"{path}: found an empty file, expected at least one line; check how it was made.")
 
 
 def test_a_missing_file_and_a_directory_are_reported(tmp_path):

@@ -118,75 +118,91 @@ MEMORY_OR = (
 ONE_LINE = 'expected one in [weight]; write it as "TM0=", a space and 4 weights'
 ERRORS = {
     "two tables": (
-        (r"UnknownWordPenalty\n", "ProbingPT name=Other num-features=1 path=x\n"), {},
+        (r"UnknownWordPenalty\n", "ProbingPT name=Other num-features=1 path=x\n"),
+        {},
         ": found the phrase tables Other, TM0, expected one; name the one meant.",
     ),
     "no such feature": (
-        None, {"feature": "TM9"},
+        None,
+        {"feature": "TM9"},
         ": found 0 features named 'TM9', expected one; name one of the phrase tables: TM0.",
     ),
     "not a table": (
-        None, {"feature": "LR0"},
+        None,
+        {"feature": "LR0"},
         ", line 8: found 'LR0' to be a LexicalReordering, which reads no phrase table of text; "
         "name one of the phrase tables: TM0.",
     ),
     "two of one name": (
-        (r"Distortion\n", "PhraseDictionaryMemory name=TM0 num-features=4 path=x\n"), {"feature": "TM0"},
+        (r"Distortion\n", "PhraseDictionaryMemory name=TM0 num-features=4 path=x\n"),
+        {"feature": "TM0"},
         ": found 2 features named 'TM0', expected one; name one of the phrase tables: TM0, TM0.",
     ),
     "no table": (
-        (r"PhraseDictionaryMemory name=TM0", "PhraseDictionaryTransliteration name=TM0"), {},
+        (r"PhraseDictionaryMemory name=TM0", "PhraseDictionaryTransliteration name=TM0"),
+        {},
         f": found no phrase table in a section [feature], {MEMORY_OR}; name the ini that uses the table.",
     ),
     "old format": (
-        (r"(?s)\[feature\].*", "[ttable-file]\n0 0 0 5 table.gz"), {},
+        (r"(?s)\[feature\].*", "[ttable-file]\n0 0 0 5 table.gz"),
+        {},
         f": found the old section [ttable-file], {MEMORY_OR}; write it in the format of Moses 2 and later.",
     ),
     "no number": (
-        (r"num-features=4 ", ""), {},
+        (r"num-features=4 ", ""),
+        {},
         ", line 7: found no num-features= for TM0; add it to the line.",
     ),
     "no path": ((r" path=old.gz", ""), {}, ", line 7: found no path= for TM0; add it to the line."),
     "not a number": (
-        (r"num-features=4", "num-features=four"), {},
+        (r"num-features=4", "num-features=four"),
+        {},
         ", line 7: found num-features=four, expected a number from 1; correct it.",
     ),
     "another table": (
-        None, {"table_scores": 5},
+        None,
+        {"table_scores": 5},
         ", line 7: found num-features=4, expected 5, as the table has scores on each line; "
         "give the moses.ini that belongs to the table, or name the table's feature.",
     ),
     "no weights": (
-        (r"TM0= .*", ""), {},
+        (r"TM0= .*", ""),
+        {},
         f": found no lines of weights for TM0, {ONE_LINE}.",
     ),
     "weights elsewhere": (
-        (r"\[weight\]", "[weights]"), {},
+        (r"\[weight\]", "[weights]"),
+        {},
         f": found no lines of weights for TM0, {ONE_LINE}.",
     ),
     "weights twice": (
-        (r"TM=", "TM0="), {},
+        (r"TM=", "TM0="),
+        {},
         f", line 17: found 2 lines of weights for TM0, {ONE_LINE}.",
     ),
     "no space": (
-        (r"TM0= 0.1", "TM0=0.1"), {},
+        (r"TM0= 0.1", "TM0=0.1"),
+        {},
         ', line 17: found "TM0=0.1 -0.2 0.3 0.2", expected "TM0=", a space and 4 numbers from -1e+30 to 1e+30; correct '
         "it.",
     ),
     "no numbers": (
-        (r"-0.2", "UNTUNEABLE"), {},
+        (r"-0.2", "UNTUNEABLE"),
+        {},
         ', line 17: found "TM0= 0.1 UNTUNEABLE 0.3 0.2", expected "TM0=", a space and 4 numbers from -1e+30 to 1e+30; '
         "correct it.",
     ),
     "too few weights": (
-        (r"TM0= 0.1", "TM0="), {},
+        (r"TM0= 0.1", "TM0="),
+        {},
         ", line 17: found 3 weights for TM0, expected 4, its num-features; correct either.",
     ),
     "overwritten weights": (
-        (r"\[weight\]", "[weight-overwrite]\nTM0= 1 1 1 1\n[weight]"), {},
+        (r"\[weight\]", "[weight-overwrite]\nTM0= 1 1 1 1\n[weight]"),
+        {},
         ", line 15: found weights of TM0 in [weight-overwrite], expected them in [weight]; move them there.",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", ERRORS)

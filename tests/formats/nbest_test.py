@@ -79,10 +79,13 @@ def test_a_line_comes_apart_and_only_what_is_asked_for_changes(
         (b"7 ||| a b  ||| X= 1 ||| 1\r", b"7 ||| a b  ||| X= 1 R= 9 ||| 1\r", b"7 ||| a b  ||| X= 1 ||| -7\r"),
         (b"0 ||| a  |||  ||| -1", b"0 ||| a  ||| R= 9  ||| -1", b"0 ||| a  |||  ||| -7"),
         (b"0 |||  ||| X= 1 |||  1  |||", b"0 |||  ||| X= 1 R= 9 |||  1  |||", b"0 |||  ||| X= 1 |||  -7  |||"),
-        (b"1 ||| 1 ||| X= 1 ||| 1 ||| 1 ||| 1", b"1 ||| 1 ||| X= 1 R= 9 ||| 1 ||| 1 ||| 1",
-         b"1 ||| 1 ||| X= 1 ||| -7 ||| 1 ||| 1"),
+        (
+            b"1 ||| 1 ||| X= 1 ||| 1 ||| 1 ||| 1",
+            b"1 ||| 1 ||| X= 1 R= 9 ||| 1 ||| 1 ||| 1",
+            b"1 ||| 1 ||| X= 1 ||| -7 ||| 1 ||| 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_other_byte_of_a_line_is_kept(line, scored, ranked):
     assert append_features(line, [("R", "9")]) == scored
     assert replace_total(line, "-7") == ranked
@@ -166,7 +169,7 @@ def test_bytes_that_are_not_utf8_ask_for_the_encoding(tmp_path):
     with NBestReader(path) as reader, pytest.raises(InputError) as caught:
         list(reader)
     assert str(caught.value) == (
-        f"{path}, line 2: found bytes that are not UTF-8 (0xe9 in \"l' \\xe9t\\xe9\"), expected UTF-8; "
+        f'{path}, line 2: found bytes that are not UTF-8 (0xe9 in "l\' \\xe9t\\xe9"), expected UTF-8; '
         f"name the file's encoding, such as --encoding=latin-1, or give {KEEP}."
     )
     with NBestReader(path, on_error="keep") as reader:

@@ -31,8 +31,11 @@ def test_the_order_of_scores_is_kept(log_probability):
 
 def test_digits_are_those_of_c():
     assert [format_probability(value) for value in (0.0, -math.log(2), -20.0, -100.0)] == [
-        "1", "0.5", "2.06115e-09", "3.72008e-44",
-    ]  # fmt: skip
+        "1",
+        "0.5",
+        "2.06115e-09",
+        "3.72008e-44",
+    ]
 
 
 def test_the_extremes_stay_in_range():

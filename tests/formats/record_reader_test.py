@@ -27,8 +27,12 @@ def test_the_first_two_columns_are_read(tmp_path):
     with TsvReader(path) as reader:
         records = list(reader)
     assert [(record.source, record.target) for record in records] == [
-        ("a b", "c"), ("", "d"), ("e", ""), (" ", " "), ("f\xa0g", "h"),
-    ]  # fmt: skip
+        ("a b", "c"),
+        ("", "d"),
+        ("e", ""),
+        (" ", " "),
+        ("f\xa0g", "h"),
+    ]
     assert [record.raw for record in records] == path.read_bytes().split(b"\n")
     assert reader.lines.line_number == 5 and reader.malformed == 0
 

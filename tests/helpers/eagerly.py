@@ -6,9 +6,12 @@ from unittest import mock
 import keras
 
 COMPILES = [
-    "keras_encdec.decoding.search", "keras_encdec.scoring.source_encoder",
-    "keras_encdec.scoring.ngram_scorer", "keras_encdec.scoring.source_encoder", "keras_encdec.scoring.scorer",
-]  # fmt: skip
+    "keras_encdec.decoding.search",
+    "keras_encdec.scoring.source_encoder",
+    "keras_encdec.scoring.ngram_scorer",
+    "keras_encdec.scoring.source_encoder",
+    "keras_encdec.scoring.scorer",
+]
 
 
 @contextlib.contextmanager

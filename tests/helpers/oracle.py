@@ -32,9 +32,7 @@ def token_log_probs(w, source, target, reset_after):
         e = w["target.E"][previous] if previous else np.zeros(w["target.E"].shape[1])
         r = sigmoid(e @ w["decoder.W_r"] + h @ w["decoder.U_r"] + c @ w["decoder.C_r"] + w["decoder.b_r"])
         z = sigmoid(e @ w["decoder.W_z"] + h @ w["decoder.U_z"] + c @ w["decoder.C_z"] + w["decoder.b_z"])
-        n = np.tanh(
-            e @ w["decoder.W"] + w["decoder.b"] + r * (h @ w["decoder.U"] + c @ w["decoder.C"])
-        )
+        n = np.tanh(e @ w["decoder.W"] + w["decoder.b"] + r * (h @ w["decoder.U"] + c @ w["decoder.C"]))
         h = z * h + (1 - z) * n
         s = h @ w["readout.O_h"] + e @ w["readout.O_y"] + c @ w["readout.O_c"] + w["readout.b_O"]
         s = np.array([max(s[2 * i], s[2 * i + 1]) for i in range(len(s) // 2)])

@@ -45,11 +45,12 @@ def nested_weights(model):
         attention = {
             "score": arrays(layer.scores),
             "position": [array(layer.position_kernel), array(layer.position_vector)]
-            if decoder.attention == "local_p" else [],
+            if decoder.attention == "local_p"
+            else [],
             "W_c": array(decoder.context_projection.kernel),
             "W_h": array(decoder.state_projection.kernel),
             "feeding": array(decoder.feeding.kernel) if decoder.input_feeding else np.zeros(0),
-        }  # fmt: skip
+        }
     return {
         **attention,
         "source": array(encoder.embedding.embeddings),

@@ -174,9 +174,7 @@ def _flatten(value, shape, dtype, leaves):
         leaves.append(_decoded(value))
     elif not isinstance(value, _KINDS.get(dtype, int)) or (isinstance(value, bool) and dtype != "bool"):
         kind = str(value) if isinstance(value, bool) else _JSON_TYPES[type(value)]
-        raise Refusal(
-            "INVALID_ARGUMENT", f"JSON Value: {_shown(value)} Type: {kind} is not of expected type: {dtype}"
-        )
+        raise Refusal("INVALID_ARGUMENT", f"JSON Value: {_shown(value)} Type: {kind} is not of expected type: {dtype}")
     else:
         leaves.append(_bytes(value) if isinstance(value, str) else value)
 

@@ -5,7 +5,7 @@ from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web import Explorer, RequestLimits
 
-PHRASES = ["le chat la maison", "la maison", "l' été", "R&D <b> [X]", "| \" la"]
+PHRASES = ["le chat la maison", "la maison", "l' été", "R&D <b> [X]", '| " la']
 
 
 def toy_explorer(path, phrases=PHRASES, limits=None, **arguments):

@@ -1,10 +1,16 @@
 """A phrase table for reports of the toy models, some words of which are HTML."""
 
 SOURCES = [
-    ("le chat &lt;b&gt; R&amp;D", 90), ("la maison &lt;b&gt; été", 70), ("le chat la maison", 50),
-    ("l&apos; été la chat", 3), ("la maison le chat", 2), ("le chat &#91;X&#93; été", 1),
-    ("le chat", 400), ("la maison", 300), ("&#124;", 9),
-]  # fmt: skip
+    ("le chat &lt;b&gt; R&amp;D", 90),
+    ("la maison &lt;b&gt; été", 70),
+    ("le chat la maison", 50),
+    ("l&apos; été la chat", 3),
+    ("la maison le chat", 2),
+    ("le chat &#91;X&#93; été", 1),
+    ("le chat", 400),
+    ("la maison", 300),
+    ("&#124;", 9),
+]
 TARGETS = ["the cat", "the house &lt;b&gt;", "R&amp;D", "&apos;s summer", "the &lt;b&gt; cat house"]
 
 

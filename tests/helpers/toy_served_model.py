@@ -27,9 +27,7 @@ def served(folder, tokenization=None, **arguments):
 
 def call(model, signature, **inputs):
     """What a served function gives for lists of inputs."""
-    inputs = {
-        name: tf.constant(values, TYPES.get(name, tf.string), (len(values),)) for name, values in inputs.items()
-    }
+    inputs = {name: tf.constant(values, TYPES.get(name, tf.string), (len(values),)) for name, values in inputs.items()}
     return {name: value.numpy() for name, value in model.signatures[signature](**inputs).items()}
 
 

@@ -38,6 +38,4 @@ def test_row_0_stays_zero_whatever_the_optimizer(optimizer):
 
 def test_behaves_as_a_keras_layer(tmp_path):
     config = {"input_dim": 8, "rank": 3, "units": 5}
-    check_layer(
-        FactorizedEmbedding, config, [IDS.astype("int32")], (2, 3, 5), 2, tmp_path, differentiable=False
-    )
+    check_layer(FactorizedEmbedding, config, [IDS.astype("int32")], (2, 3, 5), 2, tmp_path, differentiable=False)

@@ -62,12 +62,16 @@ GATES = UNITS, 2 * UNITS
 CASES = {
     "gru": (GRUCell(UNITS).step, numpy_gru_state, 3, ["hidden"], [GATES, (UNITS, UNITS)]),
     "gru, reset after": (
-        GRUCell(UNITS, reset_after=True).step, numpy_reset_after_state, 3, ["hidden"], [GATES, (UNITS, UNITS)],
+        GRUCell(UNITS, reset_after=True).step,
+        numpy_reset_after_state,
+        3,
+        ["hidden"],
+        [GATES, (UNITS, UNITS)],
     ),
     "context": (ContextGRUStep(), numpy_context_state, 3, ["hidden"], [(UNITS, 3 * UNITS), (BATCH, 3 * UNITS)]),
     "lstm": (LSTMCell(UNITS).step, numpy_lstm_state, 4, ["hidden", "cell"], [(UNITS, 4 * UNITS)]),
     "rnn": (RNNCell(UNITS).step, numpy_rnn_state, 1, ["hidden"], [(UNITS, UNITS)]),
-}  # fmt: skip
+}
 
 
 def weighted_sum(states, weights):
@@ -165,9 +169,10 @@ def test_a_state_of_any_structure_rank_and_dtype(steps):
 
     def run(ids, matrix, pair, table, memory):
         state = {
-            "window": ops.zeros((BATCH, 3), "int32"), "matrix": matrix,
+            "window": ops.zeros((BATCH, 3), "int32"),
+            "matrix": matrix,
             "nested": (ops.zeros((BATCH,), "int32"), pair),
-        }  # fmt: skip
+        }
         parameters = {"table": table, "memory": memory, "present": ops.convert_to_tensor(present)}
         return run_recurrence(window_step, ids, state, parameters, mask)
 

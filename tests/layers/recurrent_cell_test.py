@@ -11,7 +11,7 @@ from keras_encdec.layers import (
     recurrent_cell_class,
     register_cell,
     run_recurrence,
-)  # fmt: skip
+)
 
 
 def test_cells_are_known_by_name():

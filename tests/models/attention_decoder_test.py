@@ -24,20 +24,36 @@ def test_gradients_are_those_of_automatic_differentiation(cell, attention):
     kept = rng.random((BATCH, STEPS, 2, UNITS)) > 0.4
     mask = np.array([[True] * SOURCE_TIME, [True, True, False, False]])
     shapes = [
-        (BATCH, STEPS, gates * UNITS), (BATCH, UNITS), (BATCH, UNITS), (BATCH, UNITS), (BATCH, SOURCE_TIME, UNITS),
-        (BATCH, SOURCE_TIME, UNITS), (UNITS, gates * UNITS), (UNITS, UNITS), (UNITS, gates * UNITS), (gates * UNITS,),
-        (UNITS, UNITS), (UNITS, 1), *SHAPES[cell]["cells"][0], *SHAPES[cell]["cells"][1],
-    ]  # fmt: skip
+        (BATCH, STEPS, gates * UNITS),
+        (BATCH, UNITS),
+        (BATCH, UNITS),
+        (BATCH, UNITS),
+        (BATCH, SOURCE_TIME, UNITS),
+        (BATCH, SOURCE_TIME, UNITS),
+        (UNITS, gates * UNITS),
+        (UNITS, UNITS),
+        (UNITS, gates * UNITS),
+        (gates * UNITS,),
+        (UNITS, UNITS),
+        (UNITS, 1),
+        *SHAPES[cell]["cells"][0],
+        *SHAPES[cell]["cells"][1],
+    ]
     arguments = [rng.normal(0, 0.6, shape) for shape in shapes]
     widths = {"attentional": UNITS, "hidden_1": UNITS, "attention": SOURCE_TIME}
     weights = {name: rng.normal(size=(BATCH, STEPS, width)) for name, width in widths.items()}
 
     def run(step, projected, first, second, fed, keys, values, feeding, W_h, kernel, bias, W_p, v_p, *cells):
         parameters = {
-            "keys": keys, "values": values, "mask": mask, "feeding": feeding, "state_projection": W_h,
-            "kernels": [kernel], "biases": [bias],
+            "keys": keys,
+            "values": values,
+            "mask": mask,
+            "feeding": feeding,
+            "state_projection": W_h,
+            "kernels": [kernel],
+            "biases": [bias],
             "cells": [list(cells[: len(cells) // 2]), list(cells[len(cells) // 2 :])],
-        }  # fmt: skip
+        }
         state = {"hidden_1": first, "hidden_2": second, "attentional": fed, "attention": np.zeros((BATCH, SOURCE_TIME))}
         if attention.predictive:
             parameters.update(position_kernel=W_p, position_vector=v_p)

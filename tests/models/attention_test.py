@@ -23,10 +23,15 @@ ENCODERS = [
 ]
 # Every kind with every score, fed and not, on one encoder after the other.
 CHOICES = [
-    {"attention": kind, "attention_score": score, "input_feeding": fed,
-     "attention_window": None if kind == "global" else 1 + fed, **ENCODERS[(i + i // 6) % (2 if score == "dot" else 3)]}
+    {
+        "attention": kind,
+        "attention_score": score,
+        "input_feeding": fed,
+        "attention_window": None if kind == "global" else 1 + fed,
+        **ENCODERS[(i + i // 6) % (2 if score == "dot" else 3)],
+    }
     for i, (kind, score, fed) in enumerate(KINDS)
-]  # fmt: skip
+]
 # JAX compiles all anew for each.
 EVERY = {"tensorflow": 1, "jax": 5, "torch": 1}[keras.backend.backend()]
 

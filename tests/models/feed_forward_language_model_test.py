@@ -84,9 +84,14 @@ def test_weights_are_drawn_as_published_and_go_in_and_out_by_symbol(tmp_path):
     model = FeedForwardLanguageModel(300)
     symbols = to_symbols(model)
     assert {name: array.shape for name, array in symbols.items()} == {
-        "target.E": (303, 512), "decoder.W.1": (3072, 1536), "decoder.b.1": (1536,), "decoder.W.2": (1536, 1024),
-        "decoder.b.2": (1024,), "output.W_hy": (1024, 303), "output.b_hy": (303,),
-    }  # fmt: skip
+        "target.E": (303, 512),
+        "decoder.W.1": (3072, 1536),
+        "decoder.b.1": (1536,),
+        "decoder.W.2": (1536, 1024),
+        "decoder.b.2": (1024,),
+        "output.W_hy": (1024, 303),
+        "output.b_hy": (303,),
+    }
     for name, array in symbols.items():
         weights = array[1:] if name == "target.E" else array
         assert np.abs(array).max() == 0 if ".b" in name else 0.0099 < np.abs(weights).max() <= 0.01

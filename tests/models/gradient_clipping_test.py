@@ -119,7 +119,7 @@ def test_a_model_never_compiled_is_loaded_so(tmp_path):
 
 
 def test_other_values_are_refused():
-    with pytest.raises(ValueError, match="found reduction='max', expected \"sum\" or \"mean\""):
+    with pytest.raises(ValueError, match='found reduction=\'max\', expected "sum" or "mean"'):
         toy().compile("sgd", reduction="max")
     with pytest.raises(ValueError, match="found clip_elements=0, expected a positive number"):
         exact_clipping(keras.optimizers.SGD(), 0)

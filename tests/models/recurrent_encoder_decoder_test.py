@@ -27,7 +27,7 @@ CHOICES = list(
 # One in three, but every pair of cell and directions, and each of these with every pair of the others.
 SOME_CHOICES = [
     choice for i, choice in enumerate(CHOICES) if (i // 12 + i // 4 % 3 + i // 2 % 2 + 2 * (i % 2)) % 3 == 0
-]  # fmt: skip
+]
 if keras.backend.backend() == "jax":  # which compiles all anew for each
     SOME_CHOICES = CHOICES[::9]
 

@@ -1,6 +1,5 @@
 """The recurrent models against the algorithms of Luong's thesis, written out by hand."""
 
-
 import keras
 import numpy as np
 import pytest

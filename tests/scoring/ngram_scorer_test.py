@@ -68,9 +68,7 @@ def test_scores_are_the_models_and_each_ngram_is_computed_once(model, monkeypatc
 @pytest.mark.usefixtures("with_table")
 def test_scores_are_the_models_when_compiled(model):
     targets = random_targets(60)
-    np.testing.assert_allclose(
-        Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5
-    )
+    np.testing.assert_allclose(Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5)
 
 
 def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):

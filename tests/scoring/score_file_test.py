@@ -155,9 +155,16 @@ def test_columns_of_log_probabilities_are_added(forward_scorer, reverse_scorer, 
         source = write(tmp_path / "source", end.join(line.split("\t")[0] for line in before).encode())
         write(pairs, end.join(line.split("\t")[1] for line in before).encode())
     score_file(
-        forward_scorer, pairs, out / "scored", format=format, source=source, reverse_model_dir=reverse_scorer,
-        unknown_count=True, length=True, token_scores=True,
-    )  # fmt: skip
+        forward_scorer,
+        pairs,
+        out / "scored",
+        format=format,
+        source=source,
+        reverse_model_dir=reverse_scorer,
+        unknown_count=True,
+        length=True,
+        token_scores=True,
+    )
     scored = (out / "scored").read_bytes().decode().split(end)
     assert len(scored) == len(TSV)
     words = [(source.split(), target.split()) for source, target in TSV.values()]
@@ -226,9 +233,11 @@ def test_unknown_words_are_counted_and_many_are_warned_of(forward_scorer, revers
         forward_scorer, table, out / "table", reverse_model_dir=reverse_scorer, on_error="keep", dry_run=dry_run
     )
     assert [(words.model, words.side, words.words, words.unknown) for words in summary.unknown_words] == [
-        ("model", "source", 5, 2), ("model", "target", 5, 4),
-        ("reverse model", "source", 5, 2), ("reverse model", "target", 5, 4),
-    ]  # fmt: skip
+        ("model", "source", 5, 2),
+        ("model", "target", 5, 4),
+        ("reverse model", "source", 5, 2),
+        ("reverse model", "target", 5, 4),
+    ]
     assert summary.remarks[0].startswith("source: 40.00 % of the 5 words are unknown to the model; target: 80.00 %")
     assert [remark[:50] for remark in summary.remarks if "warning" in remark] == [
         "warning: most of the target words are unknown to t"

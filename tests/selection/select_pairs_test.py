@@ -21,9 +21,14 @@ from keras_encdec.selection import (
 )
 
 PAIRS = [
-    ("le chat", "the cat"), ("la maison", "the cat house"), ("", "the"), ("le chat", "the cat"), ("été", "summer"),
-    ("le le le", "the the the the"), ("un deux", "one two"),
-]  # fmt: skip
+    ("le chat", "the cat"),
+    ("la maison", "the cat house"),
+    ("", "the"),
+    ("le chat", "the cat"),
+    ("été", "summer"),
+    ("le le le", "the the the the"),
+    ("un deux", "one two"),
+]
 
 
 @pytest.fixture
@@ -44,8 +49,10 @@ def language_models(tmp_path_factory):
     """Language models, a TextScorer each."""
     folder = tmp_path_factory.mktemp("language_models")
     for name, words, seed in (
-        ("in_domain", ["le", "chat"], 1), ("general", ["le", "chat"], 2), ("other", ["le", "chien"], 3),
-    ):  # fmt: skip
+        ("in_domain", ["le", "chat"], 1),
+        ("general", ["le", "chat"], 2),
+        ("other", ["le", "chien"], 3),
+    ):
         save_model(folder / name, [], words, language_model=True, seed=seed)
     return {path.name: TextScorer(path) for path in folder.iterdir()}
 
@@ -138,9 +145,7 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     given = {"share": 0.5, "format": "tsv", "scores": out / "scores"}
     select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_target, **given)
     # All are equally good: half of seven pairs is four, the first that have a score.
-    assert (out / "selected").read_text("utf-8").splitlines() == [
-        "\t".join([*PAIRS[i], "more"]) for i in (0, 1, 3, 4)
-    ]
+    assert (out / "selected").read_text("utf-8").splitlines() == ["\t".join([*PAIRS[i], "more"]) for i in (0, 1, 3, 4)]
     values = scores(out / "scores")
     np.testing.assert_allclose(values[0], [0.75 * math.log(10), 0.25 * math.log(10), math.log(10)], rtol=1e-5)
     select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_source, **given)

@@ -52,8 +52,10 @@ def test_a_language_model_is_trained_and_scores(pairs, tmp_path):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     data = TrainingData(target=tmp_path / "corpus", validation=(tmp_path / "held_out",))
     settings = {
-        "architecture": "language_model", "model": {"cell": "gru", "layers": 1, "dropout": 0.1}, "round_updates": 30
-    }  # fmt: skip
+        "architecture": "language_model",
+        "model": {"cell": "gru", "layers": 1, "dropout": 0.1},
+        "round_updates": 30,
+    }
     path = tmp_path / "model"
     _, lines = train_tiny(data, path, updates=40, **settings)
     result, _ = train_tiny(data, path, resume=True, updates=80, **settings)
@@ -87,10 +89,21 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
     settings = {
         "architecture": "recurrent",
         "model": {"layers": 1, "reverse_source": True, "dropout": 0.2},
-        "optimizer": "sgd", "learning_rate": 2, "schedule": "halving", "halving_start": 4, "halving_every": 1.5,
-        "reduction": "mean", "clip_norm": 5, "clip_elements": 0.3, "batch_size": 4, "pad_to": (8,), "epochs": 5,
-        "round_updates": 8, "average_rounds": 3, "seed": 1,
-    }  # fmt: skip
+        "optimizer": "sgd",
+        "learning_rate": 2,
+        "schedule": "halving",
+        "halving_start": 4,
+        "halving_every": 1.5,
+        "reduction": "mean",
+        "clip_norm": 5,
+        "clip_elements": 0.3,
+        "batch_size": 4,
+        "pad_to": (8,),
+        "epochs": 5,
+        "round_updates": 8,
+        "average_rounds": 3,
+        "seed": 1,
+    }
     model, whole = tmp_path / "model", tmp_path / "whole"
     train_tiny(data, model, updates=24, **settings)
     _, whole_lines = train_tiny(data, whole, **settings)

@@ -166,9 +166,13 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
     (tmp_path / "source").write_text("S1 s2.\ns3\n\n")
     (tmp_path / "target").write_text("T1 t2!\nt3 t4\nt5\n")
     data = TrainingData(
-        source=training_files / "source", target=training_files / "target", tokenize=True, lowercase=True,
-        validation=(tmp_path / "source", tmp_path / "target"), shortlist=12,
-    )  # fmt: skip
+        source=training_files / "source",
+        target=training_files / "target",
+        tokenize=True,
+        lowercase=True,
+        validation=(tmp_path / "source", tmp_path / "target"),
+        shortlist=12,
+    )
     _, lines = train_tiny(data, tmp_path / "m", updates=2)
     assert "400 unique pairs of 400" in lines[0] and "shortlist; 4." in lines[1]
     directory = ModelDirectory.load(tmp_path / "m")

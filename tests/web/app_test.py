@@ -45,8 +45,10 @@ def explorers(model_dirs, tmp_path_factory):
 @pytest.fixture(scope="module")
 def asked(explorers):
     """Callable that posts to an address of a model: the answer."""
-    clients = {name: TestClient(create_app(explorer, ["127.0.0.1"]), HOST, raise_server_exceptions=False)
-               for name, explorer in explorers.items()}  # fmt: skip
+    clients = {
+        name: TestClient(create_app(explorer, ["127.0.0.1"]), HOST, raise_server_exceptions=False)
+        for name, explorer in explorers.items()
+    }
 
     def ask(name, body=None, model="encdec", **arguments):
         if body is not None:

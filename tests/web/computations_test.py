@@ -29,8 +29,13 @@ def computed(questions):
 
 def test_a_newer_question_takes_the_place_of_the_waiting_one():
     ran = []
-    questions = [("mine", lambda: ran.append(1)), ("yours", lambda: ran.append(2)), ("mine", lambda: ran.append(3)),
-                 (None, lambda: ran.append(4)), (None, lambda: ran.append(5))]  # fmt: skip
+    questions = [
+        ("mine", lambda: ran.append(1)),
+        ("yours", lambda: ran.append(2)),
+        ("mine", lambda: ran.append(3)),
+        (None, lambda: ran.append(4)),
+        (None, lambda: ran.append(5)),
+    ]
     results = computed(questions)
     assert ran == [2, 3, 4, 5] and isinstance(results[0], ReplacedError) and results[1:] == [None] * 4
 

@@ -129,9 +129,7 @@ def test_answers_that_are_out_of_date_are_dropped(browser, address):
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_nothing_is_cut_off_and_axe_finds_no_serious_violation(browser, address, width, scheme):
     opened(browser, address, width, scheme)
-    narrow, whole = browser.execute_script(
-        "const e = document.documentElement; return [e.clientWidth, e.scrollWidth]"
-    )  # fmt: skip
+    narrow, whole = browser.execute_script("const e = document.documentElement; return [e.clientWidth, e.scrollWidth]")
     assert whole <= narrow
     if not AXE.exists():
         pytest.skip("no axe-core: npm install axe-core in the checkout, or set NODE_PATH")

@@ -45,9 +45,12 @@ def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, nu
     asking = threading.Thread(target=ask)
     asking.start()
     done = in_process(
-        COMMAND, f"--model_dir={model_dirs / 'forward'}", f"--host={host}", f"--port={port}",
+        COMMAND,
+        f"--model_dir={model_dirs / 'forward'}",
+        f"--host={host}",
+        f"--port={port}",
         f"--input={tmp_path / 'text'}",
-    )  # fmt: skip
+    )
     ended.set()
     asking.join()
     assert done.returncode == 128 + number, done.stderr

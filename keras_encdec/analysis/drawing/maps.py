@@ -56,9 +56,14 @@ def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Sequenc
                 width, height = region[2] - region[0], region[3] - region[1]
                 axes.add_patch(Rectangle(region[:2], width, height, fill=False, edgecolor=colour, linewidth=1.8))
                 axes.annotate(
-                    name, (region[2], region[3]), color=colour, fontsize=11, fontweight="bold", xytext=(2, 1),
+                    name,
+                    (region[2], region[3]),
+                    color=colour,
+                    fontsize=11,
+                    fontweight="bold",
+                    xytext=(2, 1),
                     textcoords="offset points",
-                )  # fmt: skip
+                )
             _frame(axes, GREY)
     return figure
 
@@ -70,9 +75,16 @@ def _frame(axes, colour):
 
 def _letter(axes, name, colour):
     axes.text(
-        0.015, 0.985, name, transform=axes.transAxes, color=colour, fontsize=13, fontweight="bold", va="top",
+        0.015,
+        0.985,
+        name,
+        transform=axes.transAxes,
+        color=colour,
+        fontsize=13,
+        fontweight="bold",
+        va="top",
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
-    )  # fmt: skip
+    )
 
 
 def _write_names(axes, points, names, indices, box):
@@ -90,8 +102,11 @@ def _write_names(axes, points, names, indices, box):
         width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
         at = (points[i] - (left, bottom)) * scale
         for side, across, along in (
-            ("left", 3, -0.5), ("right", -3 - width, -0.5), ("center", -width / 2, 0.35), ("center", -width / 2, -1.35)
-        ):  # fmt: skip
+            ("left", 3, -0.5),
+            ("right", -3 - width, -0.5),
+            ("center", -width / 2, 0.35),
+            ("center", -width / 2, -1.35),
+        ):
             corner = at + (across, along * height)
             mine = (corner[0], corner[1], corner[0] + width, corner[1] + height)
             within = mine[0] >= 0 and mine[1] >= 0 and mine[2] <= size[0] and mine[3] <= size[1]
@@ -102,9 +117,15 @@ def _write_names(axes, points, names, indices, box):
                 taken.append(mine)
                 beside = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
                 axes.annotate(
-                    literal(name), points[i], xytext=beside, textcoords="offset points", ha=side, fontsize=FONT,
-                    color=INK, annotation_clip=True,
-                )  # fmt: skip
+                    literal(name),
+                    points[i],
+                    xytext=beside,
+                    textcoords="offset points",
+                    ha=side,
+                    fontsize=FONT,
+                    color=INK,
+                    annotation_clip=True,
+                )
                 break
 
 

@@ -50,10 +50,11 @@ class Table:
 def _row(row):
     first, *others = row
     cells = "".join(
-        f'<td class="number">{escaped(number_text(cell))}</td>' if isinstance(cell, int | float)
+        f'<td class="number">{escaped(number_text(cell))}</td>'
+        if isinstance(cell, int | float)
         else f"<td>{escaped(cell)}</td>"
         for cell in others
-    )  # fmt: skip
+    )
     return f'<tr><th scope="row">{escaped(first)}</th>{cells}</tr>'
 
 
@@ -121,9 +122,7 @@ class Section:
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
 
-def page(
-    title: str, facts: Mapping[str, object], notices: Sequence[str], sections: Sequence[Section]
-) -> bytes:
+def page(title: str, facts: Mapping[str, object], notices: Sequence[str], sections: Sequence[Section]) -> bytes:
     """One HTML page with its styles, its script, its data and its pictures.
 
     Nothing is fetched, and by the page's own Content-Security-Policy nothing can be: no script runs but the page's.

@@ -48,11 +48,14 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     )
     sources, targets = ([plain_text(pair[side]) for pair in comparison.pairs] for side in (0, 1))
     scatter = Scatter(
-        "scores", "The model's ln p of each phrase pair against the phrase table's",
+        "scores",
+        "The model's ln p of each phrase pair against the phrase table's",
         "Each point is a phrase pair; where points are many, the darker the more.",
-        np.stack([comparison.table, comparison.model], axis=1), [sources, targets], "pairs",
+        np.stack([comparison.table, comparison.model], axis=1),
+        [sources, targets],
+        "pairs",
         [(TABLE_LABEL, "table"), (MODEL_LABEL, "model")],
-    )  # fmt: skip
+    )
     header = "source", "target", "ln p by table (nats)", "ln p by model (nats)"
     above, below = (
         [(sources[i], targets[i], float(comparison.table[i]), float(comparison.model[i])) for i in indices]
@@ -68,9 +71,12 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     numbers = zip(sources, targets, np.round(comparison.table, 5), np.round(comparison.model, 5), strict=True)
     tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
     return Section(
-        "scores", title, body + scatter.to_html() + (explained + both if both else ""), tables,
+        "scores",
+        title,
+        body + scatter.to_html() + (explained + both if both else ""),
+        tables,
         {"scores": drawn(draw_scores(comparison))},
-    )  # fmt: skip
+    )
 
 
 def _text(correlation):
@@ -169,8 +175,9 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
     fields = [field.name for field in dataclasses.fields(TrainingRound) if field.name != "averaged_rounds"]
     rows = [
         (run.name, *("" if getattr(one, name) is None else getattr(one, name) for name in fields))
-        for run in runs for one in run.rounds
-    ]  # fmt: skip
+        for run in runs
+        for one in run.rounds
+    ]
     body = (
         "<p>A point a round of training. Perplexity is per target token, the end of sequence among them; "
         "pairs held out were never trained on.</p>"

@@ -27,31 +27,44 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
     pictures = {"gates_units": drawn(draw_units(units)), "gates_values": drawn(draw_gate_values(corpus))}
     pictures |= {f"gates_{number}": drawn(draw_gates(one, order)) for number, one in enumerate(shown, start=1)}
     descriptions = [
-        "How much each unit keeps and how often it resets", "How often the gates have each value",
+        "How much each unit keeps and how often it resets",
+        "How often the gates have each value",
         *(f"Update and reset gates over the phrase: {' '.join(one.words)}" for one in shown),
-    ]  # fmt: skip
+    ]
     captions = [
         "A point a unit: how much of its state it keeps at a word, and how often it resets.",
-        "The values of all units at all words.", *(" ".join(one.words[:-1]) for one in shown),
-    ]  # fmt: skip
+        "The values of all units at all words.",
+        *(" ".join(one.words[:-1]) for one in shown),
+    ]
     images = [
         picture(drawing.svg, description, caption)
         for drawing, description, caption in zip(pictures.values(), descriptions, captions, strict=True)
     ]
     r = np.corrcoef(units.kept, units.resets)[0, 1] if np.ptp(units.kept) and np.ptp(units.resets) else float("nan")
     keeping, resetting = (
-        Table(caption, ("unit", "mean z", "resets (%)", "lets in most at", "resets most at"), [
-            (f"{unit}", f"{units.kept[unit]:.3f}", f"{100 * units.resets[unit]:.1f}",
-             " · ".join(units.taken_in(unit, EXAMPLES)), " · ".join(units.reset_at(unit, EXAMPLES)))
-            for unit in chosen
-        ])
+        Table(
+            caption,
+            ("unit", "mean z", "resets (%)", "lets in most at", "resets most at"),
+            [
+                (
+                    f"{unit}",
+                    f"{units.kept[unit]:.3f}",
+                    f"{100 * units.resets[unit]:.1f}",
+                    " · ".join(units.taken_in(unit, EXAMPLES)),
+                    " · ".join(units.reset_at(unit, EXAMPLES)),
+                )
+                for unit in chosen
+            ],
+        )
         for caption, chosen in (
             ("The units that keep longest", units.keep_longest(ENDS)),
             ("The units that reset most often", units.reset_most(ENDS)),
         )
-    )  # fmt: skip
-    rows = [(unit, round(float(kept), 5), round(float(resets), 5))
-            for unit, (kept, resets) in enumerate(zip(units.kept, units.resets, strict=True))]  # fmt: skip
+    )
+    rows = [
+        (unit, round(float(kept), 5), round(float(resets), 5))
+        for unit, (kept, resets) in enumerate(zip(units.kept, units.resets, strict=True))
+    ]
     related = "" if np.isnan(r) else f" Over the units, the two have the correlation {number_text(float(r))}."
     body = (
         "<p>Section 2.3 of the paper expects units with short memory to reset often, and those with long memory to "
@@ -111,11 +124,16 @@ def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, 
         (one, float(x), float(y)) for one, (x, y) in zip(vectors.names, np.round(points.astype(float), 3), strict=True)
     ]
     scatter = Scatter(
-        name, f"Map of {len(points):,} {unit} by t-SNE",
+        name,
+        f"Map of {len(points):,} {unit} by t-SNE",
         "Distances within a neighbourhood mean something, axes and distances across the map do not. A, B and C are the "
         "densest parts.",
-        points, [vectors.names], unit, neighbours=(indices, similarities), regions=regions,
-    )  # fmt: skip
+        points,
+        [vectors.names],
+        unit,
+        neighbours=(indices, similarities),
+        regions=regions,
+    )
     body = (
         f"{words}<p>Two dimensions by Barnes-Hut t-SNE. Search for a word, or click a point for its nearest neighbours "
         f"by the cosine of the {vectors.array.shape[1]} dimensions that the vectors really have.</p>"

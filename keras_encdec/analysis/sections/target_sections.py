@@ -45,8 +45,9 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
         "Each with its p.</p>"
     )
     table = Table("The best targets by the phrase table and by the model", header, rows)
-    return Section("best-targets", "Best targets (Table 2)", body + ("".join(parts) or NO_LONG_PHRASES),
-                   {"best_targets": table})  # fmt: skip
+    return Section(
+        "best-targets", "Best targets (Table 2)", body + ("".join(parts) or NO_LONG_PHRASES), {"best_targets": table}
+    )
 
 
 def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
@@ -73,8 +74,9 @@ def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
         "ln p, with how often each was drawn. No phrase table takes part.</p>"
     )
     table = Table("Distinct samples of each source phrase", header, rows)
-    return Section("samples", "Samples (Table 3)", (body + "".join(parts)) if parts else NO_LONG_PHRASES,
-                   {"samples": table})  # fmt: skip
+    return Section(
+        "samples", "Samples (Table 3)", (body + "".join(parts)) if parts else NO_LONG_PHRASES, {"samples": table}
+    )
 
 
 def _source(phrase):

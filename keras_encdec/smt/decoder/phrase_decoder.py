@@ -171,9 +171,12 @@ def decode_nbest(
     """
     check_distinct_files(source, phrase_table, language_model, output)
     minima = {
-        "nbest_size": (nbest_size, 1), "pop_limit": (pop_limit, 1), "distortion_limit": (distortion_limit, -1),
-        "table_limit": (table_limit, 0), "max_sentence_length": (max_sentence_length, 1),
-    }  # fmt: skip
+        "nbest_size": (nbest_size, 1),
+        "pop_limit": (pop_limit, 1),
+        "distortion_limit": (distortion_limit, -1),
+        "table_limit": (table_limit, 0),
+        "max_sentence_length": (max_sentence_length, 1),
+    }
     for name, (value, minimum) in minima.items():
         if value < minimum:
             raise ConfigurationError(f"found {{{name}}}=%s, expected %s or more", value, minimum)
@@ -186,12 +189,10 @@ def decode_nbest(
         pass
     with open_output(output) as file:
         sentences = _sentences(source, encoding, max_sentence_length)
-        phrases, checked_weights = _phrases(
-            phrase_table, sentences, weights, other_weights or {}, encoding, progress
-        )
+        phrases, checked_weights = _phrases(phrase_table, sentences, weights, other_weights or {}, encoding, progress)
         task = _Task(
             phrases, language_model, checked_weights, nbest_size, pop_limit, distortion_limit, table_limit, encoding
-        )  # fmt: skip
+        )
         lines, unknown_words = 0, 0
         work = CountedWork(len(sentences))
         with _translations(task, sentences, number_of_processes) as batches, progress(work, "sentences") as shown:
@@ -210,9 +211,12 @@ def _sentences(source, encoding, max_length):
     for number, words in enumerate(sentences, start=1):
         if len(words) > max_length:
             raise InputError(
-                f"found {len(words)} words", f"expected at most {max_length}",
-                "raise --max_sentence_length, or shorten the sentence", source, number,
-            )  # fmt: skip
+                f"found {len(words)} words",
+                f"expected at most {max_length}",
+                "raise --max_sentence_length, or shorten the sentence",
+                source,
+                number,
+            )
     return sentences
 
 

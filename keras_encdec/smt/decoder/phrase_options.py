@@ -62,9 +62,10 @@ class DecoderWeights(NamedTuple):
             if len(weights[name]) != length:
                 reason = f"{length}, as the phrase table has scores" if name == _TRANSLATION else "1"
                 raise InputError(
-                    f"found {len(weights[name])} weights of {name}", f"expected {reason}",
+                    f"found {len(weights[name])} weights of {name}",
+                    f"expected {reason}",
                     "give the weights that belong to the phrase table",
-                )  # fmt: skip
+                )
         for name in weights.keys() - lengths.keys():
             if any(weights[name]):
                 zeros = " 0" * len(weights[name])
@@ -72,7 +73,7 @@ class DecoderWeights(NamedTuple):
                     f"found weights of {shortened(name)}",
                     f"expected features of the decoder only, {', '.join(lengths)}",
                     f'leave it out, or give "{name}={zeros}"',
-                )  # fmt: skip
+                )
         one = {name: weights[name][0] for name in (*_INITIAL, _UNKNOWN)}
         return cls(*(one[name] for name in _INITIAL), tuple(weights[_TRANSLATION]), one[_UNKNOWN])
 
@@ -159,9 +160,12 @@ def read_phrases(
             scores = [float(score) for score in record.parsed.scores]
             if min(scores) < 0:
                 raise InputError(
-                    f"found the score {min(scores):g}", "expected probabilities", "repair or remove the line",
-                    lines.path, lines.line_number,
-                )  # fmt: skip
+                    f"found the score {min(scores):g}",
+                    "expected probabilities",
+                    "repair or remove the line",
+                    lines.path,
+                    lines.line_number,
+                )
             phrases.setdefault(source, []).append((escape(" ".join(target)), tuple(map(_log_prob, scores))))
     return phrases
 

@@ -39,14 +39,20 @@ class PhraseTranslation:
         translation = [sum(scores) for scores in zip(*[option.scores for option in options], strict=True)]
         language_model = sum([arc.language_model for arc in arcs])
         self.features = {
-            "Distortion0": [-jumped], "LM0": [language_model], "WordPenalty0": [-target_end],
-            "PhrasePenalty0": [len(segments)], "TranslationModel0": translation,
-        }  # fmt: skip
+            "Distortion0": [-jumped],
+            "LM0": [language_model],
+            "WordPenalty0": [-target_end],
+            "PhrasePenalty0": [len(segments)],
+            "TranslationModel0": translation,
+        }
         self.total = (
-            weights.distortion * -jumped + weights.language_model * language_model + weights.word_penalty * -target_end
-            + weights.phrase_penalty * len(segments) + sum(map(mul, weights.translation, translation))
+            weights.distortion * -jumped
+            + weights.language_model * language_model
+            + weights.word_penalty * -target_end
+            + weights.phrase_penalty * len(segments)
+            + sum(map(mul, weights.translation, translation))
             + weights.unknown * UNKNOWN_WORD_PENALTY * self.unknown_words
-        )  # fmt: skip
+        )
 
     def line(self, number: int) -> str:
         """Its line of an n-best list.

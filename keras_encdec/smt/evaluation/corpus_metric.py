@@ -216,6 +216,8 @@ def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) 
     """Raises InputError unless a file has as many lines as the references."""
     if lines != expected:
         raise InputError(
-            f"found {lines:,} lines", f"expected {expected:,}, as {reference} has",
-            "give files of the same sentences in the same order", path,
-        )  # fmt: skip
+            f"found {lines:,} lines",
+            f"expected {expected:,}, as {reference} has",
+            "give files of the same sentences in the same order",
+            path,
+        )

@@ -97,17 +97,18 @@ class Evaluation:
         head = ("system", "runs", self.metric, "deviation", "95 %", "difference", "p bootstrap", "p randomization")
         rows = [head, *map(_row, self.systems)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
-        ]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
         return "\n".join([f"{self.metric}|{self.signature}", *lines])
 
 
 def _row(system):
     row = (
-        system.system, str(len(system.scores)), f"{system.mean:.2f}",
-        "" if system.deviation is None else f"{system.deviation:.2f}", f"± {system.interval:.2f}",
-    )  # fmt: skip
+        system.system,
+        str(len(system.scores)),
+        f"{system.mean:.2f}",
+        "" if system.deviation is None else f"{system.deviation:.2f}",
+        f"± {system.interval:.2f}",
+    )
     if system.comparison is None:
         return (*row, "", "", "")
     compared = system.comparison

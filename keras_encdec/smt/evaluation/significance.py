@@ -115,8 +115,10 @@ def approximate_randomization(
     differences = []
     rng = np.random.default_rng(seed)
     for rows in _row_blocks(trials, len(pool[0])):
-        dealt = sum(mine @ counts for mine, counts in zip(
-            _dealt(rng, rows, len(pool[0]), len(baseline), len(pool)), pool, strict=True))  # fmt: skip
+        dealt = sum(
+            mine @ counts
+            for mine, counts in zip(_dealt(rng, rows, len(pool[0]), len(baseline), len(pool)), pool, strict=True)
+        )
         differences.append(np.abs(scores(dealt) - scores(total - dealt)))
     observed = abs(scores(sum(one.sum(axis=0) for one in baseline)) - scores(sum(one.sum(axis=0) for one in system)))
     return _p_value(np.concatenate(differences), float(observed))

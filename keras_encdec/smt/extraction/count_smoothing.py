@@ -125,8 +125,10 @@ def _kneser_ney_discounts(of_count):
             times = ("once", "twice", "three times")[count - 1]
             raise InputError(
                 f"found no phrase pair that was extracted {times}, which Kneser-Ney smoothing estimates its discounts "
-                "from", "expected more text", "use another --smoothing",
-            )  # fmt: skip
+                "from",
+                "expected more text",
+                "use another --smoothing",
+            )
     one, two, three, four = of_count[1:5]
     share = one / (one + 2 * two)
     discounts = [0, 1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]

@@ -138,11 +138,17 @@ def write_dictionary(
     with (
         open_output(output) as file,
         open_aligned_pairs(
-            input, format, alignment=alignment, source_path=source, encoding=encoding, on_error=on_error,
-            tokenizer=tokenizer, reverse=reverse,
+            input,
+            format,
+            alignment=alignment,
+            source_path=source,
+            encoding=encoding,
+            on_error=on_error,
+            tokenizer=tokenizer,
+            reverse=reverse,
         ) as (pairs, reader),
         progress(reader.lines) as read,
-    ):  # fmt: skip
+    ):
         entries = dictionary_entries(_counted(pairs, read), min_count)
         for entry in entries:
             file.write(_line(entry, file_encoding, encoding, input))

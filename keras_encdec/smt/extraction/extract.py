@@ -128,8 +128,10 @@ def extract_phrase_table(
         if max_sentence_length > longest_sentence(aligner):
             raise ConfigurationError(
                 "found {max_sentence_length}=%s, expected at most %s, the longest sentence that the aligner %s takes",
-                max_sentence_length, longest_sentence(aligner), aligner,
-            )  # fmt: skip
+                max_sentence_length,
+                longest_sentence(aligner),
+                aligner,
+            )
     start = time.monotonic()
     with open_output(output) as file, _folder(output) as folder:
         sentences = SentenceBatches(folder)

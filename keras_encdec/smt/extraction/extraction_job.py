@@ -80,10 +80,8 @@ def extract_batch(folder: str, number: int, symmetrization: str, max_length: int
     """
     sentences = [
         (*words, links)
-        for words, links in zip(
-            read_pairs(folder, number), read_links(folder, number, symmetrization), strict=True
-        )
-    ]  # fmt: skip
+        for words, links in zip(read_pairs(folder, number), read_links(folder, number, symmetrization), strict=True)
+    ]
     word_pairs = WordPairCounts.of_sentences(sentences, _vocabulary(folder))
     occurrences = 0
 
@@ -217,7 +215,7 @@ class ExtractionJob:
                     align_direction, self._folder, batches, direction, aligner, _RoundCounter(self._folder)
                 )
                 for direction in DIRECTIONS
-            ]  # fmt: skip
+            ]
             running: Iterable[Any] = futures
             while running:
                 done, running = concurrent.futures.wait(
@@ -238,9 +236,7 @@ class ExtractionJob:
         Returns:
             int. Phrase pairs, counted as often as they occur.
         """
-        step = functools.partial(
-            extract_batch, self._folder, symmetrization=symmetrization, max_length=max_length
-        )
+        step = functools.partial(extract_batch, self._folder, symmetrization=symmetrization, max_length=max_length)
         occurrences, word_pairs = 0, []
         work = CountedWork(sum(lengths))
         with self._progress(work, "sentence pairs") as shown:

@@ -113,11 +113,7 @@ def _extensions(source_last, first, last, max_length):
     start = first
     while start >= 0 and last - start < max_length and (start == first or source_last[start] < 0):
         end = last + 1
-        while (
-            end <= len(source_last)
-            and end - start <= max_length
-            and (end == last + 1 or source_last[end - 1] < 0)
-        ):
+        while end <= len(source_last) and end - start <= max_length and (end == last + 1 or source_last[end - 1] < 0):
             if start < first or end > last + 1:
                 yield start, end
             end += 1

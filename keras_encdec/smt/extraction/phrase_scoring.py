@@ -72,15 +72,23 @@ class ScoredPhrases:
         counts = PhraseCounts(*(column.astype(np.float32) for column in columns))
         given_target, given_source = smoothing.probabilities(counts)
         numbers = (
-            given_target, self.lexical_source, given_source, self.lexical_target, counts.target, counts.source,
+            given_target,
+            self.lexical_source,
+            given_source,
+            self.lexical_target,
+            counts.target,
+            counts.source,
             counts.joint,
-        )  # fmt: skip
+        )
         for phrase, alignment, *values in zip(
             self.phrases, self.alignments, *(_single_precision(column).tolist() for column in numbers), strict=True
         ):
             yield b"%b ||| %.6g %.6g %.6g %.6g ||| %b ||| %.6g %.6g %.6g ||| |||" % (
-                phrase, *values[:4], alignment, *values[4:],
-            )  # fmt: skip
+                phrase,
+                *values[:4],
+                alignment,
+                *values[4:],
+            )
 
 
 def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> ScoredPhrases:
@@ -121,9 +129,11 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
         source_counts += [sum(joint[before:])] * distinct
         source_distinct += [distinct] * distinct
     return ScoredPhrases(
-        phrases, alignments, *np.array(weights, np.float64).reshape(-1, 2).T,
+        phrases,
+        alignments,
+        *np.array(weights, np.float64).reshape(-1, 2).T,
         *(np.array(column, np.int64) for column in (joint, source_counts, source_distinct)),
-    )  # fmt: skip
+    )
 
 
 def score_phrases(

@@ -200,9 +200,11 @@ class SentencePairReader:
             self.left_out += reader.malformed
             if not sentences.vocabulary.keys() - {NULL}:
                 raise InputError(
-                    "found no sentence pair to extract phrases from", "expected at least one",
-                    "check that the input is what it should be", reader.lines.path,
-                )  # fmt: skip
+                    "found no sentence pair to extract phrases from",
+                    "expected at least one",
+                    "check that the input is what it should be",
+                    reader.lines.path,
+                )
         sentences.finish()
 
     def _add(self, sentences: SentenceBatches, pair: WordPair, links: LinksLine | None, line: int) -> None:

@@ -94,8 +94,10 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
             raise InputError(
                 f"found the id {parsed.id} after {last}",
                 "expected the hypotheses of each sentence together, and ids in ascending order",
-                "sort the list by id (sort -s -n)", lines.path, number,
-            )  # fmt: skip
+                "sort the list by id (sort -s -n)",
+                lines.path,
+                number,
+            )
         if parsed.id > last:
             yield SentenceHypotheses(hypotheses, previous)
             hypotheses, previous = [], last

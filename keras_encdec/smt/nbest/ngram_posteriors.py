@@ -98,9 +98,12 @@ def add_ngram_posteriors(
                 if translated is None or translated.id > sentence.id:
                     line = sentence.hypotheses[0].line_number
                     raise InputError(
-                        f"found the id {sentence.id}", f"expected one with translations in {translations}",
-                        "translate all sentences of the list", input, line,
-                    )  # fmt: skip
+                        f"found the id {sentence.id}",
+                        f"expected one with translations in {translations}",
+                        "translate all sentences of the list",
+                        input,
+                        line,
+                    )
                 count += len(translated.hypotheses)
                 posteriors = _posteriors(translated, scale, file_encoding, translations)
                 made = []

@@ -233,9 +233,13 @@ def add_phrase_features(
     with NBestPairReader(input, source, encoding, on_error) as reader, open_output(output) as file:
         sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
         scores = read_phrase_scores(
-            phrase_table, sentences, max(itertools.chain(*features.values())), encoding=encoding, on_error=on_error,
+            phrase_table,
+            sentences,
+            max(itertools.chain(*features.values())),
+            encoding=encoding,
+            on_error=on_error,
             progress=progress,
-        )  # fmt: skip
+        )
         records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
         with progress(reader.lines) as written:
             for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
@@ -266,9 +270,17 @@ def add_phrase_features(
         if reader.lines.ended_with_newline:
             file.write(b"\n")
     return PhraseFeaturesSummary(
-        written.count, written.seconds, output, known - recovered, recovered, unsegmented, lowest, lowest_sentences,
-        reader.malformed, scores.malformed,
-    )  # fmt: skip
+        written.count,
+        written.seconds,
+        output,
+        known - recovered,
+        recovered,
+        unsegmented,
+        lowest,
+        lowest_sentences,
+        reader.malformed,
+        scores.malformed,
+    )
 
 
 def lowest_sum(source_words: int) -> float:

@@ -133,10 +133,12 @@ def read_phrase_scores(
                 continue
             if len(record.parsed.scores) < least_scores:
                 raise InputError(
-                    f"found {len(record.parsed.scores)} scores", f"expected at least {least_scores}",
+                    f"found {len(record.parsed.scores)} scores",
+                    f"expected at least {least_scores}",
                     "give the table that encdec-score has written, or the number of another score (--feature)",
-                    reader.lines.path, reader.lines.line_number,
-                )  # fmt: skip
+                    reader.lines.path,
+                    reader.lines.line_number,
+                )
             if record.source != written:
                 written = record.source
                 source = " ".join(model_words(written))

@@ -130,9 +130,12 @@ def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float
     if sentence.missing > MOST_MISSING:
         before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
         raise InputError(
-            f"found the id {sentence.id}{before}", f"expected at most {MOST_MISSING:,} sentences without hypotheses",
-            "correct the id", lines.path, sentence.hypotheses[0].line_number,
-        )  # fmt: skip
+            f"found the id {sentence.id}{before}",
+            f"expected at most {MOST_MISSING:,} sentences without hypotheses",
+            "correct the id",
+            lines.path,
+            sentence.hypotheses[0].line_number,
+        )
     best = sentence.hypotheses[totals.index(max(totals))]
     file.write(b"\n" * sentence.missing + best.parsed.hypothesis)
     return sentence.missing + 1

@@ -133,9 +133,12 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
         for word in words:
             if word in _SPECIAL:
                 raise InputError(
-                    f"found the word {word.decode()}", "expected words other than <s>, </s> and <unk>",
-                    "remove it, or escape it as &lt;s&gt;", lines.path, lines.line_number,
-                )  # fmt: skip
+                    f"found the word {word.decode()}",
+                    "expected words other than <s>, </s> and <unk>",
+                    "remove it, or escape it as &lt;s&gt;",
+                    lines.path,
+                    lines.line_number,
+                )
         ids.append(_BEGIN_ID)
         ids += [vocabulary.setdefault(word, len(vocabulary)) for word in words]
         ids.append(_END_ID)

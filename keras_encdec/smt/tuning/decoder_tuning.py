@@ -159,9 +159,15 @@ def tune_decoder(
         if number < rounds:
             lists = [*(one.nbest for one in done), nbest]
             tuning = tune(
-                lists, references, algorithm=algorithm, metric=metric, seeds=seeds, other_weights=current,
-                tokenize=tokenize, encoding=encoding,
-            )  # fmt: skip
+                lists,
+                references,
+                algorithm=algorithm,
+                metric=metric,
+                seeds=seeds,
+                other_weights=current,
+                tokenize=tokenize,
+                encoding=encoding,
+            )
             current = tuning.best.weights
             is_converged, hypotheses = tuning.hypotheses == hypotheses, tuning.hypotheses
         done.append(TuningRound(number, decoded_with, score, nbest, time.monotonic() - start))

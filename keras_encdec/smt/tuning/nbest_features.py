@@ -76,9 +76,7 @@ class NBestFeatures:
     def to_weights(self, array: Array) -> dict[str, list[float]]:
         """An array `(values,)` as weights by name."""
         ends = np.cumsum(list(self.lengths.values()))
-        return {
-            name: values.tolist() for name, values in zip(self.lengths, np.split(array, ends[:-1]), strict=True)
-        }
+        return {name: values.tolist() for name, values in zip(self.lengths, np.split(array, ends[:-1]), strict=True)}
 
 
 def first_of_each(chosen: Array, starts: Array) -> Array:
@@ -142,9 +140,11 @@ def read_nbest_features(
         raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
     if not layout.lengths:
         raise InputError(
-            "found no features in the list", "expected some in its third field, such as LM0= -12.3",
-            "write the list with its features", path,
-        )  # fmt: skip
+            "found no features in the list",
+            "expected some in its third field, such as LM0= -12.3",
+            "write the list with its features",
+            path,
+        )
     features = np.zeros((len(rows), sum(layout.lengths.values())))
     for place, row in enumerate(rows):
         features[place, : len(row)] = row
@@ -166,10 +166,12 @@ def _with_path(lines):
 def _other_sentences(found, references, metric, path, line):
     last = metric.sentences - 1
     return InputError(
-        found, f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines",
-        "give the references of the sentences that were translated", path, line,
-    )  # fmt: skip
-
+        found,
+        f"expected ids from 0 to {last}, as {references[0]} has {last + 1:,} lines",
+        "give the references of the sentences that were translated",
+        path,
+        line,
+    )
 
 
 class _Layout:
@@ -202,9 +204,12 @@ class _Layout:
             row += numbers
             if any(abs(number) > LARGEST for number in numbers):
                 raise InputError(
-                    f"found a value of {shortened(name)} beyond {LARGEST:g}", "expected a feature that can be weighed",
-                    "repair the line", path, line,
-                )  # fmt: skip
+                    f"found a value of {shortened(name)} beyond {LARGEST:g}",
+                    "expected a feature that can be weighed",
+                    "repair the line",
+                    path,
+                    line,
+                )
         return tuple(row)
 
     def _error(self, found, expected, path, line):

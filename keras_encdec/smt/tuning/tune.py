@@ -100,9 +100,7 @@ class Tuning:
         """The tuning for JSON."""
         scores, tests = self._columns()
         summary = {"mean": _mean(scores), "deviation": _deviation(scores), "best_seed": self.best.seed}
-        return {
-            **dataclasses.asdict(self), **summary, "test_mean": _mean(tests), "test_deviation": _deviation(tests)
-        }  # fmt: skip
+        return {**dataclasses.asdict(self), **summary, "test_mean": _mean(tests), "test_deviation": _deviation(tests)}
 
     def __str__(self) -> str:
         columns = self._columns()
@@ -240,9 +238,16 @@ def tune(
         tuned.append(TunedWeights(seed, lists.to_weights(found), score, test_score, seconds, discarded))
         report(tuned[-1])
     tuning = Tuning(
-        algorithm, tuning_metric.label, tuning_metric.signature, len(lists.starts), len(lists.features), lists.missing,
-        lists.score(begin), held_out and held_out.score(begin), tuple(tuned),
-    )  # fmt: skip
+        algorithm,
+        tuning_metric.label,
+        tuning_metric.signature,
+        len(lists.starts),
+        len(lists.features),
+        lists.missing,
+        lists.score(begin),
+        held_out and held_out.score(begin),
+        tuple(tuned),
+    )
     _write(tuning, ini, weights, weights_out, moses_ini_out, folder)
     return tuning
 
@@ -274,15 +279,18 @@ def _initial(lists: NBestFeatures, weights, unlisted, other_weights, path):
         where = None if name in other_weights else path
         if length is None and any(values) and "_" not in name and name not in unlisted - other_weights.keys():
             raise InputError(
-                f"found weights of {shortened(name)}", "expected features of the lists only",
-                "give lists with the feature, or the weight 0 to leave it out", where,
-            )  # fmt: skip
+                f"found weights of {shortened(name)}",
+                "expected features of the lists only",
+                "give lists with the feature, or the weight 0 to leave it out",
+                where,
+            )
         if length is not None and length != len(values):
             raise InputError(
                 f"found {len(values)} weights of {shortened(name)}",
                 f"expected {length}, as it has values in the lists",
-                "give the weights that belong to the lists", where,
-            )  # fmt: skip
+                "give the weights that belong to the lists",
+                where,
+            )
     return lists.to_array({**weights, **other_weights})
 
 

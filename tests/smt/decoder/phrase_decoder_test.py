@@ -35,10 +35,13 @@ def folder(tmp_path_factory):
 
 
 def write_table(path, table):
-    path.write_text("".join(
-        f"{source} ||| {target} ||| {' '.join(map(str, scores))} ||| ||| |||\n"
-        for source, targets in table.items() for target, scores in targets
-    ))  # fmt: skip
+    path.write_text(
+        "".join(
+            f"{source} ||| {target} ||| {' '.join(map(str, scores))} ||| ||| |||\n"
+            for source, targets in table.items()
+            for target, scores in targets
+        )
+    )
 
 
 def weights_of(values):
@@ -75,8 +78,9 @@ phrases = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2).map(" ".join)
 tables = st.dictionaries(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map(" ".join),
     st.lists(st.tuples(phrases, st.tuples(scores, scores)), min_size=1, max_size=2, unique_by=lambda one: one[0]),
-    min_size=1, max_size=5,
-)  # fmt: skip
+    min_size=1,
+    max_size=5,
+)
 weight = st.floats(-1, 1).map(lambda value: round(value, 3))
 
 
@@ -193,9 +197,16 @@ def test_processes_share_the_work_and_leave_the_same_list(folder, tmp_path):
     decode(folder, sentences, nbest_size=3)
     expected = (folder / "nbest").read_bytes()
     summary = decode_nbest(
-        folder / "source", folder / "table", folder / "arpa", tmp_path / "nbest.gz", WEIGHTS, nbest_size=3,
-        pop_limit=10_000, table_limit=0, number_of_processes=2,
-    )  # fmt: skip
+        folder / "source",
+        folder / "table",
+        folder / "arpa",
+        tmp_path / "nbest.gz",
+        WEIGHTS,
+        nbest_size=3,
+        pop_limit=10_000,
+        table_limit=0,
+        number_of_processes=2,
+    )
     assert gzip.decompress((tmp_path / "nbest.gz").read_bytes()) == expected
     assert (summary.sentences, summary.unknown_words, summary.lines) == (20, 5, expected.count(b"\n"))
     assert " hypotheses of 20 sentences, 5 words copied as the table lacks them, in " in str(summary)

@@ -50,8 +50,10 @@ def test_many_corpora_are_scored_at_once(name, data):
 def test_tokenizers_are_those_of_sacrebleu():
     metric = CorpusMetric("bleu", [["The cat, here, sat down."]], tokenize="13a")
     counts = metric.corpus_counts(["The cat , here, sat."])
-    assert metric.score(counts.sum(axis=0)) == sacrebleu.corpus_bleu(
-        ["The cat , here, sat."], [["The cat, here, sat down."]]).score  # fmt: skip
+    assert (
+        metric.score(counts.sum(axis=0))
+        == sacrebleu.corpus_bleu(["The cat , here, sat."], [["The cat, here, sat down."]]).score
+    )
     assert "tok:13a" in metric.signature
 
 

@@ -46,8 +46,15 @@ def test_runs_of_a_system_are_one_system(files):
     signature, head, *rows = str(found).splitlines()
     assert signature == f"BLEU|{found.signature}" and "|tok:none|" in signature
     assert re.split(r"  +", head) == [
-        "system", "runs", "BLEU", "deviation", "95 %", "difference", "p bootstrap", "p randomization"
-    ]  # fmt: skip
+        "system",
+        "runs",
+        "BLEU",
+        "deviation",
+        "95 %",
+        "difference",
+        "p bootstrap",
+        "p randomization",
+    ]
     assert re.fullmatch(rf"baseline +2 +{base.mean:.2f} +{base.deviation:.2f} +± [\d.]+", rows[0])
     difference = f"{system.mean - base.mean:.2f}"
     assert re.fullmatch(rf"ours +2 +{system.mean:.2f} .* \+{difference}( +[01]\.\d{{4}}){{2}}", rows[1])
@@ -77,10 +84,14 @@ def test_escapes_and_several_references(files):
 @pytest.mark.parametrize(
     ("reference", "hypothesis", "is_unlike"),
     [
-        ("l'eau", "l &apos; eau", True), ("l &apos;eau", "l ' eau", True), ("l &apos;eau", "l &quot; eau", False),
-        ("l'eau", "l eau", False), ("R & D", "R &amp; D", True), ("l eau", "l&apos;eau", False),
+        ("l'eau", "l &apos; eau", True),
+        ("l &apos;eau", "l ' eau", True),
+        ("l &apos;eau", "l &quot; eau", False),
+        ("l'eau", "l eau", False),
+        ("R & D", "R &amp; D", True),
+        ("l eau", "l&apos;eau", False),
     ],
-)  # fmt: skip
+)
 def test_escapes_on_one_side_are_noticed(tmp_path, reference, hypothesis, is_unlike):
     """Moses escapes what it writes; references are often plain."""
     for name, text in (("ref", reference), ("ours", hypothesis), ("same", reference)):

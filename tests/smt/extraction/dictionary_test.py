@@ -36,9 +36,14 @@ def test_it_is_written_for_the_reader_of_dictionaries(files, out):
     assert (summary.lines, summary.pairs, summary.malformed) == (2, 6, 0)
     assert str(summary).startswith("2 entries from 6 pairs in ")
     write_dictionary(
-        files / "target", out / "words.gz", "parallel", source=files / "source", alignment=files / "links",
-        min_count=1, reverse=True,
-    )  # fmt: skip
+        files / "target",
+        out / "words.gz",
+        "parallel",
+        source=files / "source",
+        alignment=files / "links",
+        min_count=1,
+        reverse=True,
+    )
     assert read_dictionary(out / "words.gz") == {"w": "c", "x": "b", "y": "a", "z": "a"}
 
 

@@ -20,10 +20,13 @@ from keras_encdec.smt.extraction import extract, extraction_job
 from keras_encdec.smt.extraction import extraction_job as extract_steps
 
 SENTENCES = [
-    ("the house", "la maison", "0-0 1-1"), ("the [blue] house", "la maison bleue", "0-0 1-2 2-1"),
-    ("a house | a flower", "une maison | une fleur", "0-0 1-1 2-2 3-3 4-4"), ("the flower", "la fleur", "0-0 1-1"),
-    ("the blue flower is blue", "la fleur bleue est bleue", "0-0 1-2 2-1 4-4"), ("the the now", "la donc", "0-0 1-0"),
-]  # fmt: skip
+    ("the house", "la maison", "0-0 1-1"),
+    ("the [blue] house", "la maison bleue", "0-0 1-2 2-1"),
+    ("a house | a flower", "une maison | une fleur", "0-0 1-1 2-2 3-3 4-4"),
+    ("the flower", "la fleur", "0-0 1-1"),
+    ("the blue flower is blue", "la fleur bleue est bleue", "0-0 1-2 2-1 4-4"),
+    ("the the now", "la donc", "0-0 1-0"),
+]
 
 
 def write(folder, sentences):
@@ -168,9 +171,12 @@ def test_text_without_links_gives_an_empty_table(files, out):
 
 def test_arguments_that_cannot_be_used_are_refused(files, out):
     for wrong, found in {
-        "max_phrase_length": 0, "max_sentence_length": 0, "smoothing": "some", "aligner": "giza",
+        "max_phrase_length": 0,
+        "max_sentence_length": 0,
+        "smoothing": "some",
+        "aligner": "giza",
         "symmetrization": "both",
-    }.items():  # fmt: skip
+    }.items():
         with pytest.raises(ConfigurationError, match=f"found {wrong}={found}, expected"):
             extracted(files, out / "table", **{"alignment": None, wrong: found})
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
@@ -190,8 +196,11 @@ def test_progress_is_told_of_each_step(files, out):
 
     table = extracted(files, out / "table", progress=progress)
     assert [(one.unit, one.count) for one in shown] == [
-        ("sentence pairs", 6), ("sentence pairs", 6), ("phrase pairs", len(table)), ("lines", len(table)),
-    ]  # fmt: skip
+        ("sentence pairs", 6),
+        ("sentence pairs", 6),
+        ("phrase pairs", len(table)),
+        ("lines", len(table)),
+    ]
     assert all(one.lines.bytes_read == one.lines.bytes_total for one in shown)
 
 

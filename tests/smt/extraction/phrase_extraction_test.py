@@ -75,9 +75,7 @@ def test_europarl_count():
     if not EUROPARL.is_dir():
         pytest.skip(f"{EUROPARL} is not here")
     distinct = set()
-    files = [
-        (EUROPARL / name).open(encoding="utf-8") for name in ("train.fr", "train.en", "train.align.fr-en")
-    ]
+    files = [(EUROPARL / name).open(encoding="utf-8") for name in ("train.fr", "train.en", "train.align.fr-en")]
     for french, english, points in zip(*files, strict=True):
         french, english = french.split(), english.split()
         points = [tuple(map(int, point.split("-"))) for point in points.split()]

@@ -16,10 +16,14 @@ PARTS = st.lists(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"a b", b"c"]),
 def test_each_pair_is_told_how_often_its_target_comes(tmp_path_factory, parts, partitions):
     folder = tmp_path_factory.mktemp("targets")
     written = [
-        write_targets([target for target, _ in part], np.array([count for _, count in part], np.int64), partitions,
-                      str(folder / f"part{i}"))
+        write_targets(
+            [target for target, _ in part],
+            np.array([count for _, count in part], np.int64),
+            partitions,
+            str(folder / f"part{i}"),
+        )
         for i, part in enumerate(parts)
-    ]  # fmt: skip
+    ]
     rows = np.array([found for found, _ in written])
     paths = [str(folder / f"partition{p}") for p in range(partitions)]
     for p, path in enumerate(paths):

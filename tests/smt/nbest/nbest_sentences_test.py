@@ -13,7 +13,8 @@ def test_lines_get_minus_the_number_of_words(tmp_path):
         (sentence,) = hypotheses_by_sentence(lines)
     added = [with_word_penalty(one) for one in sentence.hypotheses]
     assert [one.raw for one in added] == [
-        b"0 ||| le|DET  chat  ||| LM0= -4 WordPenalty0= -2 ||| 9 ||| 0=0", b"0 |||  ||| LM0= 0 WordPenalty0= 0 ||| 9"
-    ]  # fmt: skip
+        b"0 ||| le|DET  chat  ||| LM0= -4 WordPenalty0= -2 ||| 9 ||| 0=0",
+        b"0 |||  ||| LM0= 0 WordPenalty0= 0 ||| 9",
+    ]
     with pytest.raises(InputError, match="nbest, line 1: found the feature WordPenalty0, expected it to be new"):
         with_word_penalty(added[0], tmp_path / "nbest")

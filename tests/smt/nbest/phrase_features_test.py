@@ -147,8 +147,10 @@ def test_of_several_segmentations_the_first_counts(files):
     pairs = {"a b ||| x y": 0.5, "a ||| x": 0.25, "b ||| y": 0.25, "b ||| x": 0.125, "a ||| y": 0.125}
     (files / "table").write_text("".join(f"{pair} ||| 1 {score}\n" for pair, score in pairs.items()))
     for further, expected in {
-        "": 0.25 * 0.25, " PhrasePenalty0= 1": 0.5, " PhrasePenalty0= 2 Distortion0= -3": 0.125 * 0.125
-    }.items():  # fmt: skip
+        "": 0.25 * 0.25,
+        " PhrasePenalty0= 1": 0.5,
+        " PhrasePenalty0= 2 Distortion0= -3": 0.125 * 0.125,
+    }.items():
         (files / "nbest").write_text(f"0 ||| x y  ||| TranslationModel0= 0{further} ||| 0\n")
         written = added(files, {"R": [2]})[1]
         assert f" R= {math.log(expected):.6f} |||" in written

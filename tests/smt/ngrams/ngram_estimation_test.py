@@ -71,9 +71,20 @@ def test_the_file_is_a_standard_one(tmp_path):
     assert lines[:3] == ["\\data\\", "ngram 1=6", "ngram 2=7"] and lines[-3:] == ["", "\\end\\", ""]
     fields = [line.split("\t") for line in lines if "\t" in line]
     assert [line[1] for line in fields] == [
-        "<unk>", "<s>", "</s>", "a", "b", "b\xe9",
-        "<s> </s>", "<s> a", "<s> b\xe9", "a </s>", "a b", "b a", "b\xe9 a",
-    ]  # fmt: skip
+        "<unk>",
+        "<s>",
+        "</s>",
+        "a",
+        "b",
+        "b\xe9",
+        "<s> </s>",
+        "<s> a",
+        "<s> b\xe9",
+        "a </s>",
+        "a b",
+        "b a",
+        "b\xe9 a",
+    ]
     assert [len(line) for line in fields] == [3] * 6 + [2] * 7
     assert fields[1][0] == "-99" and fields[2][2] == "0"  # nothing predicts <s>, nothing follows </s>
     assert summary.fallback == (2,) and summary.ngrams == (6, 7) and summary.lines == 3

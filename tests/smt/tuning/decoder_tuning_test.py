@@ -33,9 +33,16 @@ def files(tmp_path):
 
 def tuned(files, *weights, **options):
     return tune_decoder(
-        files / "source", [files / "reference"], files / "table", files / "arpa", files / "out", *weights,
-        number_of_processes=1, nbest_size=8, **options,
-    )  # fmt: skip
+        files / "source",
+        [files / "reference"],
+        files / "table",
+        files / "arpa",
+        files / "out",
+        *weights,
+        number_of_processes=1,
+        nbest_size=8,
+        **options,
+    )
 
 
 def first_hypotheses(path):
@@ -66,9 +73,13 @@ def test_rounds_of_translating_and_tuning_find_weights_that_translate_rightly(fi
 
 def test_it_begins_with_the_weights_given_and_keeps_that_of_unknown_words(files):
     given = {
-        "Distortion0": [1.0], "LM0": [0.0], "WordPenalty0": [0.0], "PhrasePenalty0": [0.0],
-        "TranslationModel0": [0.0, 1.0], "UnknownWordPenalty0": [0.5],
-    }  # fmt: skip
+        "Distortion0": [1.0],
+        "LM0": [0.0],
+        "WordPenalty0": [0.0],
+        "PhrasePenalty0": [0.0],
+        "TranslationModel0": [0.0, 1.0],
+        "UnknownWordPenalty0": [0.5],
+    }
     tuning = tuned(files, given, rounds=1, algorithm="mira")
     assert tuning.weights == given and len(tuning.rounds) == 1
     assert first_hypotheses(tuning.nbest) == REFERENCES

@@ -23,8 +23,6 @@ def test_line_searches_find_the_best_points_of_their_lines(tmp_path, monkeypatch
     estimate_ngrams(tmp_path / "train", tmp_path / "arpa", 3)
     nbest = tmp_path / "nbest.gz"
     weights, _ = read_weights(data.moses_ini)
-    decode_nbest(
-        tmp_path / "source", data.phrase_table, tmp_path / "arpa", nbest, nbest_size=30, number_of_processes=1
-    )  # fmt: skip
+    decode_nbest(tmp_path / "source", data.phrase_table, tmp_path / "arpa", nbest, nbest_size=30, number_of_processes=1)
     searches, points, difference = check_searches(nbest, tmp_path / "target", weights, monkeypatch)
     assert searches > 60 and points > 400 and difference < 1e-6

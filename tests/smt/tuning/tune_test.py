@@ -71,12 +71,17 @@ def test_every_seeds_weights_are_written_on_request(files, out):
     assert tuple(reported) == tuning.tuned and sorted(os.listdir(out / "all")) == ["weights.1", "weights.2"]
     assert (out / "all" / "weights.2").read_text().startswith("# mert, seed 2: BLEU 100.00 on the lists\nLM0= ")
     assert str(tuning).splitlines()[2:] == [
-        f"before    {tuning.initial_score:8.2f}", "seed 1      100.00", "seed 2      100.00", "mean        100.00",
-        "deviation     0.00", "best: seed 1",
-    ]  # fmt: skip
+        f"before    {tuning.initial_score:8.2f}",
+        "seed 1      100.00",
+        "seed 2      100.00",
+        "mean        100.00",
+        "deviation     0.00",
+        "best: seed 1",
+    ]
     dumped = json.loads(json.dumps(tuning.to_dict()))
     assert dumped["mean"] == pytest.approx(100) and dumped["tuned"][1]["weights"]["TM0"] == list(
-        tuning.tuned[1].weights["TM0"])  # fmt: skip
+        tuning.tuned[1].weights["TM0"]
+    )
 
 
 def test_one_seed_has_no_mean(files):
