@@ -13,8 +13,9 @@ import tensorflow as tf
 from keras_encdec.backend import devices
 from keras_encdec.errors import InputError
 from keras_encdec.export.comparison import Comparison, compared, made_pairs_of, model_scores, pairs_of_words
+from keras_encdec.export.models_config import ModelsConfig
 from keras_encdec.export.serving_config import ServingConfig, write_batching_parameters
-from keras_encdec.export.versions import ModelsConfig, locked, new_version, remove_folder, versions
+from keras_encdec.export.versions import locked, new_version, remove_folder, versions
 from keras_encdec.model_directory import ModelDirectory
 
 

@@ -155,7 +155,7 @@ def test_a_new_format_is_scored(question, questions, tmp_path, forward_scorer):
     from keras_encdec.scoring import score_file
 
     output = tmp_path / "scored"
-    summary = score_file(forward_scorer, questions, output, question, on_error="keep", unknown_count=True)
+    summary = score_file(forward_scorer, questions, output, format=question, on_error="keep", unknown_count=True)
     assert (summary.lines, summary.malformed) == (3, 1)
     expected = forward_scorer.score([(["le", "chat"], ["the", "cat"]), (["la"], ["the", "dog"])])
     assert output.read_text() == (
