@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -153,7 +153,10 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return refusal(415, "Found no JSON, expected a body of the content type application/json.")
     limits = explorer.limits
-    body = await _read(request, limits.max_bytes)
+    try:
+        body = await _read(request, limits.max_bytes)
+    except ClientDisconnect:  # which is nobody's failure, and nothing for the log
+        return refusal(400, "The client went away before its request had come whole.")
     if body is None:
         return refusal(413, f"Found a body that is too large, expected {limits.max_bytes:,} bytes at most.")
     try:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from starlette.applications import Starlette
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -17,12 +18,10 @@ from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web.app import create_app
 from keras_encdec.web.computations import Computations
+from keras_encdec.web.connections import MOST_CONNECTIONS, PromptProtocol
 from keras_encdec.web.explorer import Explorer
 from keras_encdec.web.neighbourhood import known_phrases
 from keras_encdec.web.request_limits import RequestLimits
-
-# Connections at a time; more are refused.
-MOST_CONNECTIONS = 100
 
 
 def serve(
@@ -72,19 +71,30 @@ def serve(
             say(f"warning: whoever reaches {address} can use the page, without a password and without encryption.")
         threading.Thread(target=_prepare, args=(preparations, computations), daemon=True).start()
         say(f"Open http://{address}:{listening.getsockname()[1]} in a browser; Ctrl-C ends the server.")
-        configuration = uvicorn.Config(
-            app,
-            lifespan="off",
-            log_config=None,  # its own closes the handlers of all loggers, and absl's then closes standard error
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            limit_concurrency=MOST_CONNECTIONS,
-        )
         try:
-            asyncio.run(_Server(configuration).serve([listening]))
+            asyncio.run(server_of(app).serve([listening]))
         finally:
             computations.close()
+
+
+def server_of(app: Starlette) -> uvicorn.Server:
+    """The server of an application, with a coroutine `serve([socket])`; signals are its caller's.
+
+    Args:
+        app: see `create_app`.
+    """
+    configuration = uvicorn.Config(
+        app,
+        http=PromptProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,  # its own closes the handlers of all loggers, and absl's then closes standard error
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    return _Server(configuration)
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,128 @@
+"""Clients that send their requests slowly, or never, beside others."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import threading
+import time
+import types
+
+import httpx2
+import pytest
+from starlette.responses import StreamingResponse
+
+from keras_encdec.web import RequestLimits, connections, create_app
+from keras_encdec.web.serve import server_of
+
+HEADERS = b"POST /api/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
+# What clients send before they send nothing more, and the status with which they are closed.
+SLOW = {"silent": (b"", b""), "headers": (HEADERS, b" 408 "), "body": (HEADERS + b'\r\n{"source', b" 408 ")}
+
+
+@contextlib.contextmanager
+def served(app):
+    """The port at which an application is served."""
+    listening, server = socket.create_server(("127.0.0.1", 0)), server_of(app)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    yield listening.getsockname()[1]
+    server.should_exit = True
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def port():
+    """The port of an application that needs no model."""
+    score = {"score": lambda source, target: {"source": source}, "limits": RequestLimits()}
+    with served(create_app(types.SimpleNamespace(**score))) as port:
+        yield port
+
+
+def asked(port):
+    with httpx2.Client(trust_env=False, timeout=20) as client:
+        return client.post(f"http://127.0.0.1:{port}/api/score", json={"source": "a", "target": "b"}).status_code
+
+
+@contextlib.contextmanager
+def clients(port, number, begun):
+    with contextlib.ExitStack() as opened:
+        made = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(number)]
+        for one in made:
+            one.sendall(begun)
+        yield made
+
+
+def heard(client):
+    """All that a client gets until it is closed."""
+    with contextlib.suppress(ConnectionResetError):
+        return b"".join(iter(lambda: client.recv(1 << 16), b""))
+    return b""
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_slow_clients_are_closed(port, monkeypatch, kind):
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    begun, status = SLOW[kind]
+    before = time.monotonic()
+    with clients(port, 3, begun) as slow:
+        for client in slow:
+            answer = heard(client)
+            assert status in answer and bool(answer) == bool(status)
+            if answer:
+                assert "did not come whole" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert 0.4 < time.monotonic() - before < 10
+    assert asked(port) == 200
+
+
+def test_a_few_bytes_at_a_time_gain_no_time(port, monkeypatch):
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    with clients(port, 1, HEADERS) as [slow], pytest.raises(OSError):
+        for _ in range(200):
+            slow.sendall(b"X: y\r\n")
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_others_are_served_meanwhile(port, monkeypatch, kind):
+    monkeypatch.setattr(connections, "MOST_UNHEARD", 5)
+    with clients(port, 40, SLOW[kind][0]) as slow:
+        for _ in range(3):
+            assert asked(port) == 200
+        time.sleep(5 * connections.MOMENT)
+        closed = 0
+        for client in slow:
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                heard(client)
+                closed += 1
+        assert closed >= 35  # those that had waited longest; none has waited for as long as is allowed
+
+
+def test_many_slow_clients_leave_room_for_others(port):
+    with clients(port, 300, SLOW["headers"][0]):
+        assert [asked(port) for _ in range(3)] == [200] * 3
+
+
+def test_a_client_that_goes_away_is_nothing_for_the_log(port, caplog):
+    with caplog.at_level(logging.WARNING), clients(port, 5, SLOW["body"][0]):
+        time.sleep(0.2)
+    assert asked(port) == 200
+    assert caplog.messages == []
+
+
+def test_a_client_that_takes_no_answer_is_closed(monkeypatch):
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    parts = [bytes(1_000_000)] * 50  # more than all buffers on the way take
+
+    async def large(scope, receive, send):
+        await StreamingResponse(iter(parts))(scope, receive, send)
+
+    with (
+        served(large) as port,
+        clients(port, 1, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as [client],
+    ):
+        time.sleep(1.5)
+        assert len(heard(client)) < 50_000_000
