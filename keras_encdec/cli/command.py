@@ -15,6 +15,13 @@ from absl import flags
 
 from keras_encdec import __version__
 from keras_encdec.cli.interruption import SENTENCE, Interruption
+from keras_encdec.cli.standard_streams import (
+    drop_unwritten,
+    end_as_unread,
+    flush_standard_output,
+    is_end_of_reading,
+    occupy_closed_descriptors,
+)
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 
@@ -60,21 +67,6 @@ class UsageError(Exception):
         sentence: str. What was found and what was expected, with a full stop: "found --lowercase without
             --tokenize: text in tokens is taken as it is."
     """
-
-
-def occupy_closed_descriptors() -> None:
-    """Has no other file get the number of a standard stream that is closed, as it would be read or written for it.
-
-    Reading from such an input, and writing to such an output, fails as before; what is said on the standard error is
-    dropped, and not printed on the standard output, where Python sends it.
-    """
-    for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the first two of no use
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, mode)  # gets the lowest number that is free
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +118,8 @@ class Command:
 
         Returns:
             the exit status: 0; 2 for wrong use (an unknown flag, a missing one, flags that contradict, a stray
-            argument); 1 where the work failed; 128 + n after the signal n.
+            argument); 1 where the work failed; 128 + n after the signal n, and where nobody reads the output any
+            longer, for which programs are sent SIGPIPE.
         """
         return self._guarded(arguments, Interruption(sentence=self.interrupted))
 
@@ -137,9 +130,10 @@ class Command:
             # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
             gc.set_threshold(1 << 20)
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
+        drop_unwritten()
+        if status == 128 + signal.SIGPIPE:
+            end_as_unread()
         if status > 128:  # nor is anything waited for that other threads are still at
-            with contextlib.suppress(OSError):
-                sys.stdout.flush()
             os._exit(status)
         gc.freeze()  # nothing that is about to end is looked through for cycles
         sys.exit(status)
@@ -157,7 +151,9 @@ class Command:
     def _guarded(self, arguments, interruption):
         with interruption, _quiet_libraries(self.name):
             try:
-                return self._main(arguments)
+                status = self._main(arguments)
+                flush_standard_output()
+                return status
             except BaseException as error:
                 # Whatever became of the exception on its way, in the middle of an import for instance.
                 if interruption.number is not None:
@@ -205,8 +201,8 @@ class Command:
                 return self._fail(f"{error} {self.name} --help lists the flags.", 2)
             case InputError() | ImportError():
                 return self._fail(str(error), 1)
-            case BrokenPipeError():
-                return 0  # whoever read the output has read enough, as head does
+            case BrokenPipeError() if is_end_of_reading(error):
+                return 128 + signal.SIGPIPE  # whoever read the output has read enough, as head does
             case OSError():
                 place = f"{error.filename}: " if error.filename else ""
                 what = error.strerror or error
@@ -221,7 +217,10 @@ class Command:
         raise error
 
     def _fail(self, sentence, status):
-        print(f"{self.name}: {sentence}", file=sys.stderr)
+        try:
+            print(f"{self.name}: {sentence}", file=sys.stderr)
+        except BrokenPipeError:
+            return 128 + signal.SIGPIPE
         return status
 
 

@@ -35,7 +35,7 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
         line: int. Line number to name. Optional.
 
     Raises:
-        InputError: in place of an `OSError`, other than `BrokenPipeError`, which is nobody's mistake.
+        InputError: in place of an `OSError`. A `BrokenPipeError` is raised again, with the path.
 
     Example:
 
@@ -47,8 +47,8 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
     """
     try:
         yield
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        raise BrokenPipeError(error.errno, error.strerror, os.fspath(path)) from None
     except OSError as error:
         system = (f"found an error of the system ({error.strerror or error})", "check the disk and the path")
         found, remedy = _EXPLANATIONS.get(error.errno, system)

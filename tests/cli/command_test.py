@@ -148,3 +148,66 @@ def test_a_server_looks_for_cycles_as_often_as_python_does(serves):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"{serves}\n" and done.stderr == ""
+
+
+PRINTING = """
+import os, sys
+from keras_encdec.cli.command import Command
+from keras_encdec.formats import open_output
+
+def long(flag_values):
+    with open_output("half") as file, open_output("-") as out:
+        for _ in range(100_000):
+            file.write(b"a line\\n")
+            out.write(b"a line\\n")
+
+def short(flag_values):
+    print("a line")
+
+def wrong(flag_values):
+    raise OSError("no disk")
+
+def within(flag_values):
+    received, sent = os.pipe()
+    os.close(received)
+    os.write(sent, b"to a process that has ended")
+
+work = globals()[sys.argv.pop()]
+Command("encdec-some", lambda flag_values: None, work).run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "reader", "status", "errors"),
+    [
+        ("long", "head -1", 141, ""),
+        ("long", "true", 141, ""),
+        ("long", "cat >all", 0, ""),
+        ("short", "(exec <&-; echo >>gone)", 141, ""),
+        ("short", "cat >all", 0, ""),
+        ("wrong", "true", 1, "encdec-some: no disk; free space, or check the path and its permissions.\n"),
+        ("within", "cat", 1, "encdec-some: Broken pipe; free space, or check the path and its permissions.\n"),
+    ],
+)
+def test_a_command_whose_output_nobody_reads_ends_as_those_of_the_shell(tmp_path, work, reader, status, errors):
+    wait = "while [ ! -e gone ]; do sleep 0.01; done; " if "gone" in reader else ""
+    shell = f'set -o pipefail; ({wait}exec "$0" -c "$1" {work}) | {reader}'
+    shell = ["bash", "-c", shell, sys.executable, PRINTING]
+    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (status, errors)
+    assert (tmp_path / "half").exists() == (work == "long" and status == 0)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_an_error_that_nobody_reads_is_no_other_error(tmp_path):
+    failing = 'while [ ! -e gone ]; do sleep 0.01; done; exec "$0" -c "$1" wrong 2>&1'
+    shell = ["bash", "-c", f"set -o pipefail; ({failing}) | (exec <&-; >gone)", sys.executable, PRINTING]
+    done = subprocess.run(shell, cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 141
+
+
+def test_output_that_cannot_be_written_at_the_end_is_an_error(tmp_path):
+    shell = ["bash", "-c", '"$0" -c "$1" short >/dev/full', sys.executable, PRINTING]
+    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("encdec-some: No space left on device")
+    assert len(done.stderr.splitlines()) == 1
