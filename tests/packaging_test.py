@@ -50,7 +50,7 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"keras_encdec"}
     packages = {str(p.parent.relative_to(ROOT)) for p in (ROOT / "keras_encdec").rglob("__init__.py")}
-    packages |= {"keras_encdec/trainers", "keras_encdec/export"}
+    packages |= {"keras_encdec/trainers", "keras_encdec/export", "keras_encdec/export/client"}
     assert packages == {str(pathlib.PurePath(name).parent) for name in names if name.endswith("__init__.py")}
     modules = [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] in OF_THE_PACKAGE]
     assert len(modules) == sum(name.endswith(".py") for name in names)
