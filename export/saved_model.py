@@ -12,12 +12,11 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_encdec import __version__
-from keras_encdec.errors import InputError
+from keras_encdec.export.description import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
 from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.text import Vocabulary
 
 # Tokens in a phrase and pairs in a request.
@@ -95,36 +94,6 @@ def unserved(path: str | os.PathLike, text: bool = False) -> list[str]:
     return sorted(names)
 
 
-DESCRIPTION = "keras_encdec.json"
-TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
-
-
-def read_tokenization(version: pathlib.Path) -> dict[str, Any] | None:
-    """How a version tokenizes what it is sent.
-
-    Args:
-        version: pathlib.Path of the version's folder.
-
-    Returns:
-        dict of arguments of `Tokenizer`; `None` for a version that reads tokens.
-
-    Raises:
-        InputError: when the description is missing or does not read.
-    """
-    path = version / "assets.extra" / DESCRIPTION
-    try:
-        description = read_parsed(path, json.loads)
-        reads, tokenization = description["reads"], description["tokenization"]
-        return dict(tokenization) if reads == RAW_TEXT else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"found no description of the version that reads ({error})",
-            "expected what encdec-export writes",
-            "export the model again",
-            path,
-        ) from None
-
-
 WARMUP = "tf_serving_warmup_requests"
 
 
@@ -161,7 +130,7 @@ def write_saved_model(
     vocabularies = [directory.source_vocabulary, directory.target_vocabulary]
     sides = zip(("source", "target"), reversed(vocabularies) if directory.reverse else vocabularies, strict=True)
     write_warmup(extra / WARMUP, served.signatures, dict(sides), config.max_tokens, model_name)
-    _describe(extra / DESCRIPTION, directory, config, tokenization)
+    _describe(path, directory, config, tokenization)
 
 
 def _name_regression(path):
@@ -175,7 +144,7 @@ def _name_regression(path):
     (file.parent / "fingerprint.pb").unlink(missing_ok=True)
 
 
-def _describe(path, directory, config, tokenization):
+def _describe(version, directory, config, tokenization):
     description = {
         "made_by": f"keras-encdec {__version__}",
         "scores": "ln p(source | target)" if directory.reverse else "ln p(target | source)",
@@ -183,5 +152,7 @@ def _describe(path, directory, config, tokenization):
         "tokenization": tokenization,
         **config.to_dict(),
         "max_bytes": config.max_tokens * BYTES_A_TOKEN,
+        "sha256": version_checksums(version),
     }
+    path = version / "assets.extra" / DESCRIPTION
     path.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")

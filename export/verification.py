@@ -16,8 +16,8 @@ from keras_encdec.export.comparison import (
     pairs_of_words,
     process_scores,
 )
+from keras_encdec.export.description import check_unchanged, read_tokenization
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
-from keras_encdec.export.saved_model import read_tokenization
 from keras_encdec.export.versions import versions
 
 # Pairs that the exported model scores together.
@@ -72,12 +72,14 @@ def verify_export(
         VerificationReport.
 
     Raises:
-        InputError: when scores differ, or something cannot be read or scored.
+        InputError: when scores differ, a file of the version is not the one that was exported, or something cannot be
+            read or scored.
         RuntimeError: under another backend of Keras than TensorFlow.
     """
     require_tensorflow()
     path = _version_folder(export_dir, version)
     tokenization = read_tokenization(path)
+    check_unchanged(path)
     directory = load_served_directory(model_dir)
     if made_pairs is None:
         made_pairs = 0 if pairs else 1000

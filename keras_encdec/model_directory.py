@@ -98,8 +98,7 @@ class ModelDirectory:
             "model": model,
             "training": training or {},
         }
-        with open_output(self.path / CONFIG) as file:
-            file.write((json.dumps(config, indent=1) + "\n").encode())
+        _write_config(self.path, config)
 
     @classmethod
     def load(cls, path: str | os.PathLike, weights: bool = True) -> Self:
@@ -110,12 +109,12 @@ class ModelDirectory:
             weights: bool. Whether to load the model too. Defaults to `True`.
 
         Raises:
-            InputError: when it is not a model directory, is of another format, a vocabulary is not the one that the
-                model was trained with, or its parts do not fit.
+            InputError: when it is not a model directory, is of another format, a vocabulary or the weights are not
+                those of the training, or its parts do not fit.
         """
         path = pathlib.Path(path)
         config = _read_config(path)
-        _check_unchanged(path, config.get("sha256", {}))  # the first versions kept none
+        _check_vocabularies(path, config["sha256"])
         directory = cls(
             path,
             Vocabulary.load(path / SOURCE_VOCABULARY) if config["has_source"] else Vocabulary([]),
@@ -125,6 +124,7 @@ class ModelDirectory:
             training=config.get("training", {}),
         )
         if weights:
+            _check_weights(path, config["sha256"])
             directory.model = load_model(path / WEIGHTS)
             directory._check_sizes()
         return directory
@@ -206,18 +206,67 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     return model
 
 
-def _check_unchanged(folder: pathlib.Path, checksums: Mapping[str, str]) -> None:
-    """Checks files of a model directory: ids mean nothing with words in another order."""
-    for name, expected in checksums.items():
+def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
+    """Makes a file the weights of a model directory, and records their checksum in `config.json`.
+
+    While only one of the two is new, `config.json` allows both the old weights and the new ones: a process that is
+    killed in between leaves a directory that loads.
+
+    Args:
+        folder: of the model directory. In one without `config.json` no checksum is kept.
+        written: the file, in the same folder; it is renamed.
+
+    Raises:
+        InputError: when `config.json` cannot be written.
+    """
+    weights, checksum = folder / WEIGHTS, file_checksum(written)
+    if weights.exists():
+        _record_weights(folder, [checksum, file_checksum(weights)])
+    else:
+        _record_weights(folder, [checksum])
+    os.replace(written, weights)
+    _record_weights(folder, [checksum])
+
+
+def _record_weights(folder, checksums):
+    if (folder / CONFIG).exists():
+        config = json.loads((folder / CONFIG).read_bytes())
+        if config.get("sha256", {}).get(WEIGHTS) != checksums:
+            _write_config(folder, {**config, "sha256": {**config.get("sha256", {}), WEIGHTS: checksums}})
+
+
+def _write_config(folder, config):
+    with open_output(folder / CONFIG) as file:
+        file.write((json.dumps(config, indent=1) + "\n").encode())
+
+
+def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
+    """Checks the vocabularies of a model directory: ids mean nothing with words in another order."""
+    expected = {name: checksum for name, checksum in checksums.items() if name != WEIGHTS}
+    for name, checksum in expected.items():
         found = file_checksum(folder / name)
-        if found != expected:
-            taken = next((other for other in checksums if checksums[other] == found), None)
-            raise InputError(
-                f"found the content of {taken}" if taken else "found it changed since the model was trained",
-                f"expected the file of the SHA-256 checksum {expected}",
-                "put back the file, or copy the whole directory again",
-                folder / name,
-            )
+        if found != checksum:
+            taken = next((other for other in expected if expected[other] == found), None)
+            raise _changed(folder / name, f"found the content of {taken}" if taken else "", checksum)
+
+
+def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
+    """Checks the weights of a model directory: those of another model of the same sizes load, and give nonsense."""
+    for _ in range(3):
+        expected = checksums.get(WEIGHTS)
+        if expected is None or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
+            return
+        checksums = _read_config(folder)["sha256"]  # a training at work may have replaced both meanwhile
+    raise _changed(folder / WEIGHTS, "", expected[0])
+
+
+def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
+    return InputError(
+        found or "found it changed since the model was trained",
+        f"expected the file of the SHA-256 checksum {checksum}",
+        "put back the file, or copy the whole directory again",
+        path,
+    )
 
 
 def _is_direction(value):
@@ -229,7 +278,11 @@ def _is_tokenization(value):
 
 
 def _is_checksums(value):
-    return isinstance(value, dict) and set(value) <= {SOURCE_VOCABULARY, TARGET_VOCABULARY}
+    vocabularies = (SOURCE_VOCABULARY, TARGET_VOCABULARY)
+    return isinstance(value, dict) and all(
+        isinstance(checksums, str if name in vocabularies else list) and name in (*vocabularies, WEIGHTS)
+        for name, checksums in value.items()
+    )
 
 
 def _read_config(path):
@@ -243,7 +296,7 @@ def _read_config(path):
         if found == FORMAT and not isinstance(config.get("has_source", True), bool):
             raise ValueError("its has_source is neither true nor false")
         if found == FORMAT and not _is_checksums(config.get("sha256", {})):
-            raise ValueError("its checksums are not those of its vocabularies")
+            raise ValueError("its checksums are not those of its vocabularies and weights")
     except (FileNotFoundError, NotADirectoryError):
         other = "found a file" if path.is_file() else "found no such directory"
         what = f"found no {CONFIG} in it" if path.is_dir() else other
@@ -259,6 +312,7 @@ def _read_config(path):
             "use the version that made it, or train again",
             path / CONFIG,
         )
+    config.setdefault("sha256", {})  # the first versions kept none, and those after them none of the weights
     # The first version told language models by their number of source words.
     config.setdefault("has_source", config["model"].get("source_words") != 0)
     return config

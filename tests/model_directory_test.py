@@ -1,7 +1,9 @@
 """Tests of a trained model on disk, and of what is said of one that does not load."""
 
+import contextlib
 import hashlib
 import json
+import os
 import shutil
 
 import keras
@@ -10,9 +12,10 @@ import pytest
 import toy_models
 from layer_checks import numpy
 
+from keras_encdec import model_directory
 from keras_encdec.data import pad
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.model_directory import ModelDirectory, load_model, replace_weights
 from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.scoring import TextScorer
@@ -231,6 +234,79 @@ def test_vocabularies_that_were_swapped_are_noticed(model):
     (model / "target.vocab").rename(model / "source.vocab")
     (model / "kept").rename(model / "target.vocab")
     assert refused(model).startswith("/source.vocab: found the content of target.vocab, expected the file of the SHA-")
+
+
+def saved(path, seed):
+    """Weights of the sizes of the model, in a file beside it."""
+    keras.utils.set_random_seed(seed)
+    RNNEncoderDecoder(len(SOURCE), len(TARGET), **SIZES).save(path / "new.keras")
+    return path / "new.keras"
+
+
+def test_weights_of_another_model_of_the_same_sizes_are_noticed(model):
+    other = saved(model, 7).read_bytes()
+    replace_weights(model, saved(model, 8))
+    ModelDirectory.load(model)
+    right = (model / "best.keras").read_bytes()
+    (model / "best.keras").write_bytes(other)
+    expected = hashlib.sha256(right).hexdigest()
+    assert refused(model) == (
+        "/best.keras: found it changed since the model was trained, expected the file of the SHA-256 checksum "
+        f"{expected}; put back the file, or copy the whole directory again."
+    )
+    assert ModelDirectory.load(model, weights=False).model is None
+    (model / "best.keras").write_bytes(right)
+    ModelDirectory.load(model)
+
+
+class KilledError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_kill_at_any_time_leaves_weights_that_load(model, monkeypatch, renames):
+    """The configuration, the weights and the configuration once more are renamed."""
+    replace_weights(model, saved(model, 1))
+    written, rename, left = saved(model, 2), os.replace, [renames]
+
+    def killed_before(*paths):
+        if not left[0]:
+            raise KilledError
+        left[0] -= 1
+        rename(*paths)
+
+    monkeypatch.setattr(os, "replace", killed_before)
+    with contextlib.nullcontext() if renames == 3 else pytest.raises(KilledError):
+        replace_weights(model, written)
+    monkeypatch.undo()
+    ModelDirectory.load(model)
+    assert written.exists() == (renames < 2)
+    replace_weights(model, saved(model, 3))  # as the training that goes on does
+    ModelDirectory.load(model)
+    assert len(json.loads((model / "config.json").read_text())["sha256"]["best.keras"]) == 1
+
+
+def test_weights_may_be_replaced_while_they_are_loaded(model, monkeypatch):
+    replace_weights(model, saved(model, 1))
+    checksum, checked = model_directory.file_checksum, []
+
+    def replaced_before(path):
+        if path.name == "best.keras" and not checked:
+            checked.append(path)
+            replace_weights(model, saved(model, 2))
+        return checksum(path)
+
+    monkeypatch.setattr(model_directory, "file_checksum", replaced_before)
+    ModelDirectory.load(model)
+    assert checked
+
+
+def test_weights_without_a_checksum_are_loaded(model):
+    assert "best.keras" not in json.loads((model / "config.json").read_text())["sha256"]
+    ModelDirectory.load(model)
+    (model / "config.json").unlink()
+    replace_weights(model, saved(model, 1))  # a folder that is no model directory stays one
+    assert not (model / "config.json").exists()
 
 
 @pytest.mark.parametrize("name", ["source.vocab", "target.vocab", "best.keras"])

@@ -18,7 +18,7 @@ from keras_encdec.backend.random import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.model_directory import WEIGHTS, load_model
+from keras_encdec.model_directory import WEIGHTS, load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.trainers.budget import Budget
@@ -217,7 +217,10 @@ class Checkpoints(keras.callbacks.Callback):
                         archive.writestr(HISTORY, history)
                         with archive.open(GENERATOR, "w") as file:
                             np.savez(file, **generator_state())
-                os.replace(partial, self.folder / name)
+                if name == WEIGHTS:
+                    replace_weights(self.folder, partial)
+                else:
+                    os.replace(partial, self.folder / name)
         except OSError as error:
             again = "go on with --resume" if (self.folder / LAST).exists() else "train again"
             raise InputError(

@@ -1,5 +1,6 @@
 """Verification of exports: it passes for the model that was exported, and for no other."""
 
+import json
 import shutil
 import sys
 
@@ -93,8 +94,40 @@ def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_
         with pytest.raises(InputError, match=f"{description}: .*export the model again"):
             verify_export(folders[0], tmp_path / "models")
     shutil.copy(folders[1] / "1" / "assets.extra" / "keras_encdec.json", description)
-    (tmp_path / "models" / "1" / "saved_model.pb").unlink()
-    fail(verify(*flags((folders[0], tmp_path / "models"), "--pairs=5")), 1, tmp_path / "models" / "1", "scoring failed")
+    graph = tmp_path / "models" / "1" / "saved_model.pb"
+    graph.unlink()
+    fail(verify(*flags((folders[0], tmp_path / "models"), "--pairs=5")), 1, graph, "no such file")
+
+
+@pytest.fixture
+def copied(folders, tmp_path):
+    """The folder of the model and a copy of the exported one."""
+    shutil.copytree(folders[1], tmp_path / "models")
+    return folders[0], tmp_path / "models"
+
+
+@pytest.mark.parametrize(
+    "files", ["assets/*source*", "assets/*target*", "variables/variables.data*", "variables/variables.index"]
+)
+@pytest.mark.parametrize("change", [lambda data: data[:-5], lambda data: data[:-1] + b"?", lambda data: b""])
+def test_a_file_that_was_changed_is_named(copied, files, change):
+    [file] = (copied[1] / "1").glob(files)
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(InputError, match=f"{file}: found it changed since the model was exported, expected the file"):
+        verify_export(*copied, pairs=[("w1", "w2")])
+
+
+@pytest.mark.usefixtures("scores_here")
+def test_a_version_without_checksums_passes(copied):
+    description = copied[1] / "1" / "assets.extra" / "keras_encdec.json"
+    content = json.loads(description.read_text())
+    assert any(name.startswith("assets/") for name in content.pop("sha256"))
+    description.write_text(json.dumps(content))
+    assert verify_export(*copied, pairs=[("w1", "w2")]).comparisons
+    for checksums in ({"../../secret": ""}, {"saved_model.pb": 1}, [], ["saved_model.pb"]):
+        description.write_text(json.dumps({**content, "sha256": checksums}))
+        with pytest.raises(InputError, match=f"{description}: .*export the model again"):
+            verify_export(*copied, pairs=[("w1", "w2")])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a training keeps of itself, on each backend."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from recurrent_toys import stirred, toy
 from tiny_trainings import train_tiny
 
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import load_model
+from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, PERPLEXITY, Checkpoints
@@ -24,6 +26,22 @@ def test_dropout_goes_on_as_if_nothing_had_been(training_files, tmp_path):
     weights = [load_model(tmp_path / name / "last.keras").get_weights() for name in ("whole", "stopped")]
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_weights_of_another_training_are_refused(training_files, tmp_path):
+    data = TrainingData(tsv=training_files / "tsv")
+    for name in ("one", "other"):
+        train_tiny(data, tmp_path / name, updates=2, round_updates=1, seed=len(name))
+    right, other = (tmp_path / name / "best.keras" for name in ("one", "other"))
+    kept = right.read_bytes()
+    ModelDirectory.load(right.parent)
+    shutil.copy(other, right)
+    with pytest.raises(InputError, match=f"{right}: found it changed since the model was trained"):
+        ModelDirectory.load(right.parent)
+    right.write_bytes(kept)
+    train_tiny(data, right.parent, updates=4, round_updates=1, seed=3, resume=True)
+    ModelDirectory.load(right.parent)
 
 
 @pytest.mark.parametrize(
