@@ -36,9 +36,9 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Serves a page as the flags say."""
-    from keras_encdec.web.web_libraries import check_web_libraries
+    from keras_encdec.runtime.extras import check_extra
 
-    check_web_libraries()
+    check_extra("web", "The page")
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.web.serve import serve
 

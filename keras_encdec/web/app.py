@@ -38,7 +38,7 @@ HEADERS = {
 
 
 class JSONAnswer(Response):
-    """An answer in JSON; bytes of the vocabulary that are no UTF-8 are shown as U+FFFD."""
+    """An answer in JSON. Bytes of the vocabulary that are not UTF-8 are shown as U+FFFD."""
 
     media_type = "application/json"
 
@@ -48,19 +48,19 @@ class JSONAnswer(Response):
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONAnswer:
-    """An answer that says in one sentence why a request is not answered.
+    """An answer that says in one sentence why a request is refused.
 
     Args:
         status: int, of HTTP.
         sentence: str.
-        **headers: further ones, with underscores for hyphens.
+        **headers: further headers, with underscores for hyphens in their names.
     """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return JSONAnswer({"error": sentence}, status, {**HEADERS, **named})
 
 
 class AnswerHeaders:
-    """Middleware that gives every answer the headers that keep a page to itself.
+    """Middleware that adds `HEADERS` to every answer: browsers then keep other sites out of the page.
 
     Args:
         app: the ASGI application.
@@ -92,9 +92,9 @@ def create_app(
 
     Args:
         explorer: Explorer of the model.
-        hosts: list of str. Names of this machine that a request may be for; others are refused, so that no other site's
-            name can be made to point here. Defaults to `None`: all.
-        computations: Computations that the model computes in. Defaults to its own.
+        hosts: list of str. Host names that a request may name. Others are refused, so that another site cannot make its
+            own name point here (DNS rebinding). Defaults to `None`: any.
+        computations: the Computations that run the model. Defaults to new ones.
 
     Returns:
         Starlette.
@@ -155,8 +155,8 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
     limits = explorer.limits
     try:
         body = await _read(request, limits.max_bytes)
-    except ClientDisconnect:  # which is nobody's failure, and nothing for the log
-        return refusal(400, "The client went away before its request had come whole.")
+    except ClientDisconnect:  # not a failure: keep it out of the log
+        return refusal(400, "The client closed the connection before its request was complete.")
     if body is None:
         return refusal(413, f"Found a body that is too large, expected {limits.max_bytes:,} bytes at most.")
     try:
@@ -176,7 +176,7 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
 
 
 async def _read(request: Request, most: int) -> bytes | None:
-    """The body; `None` where it has more bytes, which are not read."""
+    """The body of a request; `None` if it has more than `most` bytes, which are then not read."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         return None
@@ -189,7 +189,7 @@ async def _read(request: Request, most: int) -> bytes | None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """For what Starlette refuses: an address or a method that is not there."""
+    """Answers what Starlette refuses: an unknown path or method."""
     sentences = {
         404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
         405: f"Found the method {request.method} for {request.url.path}; the API is described at /openapi.json.",

@@ -1,16 +1,16 @@
-"""What the model computes for several requests: one after another."""
+"""Runs what the model computes for several requests, one request after another."""
 
 import asyncio
 import concurrent.futures
 from collections.abc import Callable
 from typing import Any
 
-# Requests that wait at most; TensorFlow uses all processors for the one at work.
+# Largest number of waiting requests. One runs at a time, as TensorFlow uses all processors for it.
 MOST_WAITING = 32
 
 
 class ReplacedError(Exception):
-    """A newer request of the same page has taken this one's place before it began."""
+    """A newer request of the same page took the place of this one before it began."""
 
 
 class BusyError(Exception):
@@ -20,8 +20,8 @@ class BusyError(Exception):
 class Computations:
     """Runs functions in one thread, in the order in which they came.
 
-    While somebody types, requests come faster than they are answered: a newer one takes the place of the waiting one
-    with the same key, which nobody looks at any more.
+    While a user types, requests come faster than answers. A newer request takes the place of a waiting one with the
+    same key, whose answer is out of date.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Computations:
         self._waiting = 0
 
     def submit(self, function: Callable[[], Any]) -> concurrent.futures.Future:
-        """Has a function run after those that wait: a Future of what it returns. For threads that may wait."""
+        """Runs a function after those that wait; returns a Future of its result. For callers outside the event loop."""
         return self._executor.submit(function)
 
     async def run(self, function: Callable[[], Any], key: Any = None) -> Any:
@@ -38,22 +38,22 @@ class Computations:
 
         Args:
             function: callable without arguments.
-            key: hashable. Who asks for what; the waiting function of the same key is dropped. Defaults to `None`:
-                none is.
+            key: hashable. Who asks for what. A waiting function with the same key is dropped. Defaults to `None`: none
+                is dropped.
 
         Returns:
             what the function returns.
 
         Raises:
-            ReplacedError: when a newer one came with the same key before this one began.
-            BusyError: when too many wait.
+            ReplacedError: when a newer function with the same key came before this one began.
+            BusyError: when too many functions wait.
         """
         if self._waiting >= MOST_WAITING and key not in self._latest:
             raise BusyError
         job = self._executor.submit(function)
         if key is not None:
             if older := self._latest.get(key):
-                older.cancel()  # which does nothing to one that runs
+                older.cancel()  # does nothing to one that is running
             self._latest[key] = job
         self._waiting += 1
         try:
@@ -68,5 +68,5 @@ class Computations:
                 del self._latest[key]
 
     def close(self) -> None:
-        """Drops what waits."""
+        """Drops the functions that wait."""
         self._executor.shutdown(wait=False, cancel_futures=True)

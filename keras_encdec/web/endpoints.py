@@ -259,7 +259,7 @@ ENDPOINTS = (
 ERRORS = {
     "400": "The request is not HTTP as the server understands it, or names another host.",
     "404": "The model lacks what is asked for.",
-    "408": "The request did not come whole in time.",
+    "408": "The request was still incomplete when its time was over.",
     "409": "A newer request of the same page took this one's place.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",

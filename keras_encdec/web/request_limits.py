@@ -1,4 +1,4 @@
-"""How much is asked of the server at most."""
+"""Limits of what clients may ask of the server."""
 
 import collections
 import dataclasses
@@ -45,16 +45,16 @@ class RequestRate:
         self._times: dict[str, collections.deque[float]] = {}
 
     def wait(self, address: str) -> float:
-        """Counts one more request of an address, if it is within the limit.
+        """Counts another request of an address, if it is within the limit.
 
         Args:
             address: str.
 
         Returns:
-            float. Seconds after which it would be; 0 if it is.
+            float. Seconds until the request would be within the limit; 0 if it is.
         """
         now = time.monotonic()
-        if address not in self._times:  # addresses that have come and gone are forgotten
+        if address not in self._times:  # forget addresses without recent requests
             self._times = {name: times for name, times in self._times.items() if times[-1] > now - MINUTE}
         times = self._times.setdefault(address, collections.deque())
         while times and times[0] <= now - MINUTE:

@@ -37,19 +37,20 @@ def serve(
 ) -> None:
     """Serves a page to try a model on, until it is interrupted.
 
-    The page is opened when what short phrases need is compiled; what longer ones need is compiled while nobody asks.
+    The server starts as soon as the functions for short phrases are compiled. It compiles those for longer phrases
+    while no request waits.
 
     Args:
         model_dir: directory of a model with a source, or a loaded ModelDirectory.
         host: str. Name or address to listen at. Defaults to "127.0.0.1": only this machine reaches it.
-        port: int. Defaults to `8080`; 0 for any free one, which `say` is told.
-        phrase_table, input, encoding: where the phrases come from among which neighbours are found, see
-            `known_phrases`. Default to the model's training data.
+        port: int. Defaults to `8080`; 0 for any free port, which `say` gets.
+        phrase_table, input, encoding: source of the phrases among which neighbours are found, see `known_phrases`.
+            Default to the model's training data.
         limits: RequestLimits. Defaults to `RequestLimits()`.
-        say: callable of str, told what is done and where the page is. Defaults to silence.
+        say: callable of str. It gets a line for each step, and the address of the page. Defaults to silence.
 
     Raises:
-        ConfigurationError: a ValueError, for both a phrase table and a text.
+        ConfigurationError: a ValueError, for a phrase table together with a text.
         InputError: when the model or a file cannot be used, or the port is not free.
         KeyboardInterrupt: when it is interrupted.
 
@@ -68,7 +69,7 @@ def serve(
         app = create_app(explorer, _names(host), computations)
         address = f"[{host}]" if ":" in host else host
         if not _is_loopback(host):
-            say(f"warning: whoever reaches {address} can use the page, without a password and without encryption.")
+            say(f"warning: everyone who can reach {address} can use the page; it has no password and no encryption.")
         threading.Thread(target=_prepare, args=(preparations, computations), daemon=True).start()
         say(f"Open http://{address}:{listening.getsockname()[1]} in a browser; Ctrl-C ends the server.")
         try:
@@ -78,7 +79,7 @@ def serve(
 
 
 def server_of(app: Starlette) -> uvicorn.Server:
-    """The server of an application, with a coroutine `serve([socket])`; signals are its caller's.
+    """A server for an application. Its coroutine is `serve([socket])`; it leaves signals to the caller.
 
     Args:
         app: see `create_app`.
@@ -88,7 +89,7 @@ def server_of(app: Starlette) -> uvicorn.Server:
         http=PromptProtocol,
         ws="none",
         lifespan="off",
-        log_config=None,  # its own closes the handlers of all loggers, and absl's then closes standard error
+        log_config=None,  # uvicorn's closes the handlers of all loggers, and absl's handler then closes standard error
         log_level="error",
         access_log=False,
         server_header=False,
@@ -98,7 +99,7 @@ def server_of(app: Starlette) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller."""
+    """A server that leaves signals to the caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -106,28 +107,28 @@ class _Server(uvicorn.Server):
 
 
 def _listening(host, port):
-    """A socket that waits for connections, taken before a model is loaded for nothing."""
+    """A listening socket, opened first: if the port is taken, no model is loaded in vain."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise InputError(
-            f"found {host}, port {port}, not to be listened at ({reason})",
+            f"cannot listen at {host}, port {port} ({reason})",
             "expected an address of this machine and a free port",
             "give another --port or --host",
         ) from error
 
 
 def _prepare(preparations, computations):
-    """One after another, so that requests come between them."""
-    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server was ended meanwhile
+    """Runs the preparations one by one, so that requests can run between them."""
+    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server has ended meanwhile
         for step in preparations:
             computations.submit(step).result()
 
 
 def _names(host):
-    """What a browser may call the machine: of one that others cannot reach, its own names."""
+    """Host names that requests may name: those of this machine if only it can connect; `None` for any."""
     return list(dict.fromkeys((host.lower(), "localhost", "127.0.0.1", "::1"))) if _is_loopback(host) else None
 
 

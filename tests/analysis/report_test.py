@@ -130,11 +130,11 @@ def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
-    from keras_encdec.analysis.analysis_libraries import check_analysis_libraries
+    from keras_encdec.runtime.extras import check_extra
 
     monkeypatch.setitem(sys.modules, "openTSNE", None)
     with pytest.raises(ImportError, match=r'needs openTSNE, .*: pip install "keras-encdec\[analysis\]"'):
-        check_analysis_libraries()
+        check_extra("analysis", "The report")
 
 
 @pytest.mark.usefixtures("quickly")

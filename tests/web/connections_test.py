@@ -72,7 +72,7 @@ def test_slow_clients_are_closed(port, monkeypatch, kind):
             answer = heard(client)
             assert status in answer and bool(answer) == bool(status)
             if answer:
-                assert "did not come whole" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+                assert "an incomplete request" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
         assert 0.4 < time.monotonic() - before < 10
     assert asked(port) == 200
 
@@ -87,7 +87,7 @@ def test_a_few_bytes_at_a_time_gain_no_time(port, monkeypatch):
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_others_are_served_meanwhile(port, monkeypatch, kind):
-    monkeypatch.setattr(connections, "MOST_UNHEARD", 5)
+    monkeypatch.setattr(connections, "MOST_WAITING", 5)
     with clients(port, 40, SLOW[kind][0]) as slow:
         for _ in range(3):
             assert asked(port) == 200

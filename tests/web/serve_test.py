@@ -57,7 +57,7 @@ def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, nu
     lines = done.stderr.splitlines()
     assert lines[0] == "Compiling." and lines[-1] == "encdec-serve: interrupted; no unfinished output is left."
     assert lines[-2] == f"Open http://{host}:{port} in a browser; Ctrl-C ends the server."
-    warned = [line for line in lines if line.startswith("warning: whoever reaches")]
+    warned = [line for line in lines if line.startswith("warning: everyone who can reach")]
     assert len(warned) == (host == "0.0.0.0") and len(lines) == 3 + len(warned)
     facts, page, translated = answers
     assert facts.json()["examples"] == ["le chat la", "la maison été"] and translated.json()["targets"]

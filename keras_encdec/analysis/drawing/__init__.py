@@ -1,5 +1,5 @@
 """The figures of the report, drawn by matplotlib."""
 
-from keras_encdec.analysis.analysis_libraries import check_analysis_libraries
+from keras_encdec.runtime.extras import check_extra
 
-check_analysis_libraries()
+check_extra("analysis", "The report")
