@@ -11,6 +11,7 @@ from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.models.recurrent_layers import dense, uniform
+from keras_encdec.models.translation_model import register_model
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -153,6 +154,7 @@ class FeedForwardDecoder(Decoder):
         }
 
 
+@register_model("cslm")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class FeedForwardLanguageModel(LanguageModel):
     """Learns p(target) of sentences as a product over n-grams: a continuous-space language model (CSLM).

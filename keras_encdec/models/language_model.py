@@ -1,6 +1,6 @@
 """What models of p(target) have in common."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras import ops
 
@@ -9,10 +9,6 @@ from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.text.vocabulary import END
-
-if TYPE_CHECKING:
-    from keras_encdec.decoding import Hypothesis, Sampler
 
 
 class ZeroStates(Encoder):
@@ -120,23 +116,6 @@ class LanguageModel(TranslationModel):
             ValueError: for an array that is no such ids.
         """
         return sequence_log_probs(self.token_log_probs(target))
-
-    def generate(
-        self, count: int = 1, sampler: "Sampler | str" = "greedy", max_length: int = 50, **arguments: Any
-    ) -> "list[list[Hypothesis]]":
-        """Generates sequences.
-
-        Args:
-            count: int. How many lists of hypotheses are
-                returned. Defaults to `1`: a sampler draws several itself.
-            sampler: see `TranslationModel.generate`. Defaults to "greedy".
-            max_length: int. Words of a sequence at most. Defaults to `50`.
-            **arguments: of `keras_encdec.decoding.Generator.generate`.
-
-        Returns:
-            list of lists of `keras_encdec.decoding.Hypothesis`, the best first.
-        """
-        return super().generate([[END]] * count, sampler, max_length=max_length, **arguments)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -14,7 +14,7 @@ from keras_encdec.layers.initializers import published_normal
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.id_sequences import SPECIAL_IDS
-from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.translation_model import TranslationModel, register_model
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -255,6 +255,7 @@ class RNNDecoder(Decoder):
         }
 
 
+@register_model("encdec")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class RNNEncoderDecoder(TranslationModel):
     """Learns p(target | source) of phrase pairs, and scores them.
