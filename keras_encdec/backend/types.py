@@ -16,6 +16,9 @@ from typing import Any, TypeAlias
 #: A tensor of the backend in use, of any dtype: eager, traced, or symbolic (`keras.KerasTensor`).
 Tensor: TypeAlias = Any
 
+#: A tensor, or tensors in lists, tuples and dicts, nested in any way.
+Structure: TypeAlias = Any
+
 #: An encoder's output by name, one row per source: tensors `(batch, ...)`, as `Encoder.encoded_spec` describes them.
 Encoded: TypeAlias = dict[str, Tensor]
 

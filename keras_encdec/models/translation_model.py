@@ -13,6 +13,7 @@ from keras_encdec.architectures.architecture_registry import (
 )
 from keras_encdec.architectures.presets import load_preset
 from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
 from keras_encdec.layers.class_registry import ClassRegistry
 from keras_encdec.models.contract import Decoder, Encoder
@@ -108,14 +109,14 @@ class TranslationModel(LikelihoodModel):
             )
         return build_model(loaded.architecture, source_words, target_words, **loaded.model_with(arguments))
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: dict[str, tuple] | None = None) -> None:
         if not self.built:
             self.encoder.build()
             self.decoder.build()
             self.built = True
 
     # Handed on, as under JAX a training step calls this function itself, and no layer knows of it otherwise.
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Structure, training: bool | None = None) -> Structure:
         source, target = self.sides(inputs)
         encoded = self.encoder(source, training=training)
         logits = self.decoder(Decoder.previous_words(target), encoded, training=training)
@@ -125,7 +126,7 @@ class TranslationModel(LikelihoodModel):
         return log_probs
 
     @staticmethod
-    def sides(inputs: Any) -> tuple[Any, Any]:
+    def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
         """Source and target of what the model is called with: the tuple of the two."""
         if isinstance(inputs, dict) and {"source", "target"} <= inputs.keys():
             return inputs["source"], inputs["target"]
@@ -135,7 +136,7 @@ class TranslationModel(LikelihoodModel):
         raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or the tuple of the two')
 
     @without_gradients
-    def encode(self, source: Any) -> dict[str, Any]:
+    def encode(self, source: Tensor) -> Encoded:
         """What the encoder makes of each source.
 
         Args:
@@ -151,7 +152,7 @@ class TranslationModel(LikelihoodModel):
         return self.encoder(self._source_ids(source))
 
     @without_gradients
-    def token_log_probs(self, source: Any, target: Any) -> Any:
+    def token_log_probs(self, source: Tensor, target: Tensor) -> Tensor:
         """log p(y_t | y_<t, x) of each target token; to train through, call the model instead.
 
         Args:
@@ -168,7 +169,7 @@ class TranslationModel(LikelihoodModel):
         return self({"source": self._source_ids(source), "target": target})
 
     @without_gradients
-    def score(self, source: Any, target: Any) -> Any:
+    def score(self, source: Tensor, target: Tensor) -> Tensor:
         """log p(y | x), end of sequence included, no length normalization.
 
         Args:
@@ -184,7 +185,7 @@ class TranslationModel(LikelihoodModel):
         return sequence_log_probs(self.token_log_probs(source, target))
 
     @without_gradients
-    def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, source: Tensor) -> tuple[State, Memory]:
         """What decoding word by word begins with.
 
         Args:
