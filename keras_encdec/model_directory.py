@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from keras_encdec import __version__
-from keras_encdec.architectures.architecture_registry import architecture, import_models
+from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, open_output
 from keras_encdec.models.translation_model import TranslationModel
@@ -176,7 +176,6 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             "train the model (encdec-train keeps them from its first round on)",
             path.parent,
         )
-    import_models()
     try:
         model = keras.saving.load_model(path, compile=compiled)
     except Exception as error:  # whatever a file of other bytes makes of Keras, zip and HDF5

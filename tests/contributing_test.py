@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from eagerly import eagerly, uncompiled
 
-from keras_encdec.architectures.architecture_registry import unregister_architecture
 from keras_encdec.cli import generate as generate_command
 from keras_encdec.cli import train as train_command
 from keras_encdec.configuration import ConfigurationError
@@ -27,6 +26,7 @@ from keras_encdec.formats.registry import unregister_format
 from keras_encdec.layers.attention import unregister_attention
 from keras_encdec.layers.recurrent_cell import unregister_cell
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.translation_model import unregister_model
 from keras_encdec.scoring import Scorer, TextScorer
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
@@ -38,7 +38,7 @@ REGISTERED = {
     "wait_k": unregister_attention,
     "min_p": unregister_sampler,
     "json_lines": unregister_format,
-    "window": unregister_architecture,
+    "window": unregister_model,
 }
 QUICK = {"updates": 3, "batch_size": 16, "jit_compile": "false", "tensorboard": False, "optimizer": "adam"}
 SOURCES = [[5, 7, 2], [4, 2], [5, 7, 8, 2]]

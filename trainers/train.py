@@ -12,7 +12,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.training_step import (
@@ -25,6 +24,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import WEIGHTS, ModelDirectory
+from keras_encdec.models import build_model, model_class
 from keras_encdec.runtime.sacrebleu_import import import_sacrebleu
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
@@ -122,7 +122,7 @@ def _train(config, data, folder, resume, reporter):
     if exists and not resume:
         raise ConfigurationError("%s holds a model already; give another {model_dir}, or {resume} to go on", folder)
     resume = exists
-    architecture(config.architecture).model_class.check_config(config.model)
+    model_class(config.architecture).check_config(config.model)
     if config.validation_bleu:
         import_sacrebleu(WITHOUT)  # where it is not installed, nothing begins
     prepare_process_for_training()
@@ -169,7 +169,7 @@ def _train(config, data, folder, resume, reporter):
 def _new_model(config, data, directory, step):
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
     with building(config.seed):
-        model = architecture(config.architecture).build(*words, config.model, dtype=config.dtype_policy)
+        model = build_model(config.architecture, *words, **config.model.to_dict(), dtype=config.dtype_policy)
     model.compile(
         _optimizer(config),
         config.reduction,

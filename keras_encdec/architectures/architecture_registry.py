@@ -1,8 +1,6 @@
-"""The registry of models: what the training command can train, by name."""
+"""The registry of architectures: the models that can be trained, by name, without Keras."""
 
 import dataclasses
-import importlib
-from typing import Any
 
 from keras_encdec.architectures.configurations import (
     FeedForwardLanguageModelConfig,
@@ -15,46 +13,30 @@ from keras_encdec.configuration import Configuration, ConfigurationError
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """A registered model.
+    """What commands need to know of a model before Keras is imported; `keras_encdec.models.model_class` has its class.
 
     Attributes:
-        name: str, as `encdec-train --architecture` takes it.
-        config: its configuration, a subclass of `Configuration`.
-        model: str, "module:class" of the model, which is imported when it is first used: choosing one needs no Keras.
-        has_source: bool. Whether it reads a source; a language model does not.
+        name: str. What `encdec-train --architecture`, presets and model directories call the model.
+        config: the class of its hyper-parameters, a subclass of `Configuration`.
+        has_source: bool. Whether the model reads a source; a language model does not. Defaults to `True`.
     """
 
     name: str
     config: type[Configuration]
-    model: str
     has_source: bool = True
-
-    @property
-    def model_class(self) -> type:
-        """The model's class."""
-        module, _, name = self.model.partition(":")
-        return getattr(importlib.import_module(module), name)
-
-    def build(self, source_words: int, target_words: int, config: Configuration, **arguments: Any) -> Any:
-        """A new model.
-
-        Args:
-            source_words, target_words: int. Words in each shortlist; without a source, the first is not used.
-            config: of the class `config`.
-            **arguments: further ones of the model, such as `dtype`.
-        """
-        words = (source_words, target_words) if self.has_source else (target_words,)
-        return self.model_class(*words, **config.to_dict(), **arguments)
 
 
 _ARCHITECTURES: dict[str, Architecture] = {}
 
 
 def register_architecture(architecture: Architecture) -> Architecture:
-    """Makes a model known by its name, to the training command, its flags and presets.
+    """Makes an architecture known to the training command, its flags and presets.
+
+    `keras_encdec.models.register_model` calls this function. Only a model whose flags have to be known before Keras is
+    imported needs another call. To register the same architecture again changes nothing.
 
     Raises:
-        ValueError: when another model has the name.
+        ValueError: for a name that another architecture has.
     """
     if _ARCHITECTURES.setdefault(architecture.name, architecture) != architecture:
         raise ValueError(f"found the architecture {architecture.name!r} registered already, expected a new name")
@@ -62,10 +44,10 @@ def register_architecture(architecture: Architecture) -> Architecture:
 
 
 def unregister_architecture(name: str) -> None:
-    """Takes a model out of the registry.
+    """Removes an architecture from the registry.
 
     Raises:
-        KeyError: when there is none of this name.
+        KeyError: for a name that is not registered.
     """
     del _ARCHITECTURES[name]
 
@@ -74,7 +56,7 @@ def architecture(name: str) -> Architecture:
     """The architecture of a name.
 
     Raises:
-        ConfigurationError: a ValueError, when there is none of that name.
+        ConfigurationError: a ValueError, for a name that is not registered.
     """
     if not isinstance(name, str) or name not in _ARCHITECTURES:
         expected = ", ".join(architecture_names())
@@ -87,34 +69,7 @@ def architecture_names() -> list[str]:
     return list(_ARCHITECTURES)
 
 
-def import_models() -> None:
-    """Imports every registered model, so that Keras knows the classes in `.keras` files."""
-    for name in architecture_names():
-        architecture(name).model_class  # noqa: B018
-
-
-_MODELS = "keras_encdec.models"
-register_architecture(
-    Architecture("encdec", RNNEncoderDecoderConfig, f"{_MODELS}.rnn_encoder_decoder:RNNEncoderDecoder")
-)
-register_architecture(
-    Architecture(
-        "recurrent", RecurrentEncoderDecoderConfig, f"{_MODELS}.recurrent_encoder_decoder:RecurrentEncoderDecoder"
-    )
-)
-register_architecture(
-    Architecture(
-        "language_model",
-        RecurrentLanguageModelConfig,
-        f"{_MODELS}.recurrent_encoder_decoder:RecurrentLanguageModel",
-        has_source=False,
-    )
-)
-register_architecture(
-    Architecture(
-        "cslm",
-        FeedForwardLanguageModelConfig,
-        f"{_MODELS}.feed_forward_language_model:FeedForwardLanguageModel",
-        has_source=False,
-    )
-)
+register_architecture(Architecture("encdec", RNNEncoderDecoderConfig))
+register_architecture(Architecture("recurrent", RecurrentEncoderDecoderConfig))
+register_architecture(Architecture("language_model", RecurrentLanguageModelConfig, has_source=False))
+register_architecture(Architecture("cslm", FeedForwardLanguageModelConfig, has_source=False))

@@ -6,16 +6,16 @@ import gc
 import platform
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import keras
 import torch
 from torch.overrides import TorchFunctionMode
 
 from keras_encdec.backend.devices import name
+from keras_encdec.backend.types import Structure
 
 
-def compiled_call(layer: keras.layers.Layer) -> Callable[..., Any]:
+def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     """Compiles a built layer for repeated calls on arrays of few shapes, by any number of threads.
 
     TensorFlow, with XLA, and JAX compile each combination of shapes once; PyTorch runs the layer step by step.

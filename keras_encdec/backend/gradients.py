@@ -2,22 +2,24 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import keras
 from keras import ops
 
 from keras_encdec.backend.devices import name
+from keras_encdec.backend.types import Structure, Tensor
 
 
-def is_differentiable(tensor: Any) -> bool:
+def is_differentiable(tensor: Tensor) -> bool:
     """Whether a tensor is of floats, so that a gradient can flow to it."""
     return keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype))
 
 
 def custom_gradient(
-    forward: Callable[..., tuple[Sequence[Any], Any]], backward: Callable[[Any, list[Any]], Sequence[Any]]
-) -> Callable[..., list[Any]]:
+    forward: Callable[..., tuple[Sequence[Tensor], Structure]],
+    backward: Callable[[Structure, list[Tensor]], Sequence[Tensor | None]],
+) -> Callable[..., list[Tensor]]:
     """A function of tensors whose gradient is computed by `backward`.
 
     As `keras.ops.custom_gradient`, but with any number of outputs under PyTorch, and with tensors that have no
@@ -104,7 +106,7 @@ def _with_torch(forward, gradients_of):
 _CUSTOM_GRADIENTS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": _with_torch}
 
 
-def dense_gradient(gradient: Any) -> Any:
+def dense_gradient(gradient: Tensor) -> Tensor:
     """The gradient as one tensor, also where TensorFlow has rows apart that are still to be added up."""
     if not hasattr(gradient, "dense_shape"):
         return gradient

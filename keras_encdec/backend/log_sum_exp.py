@@ -5,11 +5,11 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from keras import ops
 
 from keras_encdec.backend.devices import name
+from keras_encdec.backend.types import Tensor
 
 # Words whose logits are in memory at a time, so that they stay in a processor's cache.
 WORDS = 2048
@@ -18,7 +18,7 @@ LOG2_E = math.log2(math.e)
 SAFE = 60.0
 
 
-def log_sum_exp(matrix: Any, bias: Any, careful: bool) -> Callable[[Any], Any]:
+def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor], Tensor]:
     """Lays out the output matrix once, and returns a function of what it is multiplied with.
 
     Args:

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.devices import name
+from keras_encdec.backend.types import Structure, Tensor
 
 #: Up to this many steps a loop is written out, so that a compiler sees every step: phrases of up to 7 words and their
 #: end of sequence fit. Of more steps written out, XLA copies the sums of all later ones into the kernel of each step's
@@ -167,7 +168,7 @@ def _pack(structure, leaves):
     return keras.tree.pack_sequence_as(structure, list(leaves))
 
 
-def counted_loop(body: Callable[..., Any], times: Any, *carried: Any) -> Any:
+def counted_loop(body: Callable[..., Structure], times: int | Tensor, *carried: Structure) -> Structure:
     """Runs `body(i, *carried) -> carried` for i = 0 .. times - 1.
 
     Args:

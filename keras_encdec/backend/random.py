@@ -1,16 +1,16 @@
 """Random numbers that are quick to draw."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_encdec.backend.devices import name
+from keras_encdec.backend.types import Tensor
 
 
-def dropout(inputs: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
+def dropout(inputs: Tensor, rate: float, seed: keras.random.SeedGenerator) -> Tensor:
     """Zeroes a share of the inputs, drawn anew at each call, and scales the others by 1 / (1 - rate).
 
     As `keras.random.dropout`, but for TensorFlow's generator: in a step that XLA compiles for a CPU, the one that

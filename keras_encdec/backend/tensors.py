@@ -1,13 +1,14 @@
 """Tensors of the backend that runs, whatever a value is."""
 
-from typing import Any
-
+import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.devices import name, xla_on_cpu
+from keras_encdec.backend.types import Tensor
 
 
-def as_tensor(value: Any) -> Any:
+def as_tensor(value: Tensor | keras.Variable | np.ndarray) -> Tensor:
     """The value as a tensor; a variable is read, once.
 
     `keras.ops.convert_to_tensor` hands on TensorFlow's variables as they are. Read at every step of a loop, a variable
@@ -24,7 +25,7 @@ def as_tensor(value: Any) -> Any:
     return tensor
 
 
-def take_rows(table: Any, indices: Any) -> Any:
+def take_rows(table: Tensor, indices: Tensor) -> Tensor:
     """Rows of a table, fetched before they are used.
 
     On a CPU, XLA would fetch them number by number in the middle of the arithmetic that follows, and do all that
@@ -45,7 +46,7 @@ def take_rows(table: Any, indices: Any) -> Any:
     return ops.cond(indices[0] >= 0, lambda: _take(table, indices), lambda: ops.zeros(shape, dtype=table.dtype))
 
 
-def _take(table: Any, indices: Any) -> Any:
+def _take(table: Tensor, indices: Tensor) -> Tensor:
     if name() == "tensorflow":
         import tensorflow as tf
 
@@ -55,7 +56,7 @@ def _take(table: Any, indices: Any) -> Any:
     return ops.take(table, indices, axis=0)
 
 
-def store_rows(table: Any, start: Any, rows: Any) -> Any:
+def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
     """The table with consecutive rows replaced, in place.
 
     Args:

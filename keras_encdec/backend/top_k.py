@@ -1,17 +1,16 @@
 """The largest values of rows."""
 
-from typing import Any
-
 import numpy as np
 
 from keras_encdec.backend.devices import name
 from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.types import Tensor
 
 # Values of which the largest is looked for first.
 STRIDED = 32
 
 
-def top_k(values: Any, k: int) -> tuple[Any, Any]:
+def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The largest values of each long row, as `ops.top_k` gives them: exactly, and in less time under a compiler.
 
     A compiler's top-k runs over every row on its own, word by word. Here the row is folded to 32 lines, of which
@@ -45,7 +44,7 @@ def top_k(values: Any, k: int) -> tuple[Any, Any]:
     return best, ops.minimum(ops.cast(indices // k * columns + column, "int32"), words - 1)
 
 
-def stable_top_k(values: Any, k: int) -> tuple[Any, Any]:
+def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The largest values of each short row; of equal values the first is taken, and stands first.
 
     Args:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.attention_step import AttentionStep, masked_softmax
 from keras_encdec.layers.class_registry import ClassRegistry
 
@@ -22,7 +23,9 @@ class AttentionScore(keras.layers.Layer):
         kernel_initializer: of the weights. Defaults to Glorot's uniform distribution.
     """
 
-    def __init__(self, kernel_initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
+    def __init__(
+        self, kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -35,15 +38,15 @@ class AttentionScore(keras.layers.Layer):
         """Width of the keys."""
         return query_width
 
-    def keys(self, annotations: Any) -> Any:
+    def keys(self, annotations: Tensor) -> Tensor:
         """What queries are compared with, from the annotations."""
         raise NotImplementedError
 
-    def symbols(self) -> dict[str, Any]:
+    def symbols(self) -> dict[str, keras.Variable]:
         """The weights by the symbols of the equations."""
         return {}
 
-    def call(self, queries: Any, keys: Any) -> Any:
+    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
         return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
 
 
@@ -58,7 +61,7 @@ class DotScore(AttentionScore):
             )
         self.built = True
 
-    def keys(self, annotations: Any) -> Any:
+    def keys(self, annotations: Tensor) -> Tensor:
         return annotations
 
 
@@ -70,10 +73,10 @@ class GeneralScore(AttentionScore):
         self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
         self.built = True
 
-    def keys(self, annotations: Any) -> Any:
+    def keys(self, annotations: Tensor) -> Tensor:
         return ops.matmul(annotations, ops.transpose(self.kernel))
 
-    def symbols(self) -> dict[str, Any]:
+    def symbols(self) -> dict[str, keras.Variable]:
         return {"W_a": self.kernel}
 
 
@@ -102,13 +105,13 @@ class ConcatScore(AttentionScore):
     def key_width(self, query_width: int, annotation_width: int) -> int:
         return self.units or query_width
 
-    def keys(self, annotations: Any) -> Any:
+    def keys(self, annotations: Tensor) -> Tensor:
         return ops.matmul(annotations, self.key_kernel)
 
-    def symbols(self) -> dict[str, Any]:
+    def symbols(self) -> dict[str, keras.Variable]:
         return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
 
-    def call(self, queries: Any, keys: Any) -> Any:
+    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
         queries = ops.matmul(queries, self.query_kernel)
         hidden = ops.tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
         return ops.squeeze(ops.matmul(hidden, self.score_vector), -1)
@@ -165,7 +168,7 @@ class Attention(keras.layers.Layer):
         self,
         score: str = "general",
         score_units: int | None = None,
-        kernel_initializer: Any = "glorot_uniform",
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -188,11 +191,11 @@ class Attention(keras.layers.Layer):
         """Width of `keys` for queries and annotations of these widths."""
         return self.scores.key_width(query_width, annotation_width)
 
-    def keys(self, annotations: Any) -> Any:
+    def keys(self, annotations: Tensor) -> Tensor:
         """What queries are compared with: float tensor `(batch, source_time, key_width)`, once a source."""
         return self.scores.keys(annotations)
 
-    def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
+    def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Which source positions each query attends to, and by what its weights are multiplied after the softmax.
 
         Args:
@@ -206,7 +209,7 @@ class Attention(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def attention_weights(self, queries: Any, keys: Any, mask: Any, positions: Any = None) -> Any:
+    def attention_weights(self, queries: Tensor, keys: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
         """The weights a_t.
 
         Args:
@@ -223,7 +226,7 @@ class Attention(keras.layers.Layer):
         weights = masked_softmax(scores, window)
         return weights if factor is None else weights * factor
 
-    def symbols(self) -> dict[str, Any]:
+    def symbols(self) -> dict[str, keras.Variable]:
         """The weights by the symbols of the equations: "W_a", or "W_q", "W_k" and "v_a", or none."""
         return self.scores.symbols()
 
@@ -233,7 +236,7 @@ class Attention(keras.layers.Layer):
         return None
 
     @property
-    def step_parameters(self) -> dict[str, Any]:
+    def step_parameters(self) -> dict[str, keras.Variable]:
         """Weights that `step` takes as parameters, by name, beside the keys and the mask."""
         return {}
 
@@ -244,12 +247,12 @@ class Attention(keras.layers.Layer):
 
     def call(
         self,
-        queries: Any,
-        annotations: Any,
-        annotations_mask: Any = None,
-        positions: Any = None,
+        queries: Tensor,
+        annotations: Tensor,
+        annotations_mask: Tensor | None = None,
+        positions: Tensor | None = None,
         return_weights: bool = False,
-    ) -> Any:
+    ) -> Tensor | tuple[Tensor, Tensor]:
         if annotations_mask is None:
             annotations_mask = ops.ones_like(annotations[:, :, 0], dtype="bool")
         if positions is None:
@@ -258,7 +261,7 @@ class Attention(keras.layers.Layer):
         context = ops.matmul(ops.cast(weights, self.compute_dtype), annotations)
         return (context, weights) if return_weights else context
 
-    def compute_mask(self, queries: Any, previous_mask: Any = None) -> Any:
+    def compute_mask(self, queries: Tensor, previous_mask: Tensor | None = None) -> Tensor:
         """The mask of the queries: a context is as much padding as its query."""
         return previous_mask
 
@@ -340,7 +343,7 @@ class GlobalAttention(Attention):
         - "concat": Bahdanau et al., 2015 (arXiv 1409.0473), appendix A.1.2
     """
 
-    def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
+    def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         return ops.expand_dims(mask, 1), None
 
     @property

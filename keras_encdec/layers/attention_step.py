@@ -1,12 +1,12 @@
 """One step of attention, forward and backward."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Structure, Tensor
 
-def last_position(mask: Any, dtype: str) -> Any:
+
+def last_position(mask: Tensor, dtype: str) -> Tensor:
     """S - 1 of each source, 0 of one that is all padding.
 
     Args:
@@ -19,7 +19,7 @@ def last_position(mask: Any, dtype: str) -> Any:
     return ops.maximum(ops.sum(ops.cast(mask, dtype), axis=-1, keepdims=True) - 1, 0)
 
 
-def local_window(mask: Any, centers: Any, half_width: int) -> tuple[Any, Any]:
+def local_window(mask: Tensor, centers: Tensor, half_width: int) -> tuple[Tensor, Tensor]:
     """The positions s with floor(p) - D <= s <= floor(p) + D; where floor(p) >= S, those around S - 1.
 
     Args:
@@ -35,13 +35,13 @@ def local_window(mask: Any, centers: Any, half_width: int) -> tuple[Any, Any]:
     return ops.logical_and(mask, ops.absolute(positions - middle) <= half_width), positions - centers
 
 
-def gaussian(offsets: Any, half_width: int) -> Any:
+def gaussian(offsets: Tensor, half_width: int) -> Tensor:
     """exp(-(s - p)^2 / (2 sigma^2)), sigma = D / 2, from s - p."""
     sigma = half_width / 2
     return ops.exp(-offsets * offsets / (2 * sigma * sigma))
 
 
-def masked_softmax(scores: Any, window: Any) -> Any:
+def masked_softmax(scores: Tensor, window: Tensor) -> Tensor:
     """The softmax of scores `(..., source_time)` over a window; 0 outside, and everywhere where it is empty."""
     weights = ops.softmax(ops.where(window, scores, ops.cast(-1e9, scores.dtype)), axis=-1)
     return ops.where(window, weights, ops.zeros_like(weights))
@@ -64,7 +64,9 @@ class AttentionStep:
         self.half_width = half_width
         self.predictive = predictive
 
-    def forward(self, queries: Any, parameters: dict[str, Any], position: Any = None) -> tuple[Any, dict[str, Any]]:
+    def forward(
+        self, queries: Tensor, parameters: dict[str, Tensor], position: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The weights.
 
         Args:
@@ -95,8 +97,8 @@ class AttentionStep:
         return softmax * gaussian(offsets, self.half_width), saved
 
     def backward(
-        self, d_weights: Any, queries: Any, saved: dict[str, Any], parameters: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
+        self, d_weights: Tensor, queries: Tensor, saved: dict[str, Tensor], parameters: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Structure]]:
         """The gradient of the queries, and the factors of those of the parameters, for `parameter_gradients`."""
         softmax, factors, d_queries = saved["softmax"], {}, 0
         if self.predictive:

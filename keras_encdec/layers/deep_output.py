@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.initializers import published_normal
 from keras_encdec.layers.maxout import Maxout
 
@@ -45,7 +46,12 @@ class DeepOutput(keras.layers.Layer):
     """
 
     def __init__(
-        self, output_dim: int, maxout_units: int, rank: int, kernel_initializer: Any = None, **kwargs: Any
+        self,
+        output_dim: int,
+        maxout_units: int,
+        rank: int,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.output_dim = output_dim
@@ -71,11 +77,11 @@ class DeepOutput(keras.layers.Layer):
         self.maxout.build((None, width))
         self.built = True
 
-    def project_context(self, context: Any) -> Any:
+    def project_context(self, context: Tensor) -> Tensor:
         """c O_c + b_O, `(batch, context_units)` to `(batch, 2 * maxout_units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel) + self.bias
 
-    def reduce(self, states: Any, previous: Any, projected_context: Any) -> Any:
+    def reduce(self, states: Tensor, previous: Tensor, projected_context: Tensor) -> Tensor:
         """s G_r, `(..., rank)`: what is left of a state before the words of the vocabulary come in.
 
         Args:
@@ -86,11 +92,11 @@ class DeepOutput(keras.layers.Layer):
         pre = ops.matmul(states, self.state_kernel) + ops.matmul(previous, self.previous_kernel)
         return ops.matmul(self.maxout(pre + projected_context), self.right_factor)
 
-    def logits(self, reduced: Any) -> Any:
+    def logits(self, reduced: Tensor) -> Tensor:
         """s G_r G_l + b_G, `(..., rank)` to `(..., output_dim)`."""
         return ops.matmul(reduced, self.left_factor) + self.output_bias
 
-    def call(self, states: Any, previous: Any, context: Any) -> Any:
+    def call(self, states: Tensor, previous: Tensor, context: Tensor) -> Tensor:
         return self.logits(self.reduce(states, previous, ops.expand_dims(self.project_context(context), 1)))
 
     def compute_output_shape(self, states_shape: tuple, previous_shape: tuple, context_shape: tuple) -> tuple:

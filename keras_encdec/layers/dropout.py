@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.random import dropout
+from keras_encdec.backend.types import Tensor
 
 STATE = "seed_generator_state"
 
@@ -45,7 +46,7 @@ class Dropout(keras.layers.Dropout):
         - Salmon et al., 2011, "Parallel Random Numbers: As Easy as 1, 2, 3": Philox
     """
 
-    def call(self, inputs: Any, training: bool = False) -> Any:
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         if not training or self.rate in (0, 1) or self.noise_shape is not None:
             return super().call(inputs, training=training)
         return dropout(inputs, self.rate, self.seed_generator)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.initializers import published_normal
 
 
@@ -43,7 +44,12 @@ class FactorizedEmbedding(keras.layers.Layer):
     """
 
     def __init__(
-        self, input_dim: int, rank: int, units: int | None = None, embeddings_initializer: Any = None, **kwargs: Any
+        self,
+        input_dim: int,
+        rank: int,
+        units: int | None = None,
+        embeddings_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.input_dim = input_dim
@@ -64,14 +70,14 @@ class FactorizedEmbedding(keras.layers.Layer):
             )
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Tensor) -> Tensor:
         inputs = ops.cast(inputs, "int32")  # a Sequential model hands ids over as floats
         # The factor keeps row 0 out of the gradient: it stays zero whatever the optimizer.
         present = ops.cast(ops.expand_dims(ops.not_equal(inputs, 0), -1), self.compute_dtype)
         embedded = ops.take(self.embeddings, inputs, axis=0) * present
         return embedded if self.units is None else ops.matmul(embedded, self.projection)
 
-    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         return ops.not_equal(inputs, 0)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.gru_cell import GRUCell
 from keras_encdec.layers.recurrence import run_recurrence
 
@@ -57,8 +58,8 @@ class GRU(keras.layers.Layer):
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
-        kernel_initializer: Any = None,
-        recurrent_initializer: Any = None,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -79,7 +80,9 @@ class GRU(keras.layers.Layer):
         self.cell.build((input_shape[0], input_shape[-1]))
         self.built = True
 
-    def call(self, inputs: Any, mask: Any = None, initial_state: Any = None) -> Any:
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, initial_state: Tensor | list[Tensor] | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
         if initial_state is None:
             initial_state = self.cell.get_initial_state(ops.shape(inputs)[0])
         if isinstance(initial_state, (list, tuple)):
@@ -93,13 +96,13 @@ class GRU(keras.layers.Layer):
         outputs = states if self.return_sequences else states[:, -1]
         return (outputs, states[:, -1]) if self.return_state else outputs
 
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
         mask = previous_mask if self.return_sequences else None
         if self.go_backwards:
             mask = self._flip_mask(mask)
         return (mask, None) if self.return_state else mask
 
-    def compute_output_shape(self, inputs_shape: tuple[int | None, ...], initial_state_shape: Any = None) -> Any:
+    def compute_output_shape(self, inputs_shape: tuple[int | None, ...], initial_state_shape: Any = None) -> tuple:
         last = (inputs_shape[0], self.units)
         outputs = (*inputs_shape[:2], self.units) if self.return_sequences else last
         return (outputs, last) if self.return_state else outputs

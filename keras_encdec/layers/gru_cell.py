@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell, summed_product
 
@@ -20,7 +21,7 @@ class GRUStep(RecurrentStep):
     def __init__(self, reset_after: bool) -> None:
         self.reset_after = reset_after
 
-    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         hidden, (gate_kernel, candidate_kernel) = state["hidden"], parameters
         units = hidden.shape[-1]
         gates = ops.sigmoid(inputs_t[:, : 2 * units] + ops.matmul(hidden, gate_kernel))
@@ -34,8 +35,8 @@ class GRUStep(RecurrentStep):
         return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent)
 
     def backward(
-        self, d_state: dict[str, Any], state: dict[str, Any], saved: tuple, parameters: list[Any]
-    ) -> tuple[Any, dict[str, Any], Any]:
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
         hidden, d_new, (gate_kernel, candidate_kernel) = state["hidden"], d_state["hidden"], parameters
         r, z, candidate, recurrent = saved
         d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
@@ -55,14 +56,14 @@ class GRUStep(RecurrentStep):
         d_inputs = ops.concatenate([d_gates, d_candidate], axis=-1)
         return d_inputs, {"hidden": d_hidden}, [(hidden, d_gates), (left, right)]
 
-    def parameter_gradients(self, factors: Any) -> list[Any]:
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
         return [summed_product(left, right) for left, right in factors]
 
 
 class ContextGRUStep(RecurrentStep):
     """Step of `ContextGRUCell`: parameters [U_r U_z U] and c [C_r C_z C]."""
 
-    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         hidden, (kernel, projected_context) = state["hidden"], parameters
         units = hidden.shape[-1]
         recurrent = ops.matmul(hidden, kernel) + projected_context
@@ -72,8 +73,8 @@ class ContextGRUStep(RecurrentStep):
         return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent[:, 2 * units :])
 
     def backward(
-        self, d_state: dict[str, Any], state: dict[str, Any], saved: tuple, parameters: list[Any]
-    ) -> tuple[Any, dict[str, Any], Any]:
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
         hidden, d_new = state["hidden"], d_state["hidden"]
         r, z, candidate, recurrent = saved
         d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
@@ -83,7 +84,7 @@ class ContextGRUStep(RecurrentStep):
         d_hidden = d_new * z + ops.matmul(d_recurrent, ops.transpose(parameters[0]))
         return ops.concatenate([d_r, d_z, d_candidate], axis=-1), {"hidden": d_hidden}, (hidden, d_recurrent)
 
-    def parameter_gradients(self, factors: Any) -> list[Any]:
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
         _, d_recurrent = factors
         return [summed_product(*factors), ops.sum(d_recurrent, axis=0)]
 
@@ -136,8 +137,8 @@ class GRUCell(RecurrentCell):
         self,
         units: int,
         reset_after: bool = False,
-        kernel_initializer: Any = None,
-        recurrent_initializer: Any = None,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
@@ -160,11 +161,11 @@ class GRUCell(RecurrentCell):
         self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
         self.built = True
 
-    def parameters(self) -> list[Any]:
+    def parameters(self) -> list[Tensor]:
         """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
         return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         recurrent = dict(list(self.columns("U", self.gate_recurrent_kernel))[:2])
         recurrent["U"] = self.candidate_recurrent_kernel, slice(None)
         return {**dict(self.columns("W", self.kernel)), **recurrent, **dict(self.columns("b", self.bias))}
@@ -218,8 +219,8 @@ class ContextGRUCell(RecurrentCell):
         self,
         units: int,
         context_units: int | None = None,
-        kernel_initializer: Any = None,
-        recurrent_initializer: Any = None,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
@@ -244,11 +245,11 @@ class ContextGRUCell(RecurrentCell):
         self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
         self.built = True
 
-    def project_context(self, context: Any) -> Any:
+    def project_context(self, context: Tensor) -> Tensor:
         """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
         return ops.matmul(context, self.context_kernel)
 
-    def parameters(self, projected_context: Any) -> list[Any]:
+    def parameters(self, projected_context: Tensor) -> list[Tensor]:
         """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
 
         Args:
@@ -256,17 +257,17 @@ class ContextGRUCell(RecurrentCell):
         """
         return [as_tensor(self.recurrent_kernel), projected_context]
 
-    def call(self, inputs: Any, states: list[Any], training: bool | None = None) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Tensor, states: list[Tensor], training: bool | None = None) -> tuple[Tensor, list[Tensor]]:
         hidden, context = states
         parameters = self.parameters(self.project_context(context))
         hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
         return hidden, [hidden, context]
 
-    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}
 
     def get_config(self) -> dict[str, Any]:

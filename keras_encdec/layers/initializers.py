@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
+
 
 def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
     """Normal distribution with mean 0 and standard deviation 0.01: every matrix that is not recurrent.
@@ -42,7 +44,7 @@ class LeftSingularVectors(keras.initializers.Initializer):
         self.seed = seed
         self._random = keras.random.SeedGenerator(seed)
 
-    def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> Any:
+    def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> Tensor:
         rows, columns = shape
         if columns % rows:
             raise ValueError(

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.attention import Attention, register_attention
 from keras_encdec.layers.attention_step import AttentionStep, gaussian, last_position, local_window
 
@@ -29,7 +30,7 @@ class LocalAttention(Attention):
             raise ValueError(f"found half_width={half_width}, expected 1 or more")
         self.half_width = half_width
 
-    def centers(self, queries: Any, last: Any, positions: Any) -> Any:
+    def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
         """p_t of each query.
 
         Args:
@@ -42,12 +43,12 @@ class LocalAttention(Attention):
         """
         raise NotImplementedError
 
-    def window(self, queries: Any, mask: Any, positions: Any = None) -> tuple[Any, Any]:
+    def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         centers = self.centers(queries, last_position(mask, self.weights_dtype), positions)
         window, offsets = local_window(ops.expand_dims(mask, 1), ops.expand_dims(centers, -1), self.half_width)
         return window, self.factor(offsets)
 
-    def factor(self, offsets: Any) -> Any:
+    def factor(self, offsets: Tensor) -> Tensor | None:
         """By what weights are multiplied, from s - p_t, float tensor `(batch, steps, source_time)`; `None` for 1."""
         return None
 
@@ -91,7 +92,7 @@ class LocalMonotonicAttention(LocalAttention):
 
     needs_positions: ClassVar[bool] = True
 
-    def centers(self, queries: Any, last: Any, positions: Any) -> Any:
+    def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
         return ops.cast(positions, last.dtype)
 
     @property
@@ -138,15 +139,15 @@ class LocalPredictiveAttention(LocalAttention):
         self.position_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="position_vector")
         super().build(queries_shape, annotations_shape)
 
-    def centers(self, queries: Any, last: Any, positions: Any) -> Any:
+    def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
         hidden = ops.tanh(ops.matmul(queries, self.position_kernel))
         share = ops.sigmoid(ops.cast(ops.squeeze(ops.matmul(hidden, self.position_vector), -1), last.dtype))
         return last * share
 
-    def factor(self, offsets: Any) -> Any:
+    def factor(self, offsets: Tensor) -> Tensor | None:
         return gaussian(offsets, self.half_width)
 
-    def symbols(self) -> dict[str, Any]:
+    def symbols(self) -> dict[str, keras.Variable]:
         return {**super().symbols(), "W_p": self.position_kernel, "v_p": self.position_vector}
 
     @property
@@ -154,5 +155,5 @@ class LocalPredictiveAttention(LocalAttention):
         return None if self.score == "concat" else AttentionStep(self.half_width, predictive=True)
 
     @property
-    def step_parameters(self) -> dict[str, Any]:
+    def step_parameters(self) -> dict[str, keras.Variable]:
         return {"position_kernel": self.position_kernel, "position_vector": self.position_vector}

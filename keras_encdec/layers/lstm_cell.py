@@ -1,10 +1,9 @@
 """Long short-term memory cell."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell, summed_product
 
 
@@ -14,7 +13,7 @@ class LSTMStep(RecurrentStep):
     The inputs are projected, `(batch, 4 * units)`; the state is h and c, "hidden" and "cell", `(batch, units)` each.
     """
 
-    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         units = state["hidden"].shape[-1]
         sums = inputs_t + ops.matmul(state["hidden"], parameters[0])
         gates, candidate = ops.sigmoid(sums[:, : 3 * units]), ops.tanh(sums[:, 3 * units :])
@@ -24,8 +23,8 @@ class LSTMStep(RecurrentStep):
         return {"hidden": o * squashed, "cell": cell}, (i, f, o, candidate, squashed)
 
     def backward(
-        self, d_state: dict[str, Any], state: dict[str, Any], saved: tuple, parameters: list[Any]
-    ) -> tuple[Any, dict[str, Any], Any]:
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
         d_hidden = d_state["hidden"]
         i, f, o, candidate, squashed = saved
         d_cell = d_state["cell"] + d_hidden * o * (1 - squashed * squashed)
@@ -41,7 +40,7 @@ class LSTMStep(RecurrentStep):
         before = {"hidden": ops.matmul(d_sums, ops.transpose(parameters[0])), "cell": d_cell * f}
         return d_sums, before, (state["hidden"], d_sums)
 
-    def parameter_gradients(self, factors: Any) -> list[Any]:
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
         return [summed_product(*factors)]
 
 
@@ -98,7 +97,7 @@ class LSTMCell(RecurrentCell):
     def state_widths(self) -> dict[str, int]:
         return {"hidden": self.units, "cell": self.units}
 
-    def bias_initializer(self, shape: tuple[int, ...], dtype: str | None = None) -> Any:
+    def bias_initializer(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
         """Zeros, and ones for the forget gate, which is open at first."""
         units = self.units
         return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])

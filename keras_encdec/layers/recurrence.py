@@ -1,7 +1,6 @@
 """The recurrence: a step applied along time, and its back-propagation through time."""
 
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
@@ -9,16 +8,17 @@ from keras import ops
 from keras_encdec.backend.gradients import custom_gradient, is_differentiable
 from keras_encdec.backend.loops import time_loop
 from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 
 
 def run_recurrence(
-    step: RecurrentStep | Callable[[Any, Any, Any], Any],
-    inputs: Any,
-    initial_state: Any,
-    parameters: Any = (),
-    mask: Any = None,
-) -> Any:
+    step: RecurrentStep | Callable[[Structure, Structure, Structure], Structure],
+    inputs: Structure,
+    initial_state: Structure,
+    parameters: Structure = (),
+    mask: Tensor | None = None,
+) -> Structure:
     """Applies `step` along time.
 
         state_t = step(inputs_t, state_{t-1}, parameters)    state_{t-1} where step t is masked

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.class_registry import ClassRegistry
 from keras_encdec.layers.initializers import published_normal
 
@@ -23,11 +24,11 @@ class RecurrentStep:
     no gradient would flow there.
     """
 
-    def __call__(self, inputs_t: Any, state: Any, parameters: Any) -> Any:
+    def __call__(self, inputs_t: Structure, state: Structure, parameters: Structure) -> Structure:
         """The new state: `forward` without what `backward` needs."""
         return self.forward(inputs_t, state, parameters)[0]
 
-    def forward(self, inputs_t: Any, state: Any, parameters: Any) -> tuple[Any, Any]:
+    def forward(self, inputs_t: Structure, state: Structure, parameters: Structure) -> tuple[Structure, Structure]:
         """One step.
 
         Args:
@@ -40,7 +41,9 @@ class RecurrentStep:
         """
         raise NotImplementedError
 
-    def backward(self, d_state: Any, state: Any, saved: Any, parameters: Any) -> tuple[Any, Any, Any]:
+    def backward(
+        self, d_state: Structure, state: Structure, saved: Structure, parameters: Structure
+    ) -> tuple[Structure, Structure, Structure]:
         """The gradients of one step.
 
         Args:
@@ -55,7 +58,7 @@ class RecurrentStep:
         """
         raise NotImplementedError
 
-    def parameter_gradients(self, factors: Any) -> Any:
+    def parameter_gradients(self, factors: Structure) -> Structure:
         """The gradients of the parameters, summed over all steps.
 
         Args:
@@ -67,7 +70,7 @@ class RecurrentStep:
         raise NotImplementedError
 
 
-def summed_product(left: Any, right: Any) -> Any:
+def summed_product(left: Tensor, right: Tensor) -> Tensor:
     """Sum over steps of left_t^T right_t, as one product.
 
     Args:
@@ -107,11 +110,15 @@ class RecurrentCell(keras.layers.Layer):
 
     gates: ClassVar[int] = 1
     gate_symbols: ClassVar[tuple[str, ...]] = ()
-    step: RecurrentStep | Callable[[Any, dict[str, Any], list[Any]], dict[str, Any]]
-    bias_initializer: Any = "zeros"
+    step: RecurrentStep | Callable[[Tensor, State, list[Tensor]], State]
+    bias_initializer: keras.initializers.Initializer | str = "zeros"
 
     def __init__(
-        self, units: int, kernel_initializer: Any = None, recurrent_initializer: Any = None, **kwargs: Any
+        self,
+        units: int,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units = units
@@ -145,36 +152,36 @@ class RecurrentCell(keras.layers.Layer):
         self.bias = self.add_weight(shape=(width,), initializer=self.bias_initializer, name="bias")
         self.built = True
 
-    def project_inputs(self, inputs: Any) -> Any:
+    def project_inputs(self, inputs: Tensor) -> Tensor:
         """x W + b of all gates, `(..., features)` to `(..., gates * units)`, for any number of steps."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
-    def parameters(self) -> list[Any]:
+    def parameters(self) -> list[Tensor]:
         """The recurrent matrices, for `step`: a list of tensors, read once before a loop."""
         return [as_tensor(self.recurrent_kernel)]
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         """The weights by the symbols of the equations: dict of "W_i", ... to a variable and the columns of it."""
         parts = {"W": self.kernel, "U": self.recurrent_kernel, "b": self.bias}
         return {name: where for letter, variable in parts.items() for name, where in self.columns(letter, variable)}
 
-    def columns(self, letter: str, variable: Any) -> Iterator[tuple[str, tuple[Any, slice]]]:
+    def columns(self, letter: str, variable: keras.Variable) -> Iterator[tuple[str, tuple[keras.Variable, slice]]]:
         """Yields the symbol of each gate, such as "W_i", with a variable `(..., gates * units)` and its columns."""
         for number, gate in enumerate(self.gate_symbols or map(str, range(1, self.gates + 1))):
             columns = slice(number * self.units, (number + 1) * self.units)
             yield f"{letter}_{gate}" if gate else letter, (variable, columns)
 
-    def call(self, inputs: Any, states: list[Any], training: bool | None = None) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Tensor, states: list[Tensor], training: bool | None = None) -> tuple[Tensor, list[Tensor]]:
         state = dict(zip(self.state_widths, states, strict=True))
         state = self.step(self.project_inputs(inputs), state, self.parameters())
         return state["hidden"], [state[name] for name in self.state_widths]
 
-    def initial_state(self, batch_size: Any) -> dict[str, Any]:
+    def initial_state(self, batch_size: int | Tensor) -> State:
         """Zeros, a dict of tensors `(batch_size, width)` with the names of `state_widths`."""
         widths = self.state_widths.items()
         return {name: ops.zeros((batch_size, width), dtype=self.compute_dtype) for name, width in widths}
 
-    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
         """Zeros, a list of tensors `(batch_size, width)`, for `keras.layers.RNN`."""
         return list(self.initial_state(batch_size).values())
 

@@ -1,28 +1,27 @@
 """Plain recurrent cell."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell, summed_product
 
 
 class RNNStep(RecurrentStep):
     """Step of `RNNCell`: parameter U. The inputs are projected; the state is `{"hidden": (batch, units)}`."""
 
-    def forward(self, inputs_t: Any, state: dict[str, Any], parameters: list[Any]) -> tuple[dict[str, Any], tuple]:
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
         new = ops.tanh(inputs_t + ops.matmul(state["hidden"], parameters[0]))
         return {"hidden": new}, new
 
     def backward(
-        self, d_state: dict[str, Any], state: dict[str, Any], saved: tuple, parameters: list[Any]
-    ) -> tuple[Any, dict[str, Any], Any]:
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
         d_sum = d_state["hidden"] * (1 - saved * saved)
         before = {"hidden": ops.matmul(d_sum, ops.transpose(parameters[0]))}
         return d_sum, before, (state["hidden"], d_sum)
 
-    def parameter_gradients(self, factors: Any) -> list[Any]:
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
         return [summed_product(*factors)]
 
 

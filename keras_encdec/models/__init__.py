@@ -15,3 +15,6 @@ from keras_encdec.models.rnn_encoder_decoder import published_optimizer as publi
 from keras_encdec.models.symbols import from_symbols as from_symbols
 from keras_encdec.models.symbols import to_symbols as to_symbols
 from keras_encdec.models.translation_model import TranslationModel as TranslationModel
+from keras_encdec.models.translation_model import build_model as build_model
+from keras_encdec.models.translation_model import model_class as model_class
+from keras_encdec.models.translation_model import register_model as register_model

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import AttentionStep
 from keras_encdec.layers.recurrence import run_recurrence
@@ -45,18 +46,18 @@ class InputFeedingStep(RecurrentStep):
         self.attention = attention
         self.scale = 1 / (1 - dropout)
 
-    def _dropped(self, tensor: Any, inputs_t: dict[str, Any], layer: int) -> Any:
+    def _dropped(self, tensor: Tensor, inputs_t: dict[str, Structure], layer: int) -> Tensor:
         """What dropout leaves of an input, or of its gradient."""
         if "kept" not in inputs_t:
             return tensor
         return tensor * ops.cast(inputs_t["kept"][:, layer], tensor.dtype) * self.scale
 
-    def _of_layer(self, state: dict[str, Any], layer: int) -> dict[str, Any]:
+    def _of_layer(self, state: State, layer: int) -> State:
         return {part: state[f"{part}_{layer + 1}"] for part in self.parts}
 
     def forward(
-        self, inputs_t: dict[str, Any], state: dict[str, Any], parameters: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self, inputs_t: dict[str, Structure], state: State, parameters: dict[str, Structure]
+    ) -> tuple[State, dict[str, Structure]]:
         new, saved = {}, {"cells": [], "inputs": [self._dropped(state["attentional"], inputs_t, 0)]}
         hidden, projected = None, inputs_t["projected"] + ops.matmul(saved["inputs"][0], parameters["feeding"])
         for layer, step in enumerate(self.cell_steps):
@@ -79,8 +80,8 @@ class InputFeedingStep(RecurrentStep):
         return new, saved
 
     def backward(
-        self, d_state: dict[str, Any], state: dict[str, Any], saved: dict[str, Any], parameters: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        self, d_state: State, state: State, saved: dict[str, Structure], parameters: dict[str, Structure]
+    ) -> tuple[Structure, State, dict[str, Structure]]:
         kept = {} if isinstance(saved["kept"], tuple) else {"kept": saved["kept"]}
         hidden, weights, attentional, values = (
             saved["hidden"],
@@ -113,8 +114,8 @@ class InputFeedingStep(RecurrentStep):
         d_inputs = {"projected": d_projected, **dict.fromkeys(kept)}
         return d_inputs, before, factors
 
-    def parameter_gradients(self, factors: dict[str, Any]) -> dict[str, Any]:
-        gradients: dict[str, Any] = {"mask": None}
+    def parameter_gradients(self, factors: dict[str, Structure]) -> dict[str, Structure]:
+        gradients: dict[str, Structure] = {"mask": None}
         for name in ("keys", "values"):
             left, right = factors[name]  # `(time, batch, ...)`
             gradients[name] = ops.matmul(ops.transpose(left, (1, 2, 0)), ops.transpose(right, (1, 0, 2)))
@@ -135,10 +136,10 @@ class WithoutGradient:
         function: what `forward` calls.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Structure]) -> None:
         self._function = function
 
-    def forward(self, *arguments: Any) -> tuple[Any, tuple]:
+    def forward(self, *arguments: Structure) -> tuple[Structure, tuple]:
         """What the function gives, and nothing for a hand-written gradient."""
         return self._function(*arguments), ()
 
@@ -205,7 +206,7 @@ class AttentionDecoder(RecurrentDecoder):
             # Its rows below those of the words in the first layer's matrix, whose bias is enough for both.
             self.feeding = dense(self.cells[0].gates * self.units, initial_scale, policy, use_bias=False)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
         super().build()
         self.attention_layer.build((None, None, self.units), (None, None, self.annotation_width))
         self.context_projection.build((None, None, self.annotation_width))
@@ -234,7 +235,7 @@ class AttentionDecoder(RecurrentDecoder):
             "mask": TensorSpec((None,), "bool", time_axis=1),
         }
 
-    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
         annotations, mask = encoded["annotations"], encoded["mask"]
         state, memory = super().start(encoded)
         rows = ops.shape(mask)[0]
@@ -247,9 +248,7 @@ class AttentionDecoder(RecurrentDecoder):
         memory["mask"] = mask
         return state, memory
 
-    def advance(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> dict[str, Any]:
+    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         rows = ops.shape(previous)[0]
         context = self.take_memory(memory["context"], rows, source_of_row) if self.summary else 0
         if self.input_feeding:
@@ -257,10 +256,10 @@ class AttentionDecoder(RecurrentDecoder):
         new = self.through_layers(self.embedded(previous), state, context, one_step)
         return {**new, **self._attend(new[self._last_hidden], state, memory, source_of_row)}
 
-    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
+    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state["attentional"])
 
-    def call(self, previous: Any, encoded: dict[str, Any], training: bool = False) -> Any:
+    def call(self, previous: Tensor, encoded: Encoded, training: bool = False) -> Tensor:
         state, memory = self.start(encoded)
         context, embedded = ops.expand_dims(memory["context"], 1) if self.summary else 0, self.embedded(previous)
         if self.input_feeding:
@@ -270,7 +269,7 @@ class AttentionDecoder(RecurrentDecoder):
         positions = ops.broadcast_to(steps, ops.shape(previous))
         return self.logits(self.input_dropout(self._attended(states[self._last_hidden], memory, positions)[0]))
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         whole = {
             **self.attention_layer.symbols(),
             "W_c": self.context_projection.kernel,

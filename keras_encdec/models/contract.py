@@ -1,12 +1,12 @@
 """The decoder contract: what every decoder has, whatever is inside."""
 
 import dataclasses
-from typing import Any
 
 import keras
 from keras import ops
 
 from keras_encdec.backend.tensors import take_rows
+from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs
 
@@ -86,7 +86,7 @@ class Decoder(keras.layers.Layer):
     #: sums. A scorer then computes the terms of each word once, not in every context (Devlin et al., 2014).
     context_sum_width: int | None = None
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
         """Makes the weights; every size is known, so that no shape is needed."""
         self.built = True
 
@@ -101,11 +101,11 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     @property
-    def output_weights(self) -> tuple[Any, Any]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         """The output matrix `(feature_width, vocabulary_size)` and its bias `(vocabulary_size,)`."""
         raise NotImplementedError
 
-    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
         """What decoding begins with.
 
         Args:
@@ -116,9 +116,7 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def advance(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> dict[str, Any]:
+    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         """The next state.
 
         Args:
@@ -132,7 +130,7 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
+    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         """What the output matrix multiplies, from the state that `advance` gave.
 
         The arguments are those of `advance`, but for the state, which is the new one. It may be called for the rows of
@@ -143,7 +141,7 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def word_products(self, words: Any) -> Any:
+    def word_products(self, words: Tensor) -> Tensor:
         """What each word adds to the sum over a context, at each position; only with a `context_sum_width`.
 
         Args:
@@ -154,7 +152,7 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def features_of_sums(self, sums: Any) -> Any:
+    def features_of_sums(self, sums: Tensor) -> Tensor:
         """As `features`, from sums of `word_products` over a context; only with a `context_sum_width`.
 
         Args:
@@ -165,7 +163,7 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         """The weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
@@ -174,25 +172,25 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
 
     def step(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """The features of the next word, and the next state: `advance`, then `features`."""
         state = self.advance(previous, state, memory, source_of_row)
         return self.features(previous, state, memory, source_of_row), state
 
-    def logits(self, features: Any) -> Any:
+    def logits(self, features: Tensor) -> Tensor:
         """Features `(..., feature_width)` to logits `(..., vocabulary_size)`."""
         matrix, bias = self.output_weights
         return ops.matmul(features, matrix) + bias
 
     def next_log_probs(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """As `step`, but log p of every id as the next word, `(rows, vocabulary_size)` in nats, for the features."""
         features, state = self.step(previous, state, memory, source_of_row)
         return next_log_probs(self.logits(features)), state
 
-    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+    def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
 
         def advance(words, state, memory):
@@ -206,7 +204,7 @@ class Decoder(keras.layers.Layer):
         return self.logits(ops.reshape(features, (*ops.shape(previous), features.shape[-1])))
 
     @staticmethod
-    def take_memory(table: Any, rows: int, source_of_row: Any = None) -> Any:
+    def take_memory(table: Tensor, rows: int, source_of_row: Tensor | None = None) -> Tensor:
         """The rows of a tensor of the memory that rows of a state need.
 
         Args:
@@ -225,7 +223,7 @@ class Decoder(keras.layers.Layer):
         return ops.repeat(table, rows // sources, axis=0)
 
     @staticmethod
-    def previous_words(target: Any) -> Any:
+    def previous_words(target: Tensor) -> Tensor:
         """y_0 .. y_{T-1} from y_1 .. y_T: integer tensor `(batch, time)`, 0 in front."""
         return ops.pad(target, [[0, 0], [1, 0]])[:, :-1]
 
@@ -261,7 +259,7 @@ class Encoder(keras.layers.Layer):
         """Of an incremental encoder: name, shape and dtype of each tensor of its state; all zero at first."""
         raise NotImplementedError
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         """The weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
@@ -269,7 +267,7 @@ class Encoder(keras.layers.Layer):
         """
         raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
 
-    def step(self, ids: Any, state: dict[str, Any]) -> dict[str, Any]:
+    def step(self, ids: Tensor, state: State) -> State:
         """Of an incremental encoder: the state after one more id.
 
         Args:
@@ -278,6 +276,6 @@ class Encoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, state: State) -> Encoded:
         """Of an incremental encoder: `encoded` from the state after the end of sequence."""
         raise NotImplementedError

@@ -6,11 +6,13 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import FeedForwardLanguageModelConfig
+from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.models.recurrent_layers import dense, uniform
+from keras_encdec.models.translation_model import register_model
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -71,7 +73,7 @@ class FeedForwardDecoder(Decoder):
         self.output_matrix = dense(vocabulary_size, initial_scale, policy)
         self.input_dropout = Dropout(dropout, dtype=policy)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
         self.embedding.build((None, None))
         widths = [self.context_length * self.embedding_dim, *self.hidden_units]
         for layer, width in zip([*self.hidden_layers, self.output_matrix], widths, strict=True):
@@ -96,34 +98,32 @@ class FeedForwardDecoder(Decoder):
         return {}
 
     @property
-    def output_weights(self) -> tuple[Any, Any]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         return self.output_matrix.kernel, self.output_matrix.bias
 
-    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
         return {"words": encoded["words"]}, {}
 
-    def advance(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> dict[str, Any]:
+    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         newest = ops.expand_dims(ops.cast(previous, "int32"), -1)
         return {"words": ops.concatenate([state["words"][:, 1:], newest], axis=-1)}
 
-    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
+    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         embedded = self.embedding(state["words"])
         inputs = ops.reshape(embedded, (-1, self.context_length * self.embedding_dim))
         return self._through_layers(inputs, self.hidden_layers)
 
-    def word_products(self, words: Any) -> Any:
+    def word_products(self, words: Tensor) -> Tensor:
         kernel = ops.convert_to_tensor(self.hidden_layers[0].kernel)
         kernels = ops.reshape(kernel, (self.context_length, self.embedding_dim, self.hidden_units[0]))
         return ops.matmul(self.embedding(words)[None], kernels)
 
-    def features_of_sums(self, sums: Any) -> Any:
+    def features_of_sums(self, sums: Tensor) -> Tensor:
         first, *others = self.hidden_layers
         return self._through_layers(first.activation(sums + first.bias), others)
 
     # As in the base, but without a recurrence: all contexts of all sentences are rows of one product a layer.
-    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+    def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         steps = ops.shape(previous)[1]
         embedded = self.embedding(ops.pad(previous, [[0, 0], [self.context_length - 1, 0]]))
         contexts = [embedded[:, i : i + steps] for i in range(self.context_length)]
@@ -134,7 +134,7 @@ class FeedForwardDecoder(Decoder):
             inputs = layer(self.input_dropout(inputs))
         return self.input_dropout(inputs)
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {"target.E": self.embedding.embeddings}
         for number, layer in enumerate(self.hidden_layers, start=1):
             symbols.update({f"decoder.W.{number}": layer.kernel, f"decoder.b.{number}": layer.bias})
@@ -153,6 +153,7 @@ class FeedForwardDecoder(Decoder):
         }
 
 
+@register_model("cslm")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class FeedForwardLanguageModel(LanguageModel):
     """Learns p(target) of sentences as a product over n-grams: a continuous-space language model (CSLM).

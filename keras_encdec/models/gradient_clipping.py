@@ -1,12 +1,13 @@
 """Clipping of the gradient as it is, in its elements, its norm or both."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import dense_gradient
+from keras_encdec.backend.types import Tensor
 
 _NAME = "_gradient_norms"
 
@@ -55,7 +56,7 @@ class GradientNorms:
 
         vars(optimizer).update(save_own_variables=save_own_variables, load_own_variables=load_own_variables)
 
-    def add(self, gradients: Sequence[Any], scale: float = 1.0) -> None:
+    def add(self, gradients: Sequence[Tensor | None], scale: float = 1.0) -> None:
         """Counts an update.
 
         Args:

@@ -1,10 +1,9 @@
 """Checks of sequences of ids, before a model reads them."""
 
-from typing import Any
-
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 from keras_encdec.text.vocabulary import END
 
 SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of sequence
@@ -31,7 +30,7 @@ def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) 
         raise ValueError(f"found the {name} {sequence}, expected {expected}")
 
 
-def check_training_arrays(sides: dict[str, Any], ids: dict[str, int]) -> None:
+def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None:
     """Checks the arrays that `fit` and `evaluate` are given, as far as their values are known.
 
     Under JAX an id out of range is no error anywhere, and on no backend is a row without its end.
@@ -64,7 +63,7 @@ def check_training_arrays(sides: dict[str, Any], ids: dict[str, int]) -> None:
         check_sequences(name, rows, np.where(rows.any(axis=1), lengths, 0), ids[name])
 
 
-def id_tensor(name: str, rows: Any, ids: int) -> Any:
+def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
     """The ids that a model is called with, as a tensor.
 
     Under JAX an id out of range is no error anywhere, and under TensorFlow a negative one of a source is none.

@@ -1,18 +1,16 @@
 """What models of p(target) have in common."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.backend.types import Encoded, Structure, Tensor
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.text.vocabulary import END
-
-if TYPE_CHECKING:
-    from keras_encdec.decoding import Hypothesis, Sampler
 
 
 class ZeroStates(Encoder):
@@ -36,10 +34,10 @@ class ZeroStates(Encoder):
     def encoded_spec(self) -> dict[str, TensorSpec]:
         return self._state_spec
 
-    def symbols(self) -> dict[str, Any]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         return {}
 
-    def call(self, source: Any) -> dict[str, Any]:
+    def call(self, source: Tensor) -> Encoded:
         rows = ops.shape(source)[0]
         return {
             name: ops.zeros((rows, *spec.shape), dtype=spec.dtype or self.compute_dtype)
@@ -83,7 +81,7 @@ class LanguageModel(TranslationModel):
         raise NotImplementedError
 
     @staticmethod
-    def sides(inputs: Any) -> tuple[Any, Any]:
+    def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
         """The target twice: of what stands for the source, only the size of the batch is read."""
         if isinstance(inputs, dict) and "target" not in inputs or isinstance(inputs, tuple | list):
             found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "several inputs"
@@ -92,7 +90,7 @@ class LanguageModel(TranslationModel):
         return target, target
 
     @without_gradients
-    def token_log_probs(self, target: Any) -> Any:
+    def token_log_probs(self, target: Tensor) -> Tensor:
         """log p(y_t | y_<t) of each token.
 
         Args:
@@ -107,7 +105,7 @@ class LanguageModel(TranslationModel):
         return self({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
 
     @without_gradients
-    def score(self, target: Any) -> Any:
+    def score(self, target: Tensor) -> Tensor:
         """log p(y), end of sequence included, no length normalization.
 
         Args:
@@ -120,23 +118,6 @@ class LanguageModel(TranslationModel):
             ValueError: for an array that is no such ids.
         """
         return sequence_log_probs(self.token_log_probs(target))
-
-    def generate(
-        self, count: int = 1, sampler: "Sampler | str" = "greedy", max_length: int = 50, **arguments: Any
-    ) -> "list[list[Hypothesis]]":
-        """Generates sequences.
-
-        Args:
-            count: int. How many lists of hypotheses are
-                returned. Defaults to `1`: a sampler draws several itself.
-            sampler: see `TranslationModel.generate`. Defaults to "greedy".
-            max_length: int. Words of a sequence at most. Defaults to `50`.
-            **arguments: of `keras_encdec.decoding.Generator.generate`.
-
-        Returns:
-            list of lists of `keras_encdec.decoding.Hypothesis`, the best first.
-        """
-        return super().generate([[END]] * count, sampler, max_length=max_length, **arguments)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

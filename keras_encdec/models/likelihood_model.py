@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.training_step import portable_compile_config
+from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.models.gradient_clipping import GradientNorms, exact_clipping
 from keras_encdec.models.id_sequences import SPECIAL_IDS, check_training_arrays
 from keras_encdec.models.log_probs import sequence_log_probs
@@ -24,11 +25,11 @@ class Perplexity(keras.metrics.Metric):
         self.log_prob = self.add_weight(name="log_prob", initializer="zeros")
         self.tokens = self.add_weight(name="tokens", initializer="zeros")
 
-    def update_state(self, log_probs: Any, target: Any) -> None:
+    def update_state(self, log_probs: Tensor, target: Tensor) -> None:
         self.log_prob.assign_add(ops.sum(ops.cast(log_probs, self.dtype)))
         self.tokens.assign_add(ops.sum(ops.cast(ops.not_equal(target, 0), self.dtype)))
 
-    def result(self) -> Any:
+    def result(self) -> Tensor:
         return ops.exp(-self.log_prob / ops.maximum(self.tokens, 1))
 
 
@@ -42,7 +43,7 @@ class LogLikelihood(keras.metrics.Mean):
     def __init__(self, name: str = "log_likelihood", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def update_state(self, log_probs: Any) -> None:
+    def update_state(self, log_probs: Tensor) -> None:
         return super().update_state(ops.sum(log_probs, axis=-1))
 
 
@@ -72,13 +73,13 @@ class LikelihoodModel(keras.Model):
         self.log_likelihood = LogLikelihood()
 
     @staticmethod
-    def sides(inputs: Any) -> tuple[Any, Any]:
+    def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
         """Source and target of what the model is called with."""
         raise NotImplementedError
 
     def compile(
         self,
-        optimizer: Any = "rmsprop",
+        optimizer: keras.optimizers.Optimizer | str | dict = "rmsprop",
         reduction: str = "sum",
         clip_elements: float | None = None,
         label_smoothing: float = 0.0,
@@ -126,7 +127,9 @@ class LikelihoodModel(keras.Model):
         self.compile(**keras.saving.deserialize_keras_object(portable_compile_config(config)))
         self.optimizer.build(self.trainable_variables)
 
-    def fit(self, x: Any = None, y: Any = None, *args: Any, **arguments: Any) -> Any:
+    def fit(
+        self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
+    ) -> keras.callbacks.History:
         """Trains, see `keras.Model.fit`.
 
         Args:
@@ -148,7 +151,9 @@ class LikelihoodModel(keras.Model):
             self._check_pairs(*validation[:2], names=("validation_data[0]", "validation_data[1]"))
         return super().fit(x, y, *args, **arguments)
 
-    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **arguments: Any) -> Any:
+    def evaluate(
+        self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
+    ) -> list | dict | float:
         """The loss and the metrics, see `keras.Model.evaluate`; of pairs as `fit` takes them."""
         self._check_pairs(x, y)
         return super().evaluate(x, y, *args, **arguments)
@@ -167,8 +172,13 @@ class LikelihoodModel(keras.Model):
             check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
 
     def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
-    ) -> Any:
+        self,
+        x: Structure = None,
+        y: Tensor | None = None,
+        y_pred: Structure = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ) -> Tensor:
         if self._compile_loss is not None or self._compile_metrics is not None:
             raise ValueError(
                 f"{type(self).__name__} owns its loss and its metrics (perplexity, log_likelihood): "
@@ -183,7 +193,9 @@ class LikelihoodModel(keras.Model):
             pairs = pairs * ops.cast(sample_weight, pairs.dtype)
         return -(ops.mean if self.reduction == "mean" else ops.sum)(pairs)
 
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+    def compute_metrics(
+        self, x: Structure, y: Tensor, y_pred: Structure, sample_weight: Tensor | None = None
+    ) -> dict[str, Tensor]:
         log_probs = y_pred["log_probs"] if isinstance(y_pred, dict) else y_pred
         self.perplexity.update_state(log_probs, self.sides(x)[1])
         self.log_likelihood.update_state(log_probs)

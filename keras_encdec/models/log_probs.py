@@ -1,12 +1,12 @@
 """The one definition of the score."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Tensor
 
-def token_log_probs(logits: Any, target: Any) -> Any:
+
+def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
     """log p(y_t | y_<t, x) of each target token; 0 on padding.
 
     Args:
@@ -24,7 +24,7 @@ def token_log_probs(logits: Any, target: Any) -> Any:
     return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
 
 
-def mean_log_probs(logits: Any, target: Any) -> Any:
+def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
     """The mean of log p(w | y_<t, x) over all ids w that can be predicted, at each target token; 0 on padding.
 
     Any id can be predicted but 0, the padding, which is never the target.
@@ -41,7 +41,7 @@ def mean_log_probs(logits: Any, target: Any) -> Any:
     return ops.where(ops.not_equal(target, 0), means, ops.zeros_like(means))
 
 
-def next_log_probs(logits: Any) -> Any:
+def next_log_probs(logits: Tensor) -> Tensor:
     """log p of every id as the next, for decoders: what `token_log_probs` gives for each as the target.
 
     Args:
@@ -53,7 +53,7 @@ def next_log_probs(logits: Any) -> Any:
     return ops.log_softmax(ops.cast(logits, _wide(logits)), axis=-1)
 
 
-def sequence_log_probs(log_probs: Any) -> Any:
+def sequence_log_probs(log_probs: Tensor) -> Tensor:
     """score(x, y): the sum over the tokens of a target, end of sequence included, no normalization.
 
     Args:

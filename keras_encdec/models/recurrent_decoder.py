@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.contract import Decoder, TensorSpec
@@ -70,7 +71,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             # Its rows below those of the words in the first layer's matrix, whose bias is enough for both.
             self.context = dense(self.cells[0].gates * units, initial_scale, policy, use_bias=False)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
         self.embedding.build((None, None))
         for cell, width in zip(self.cells, [self.embedding_dim] + [self.units] * (self.layers - 1), strict=True):
             cell.build((None, width))
@@ -89,10 +90,10 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         return {"context": TensorSpec((self.context.units,))} if self.summary else {}
 
     @property
-    def output_weights(self) -> tuple[Any, Any]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         return self.output_matrix.kernel, self.output_matrix.bias
 
-    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
         if not self.summary:
             return {name: encoded[name] for name in self.layer_states_spec(self.cells[0].state_widths)}, {}
         state, widths = {}, self.cells[0].state_widths
@@ -103,23 +104,21 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
                 start += width
         return state, {"context": self.context(encoded["summary"])}
 
-    def advance(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> dict[str, Any]:
+    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         context = self.take_memory(memory["context"], ops.shape(previous)[0], source_of_row) if self.summary else 0
         return self.through_layers(self.embedded(previous), state, context, one_step)
 
-    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
+    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state[f"hidden_{self.layers}"])
 
     # As in the base, but layer by layer, so that the inputs of all steps are projected at once.
-    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+    def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
         context = ops.expand_dims(memory["context"], 1) if self.summary else 0
         states = self.through_layers(self.embedded(previous), state, context, all_steps)
         return self.logits(self.features(previous, states, memory))
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {
             "target.E": (self.embedding.embeddings, slice(None)),
             "output.W_hy": (self.output_matrix.kernel, slice(None)),
@@ -136,13 +135,11 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             symbols.update({f"decoder.{name}.1": where for name, where in columns})
         return symbols
 
-    def embedded(self, previous: Any) -> Any:
+    def embedded(self, previous: Tensor) -> Tensor:
         """The embedded words before; 0 is taken for the end of sequence."""
         return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
 
-    def through_layers(
-        self, inputs: Any, state: dict[str, Any], context: Any, run: Callable[..., dict[str, Any]]
-    ) -> dict[str, Any]:
+    def through_layers(self, inputs: Tensor, state: State, context: Tensor, run: Callable[..., State]) -> State:
         """The new states of all layers, from the inputs of the first up.
 
         Args:
@@ -165,11 +162,11 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         return new
 
 
-def one_step(cell: RecurrentCell, inputs: Any, state: dict[str, Any]) -> dict[str, Any]:
+def one_step(cell: RecurrentCell, inputs: Tensor, state: State) -> State:
     """The state of a cell after one step, of projected inputs `(batch, width)`."""
     return cell.step(inputs, state, cell.parameters())
 
 
-def all_steps(cell: RecurrentCell, inputs: Any, state: dict[str, Any]) -> dict[str, Any]:
+def all_steps(cell: RecurrentCell, inputs: Tensor, state: State) -> State:
     """The states of a cell after every step, of projected inputs `(batch, time, width)`."""
     return run_recurrence(cell.step, inputs, state, cell.parameters())

@@ -5,7 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Encoded, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.contract import Encoder, TensorSpec
 from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
 
@@ -113,7 +115,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             spec["mask"] = TensorSpec((None,), "bool", time_axis=1)
         return spec
 
-    def call(self, source: Any) -> dict[str, Any]:
+    def call(self, source: Tensor) -> Encoded:
         mask = ops.not_equal(source, 0)
         inputs = self.embedding(words_reversed(source, mask) if self.reverse_source else source)
         encoded = {}
@@ -138,7 +140,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             encoded["mask"] = mask
         return encoded
 
-    def _run(self, cell: Any, inputs: Any, mask: Any, backwards: bool) -> tuple[Any, dict[str, Any]]:
+    def _run(self, cell: RecurrentCell, inputs: Tensor, mask: Tensor, backwards: bool) -> tuple[Tensor, State]:
         """Outputs `(batch, time, units)` and the last state of a cell."""
         if backwards:
             # Padding then stands first, where it leaves the state at zero.
@@ -150,7 +152,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         last = {part: state[:, -1] for part, state in states.items()}
         return (ops.flip(outputs, axis=1) if backwards else outputs), last
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {"source.E": (self.embedding.embeddings, slice(None))}
         for layer, cells in enumerate(self.cells, start=1):
             for cell, direction in zip(cells, ("", ".left"), strict=False):
@@ -172,7 +174,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         }
 
 
-def words_reversed(tensor: Any, mask: Any) -> Any:
+def words_reversed(tensor: Tensor, mask: Tensor) -> Tensor:
     """What belongs to the words of sources in reverse order; that of the end of sequence and of the padding stays.
 
     Args:

@@ -13,9 +13,10 @@ from keras_encdec.models.id_sequences import SPECIAL_IDS
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_encoder import RecurrentEncoder
-from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.translation_model import TranslationModel, register_model
 
 
+@register_model("recurrent")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class RecurrentEncoderDecoder(TranslationModel):
     """Learns p(target | source) of sentence pairs with stacked recurrent layers, and translates.
@@ -116,6 +117,7 @@ class RecurrentEncoderDecoder(TranslationModel):
         self.build()
 
 
+@register_model("language_model")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class RecurrentLanguageModel(LanguageModel):
     """Learns p(target) of sentences with stacked recurrent layers: a decoder without a source.

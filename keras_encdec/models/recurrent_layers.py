@@ -10,7 +10,7 @@ from keras_encdec.layers.recurrent_cell import RecurrentCell, recurrent_cell_cla
 from keras_encdec.models.contract import TensorSpec
 
 
-def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: Any) -> RecurrentCell:
+def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:
     """A cell of uniform initial weights.
 
     Args:
@@ -31,7 +31,7 @@ def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: Any) -> R
 
 
 def dense(
-    units: int, initial_scale: float, dtype: Any, activation: str | None = None, use_bias: bool = True
+    units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
 ) -> keras.layers.Dense:
     """A Dense layer of uniform initial weights."""
     return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import RNNEncoderDecoderConfig
+from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.deep_output import DeepOutput
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.gru import GRU
@@ -14,7 +15,7 @@ from keras_encdec.layers.initializers import published_normal
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.id_sequences import SPECIAL_IDS
-from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.translation_model import TranslationModel, register_model
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -85,18 +86,18 @@ class RNNEncoder(Encoder):
     def state_spec(self) -> dict[str, TensorSpec]:
         return {"hidden": TensorSpec((self.units,))}
 
-    def call(self, source: Any) -> dict[str, Any]:
+    def call(self, source: Tensor) -> Encoded:
         hidden = self.gru(self.embedding(source), mask=self.embedding.compute_mask(source))
         return self.finish({"hidden": hidden})
 
-    def step(self, ids: Any, state: dict[str, Any]) -> dict[str, Any]:
+    def step(self, ids: Tensor, state: State) -> State:
         cell = self.gru.cell
         return cell.step(cell.project_inputs(self.embedding(ids)), state, cell.parameters())
 
-    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, state: State) -> Encoded:
         return {"summary": self.summary(state["hidden"])}
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         encoder = {
             **self.gru.cell.symbols(),
             "V": (self.summary.kernel, slice(None)),
@@ -176,7 +177,7 @@ class RNNDecoder(Decoder):
         self.cell = ContextGRUCell(units, kernel_initializer=normal(), dtype=policy)
         self.readout = DeepOutput(vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: Any = None) -> None:
+    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
         self.embedding.build((None, None))
         self.initial_state.build((None, self.units))
         self.cell.build((None, self.embedding_dim))
@@ -195,10 +196,10 @@ class RNNDecoder(Decoder):
         }
 
     @property
-    def output_weights(self) -> tuple[Any, Any]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         return self.readout.left_factor, self.readout.output_bias
 
-    def start(self, encoded: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
         summary = encoded["summary"]
         memory = {
             "gate_context": self.cell.project_context(summary),
@@ -206,19 +207,17 @@ class RNNDecoder(Decoder):
         }
         return {"hidden": self.initial_state(summary)}, memory
 
-    def advance(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> dict[str, Any]:
+    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         context = self.take_memory(memory["gate_context"], ops.shape(previous)[0], source_of_row)
         inputs = self.cell.project_inputs(self.embedding(previous))
         return self.cell.step(inputs, state, self.cell.parameters(context))
 
-    def features(self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None) -> Any:
+    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         context = self.take_memory(memory["readout_context"], ops.shape(previous)[0], source_of_row)
         return self.readout.reduce(state["hidden"], self.embedding(previous), context)
 
     # As in the base, but with one look-up of the words and one projection of all steps.
-    def call(self, previous: Any, encoded: dict[str, Any]) -> Any:
+    def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
         embedded = self.embedding(previous)
         inputs, parameters = self.cell.project_inputs(embedded), self.cell.parameters(memory["gate_context"])
@@ -226,7 +225,7 @@ class RNNDecoder(Decoder):
         context = ops.expand_dims(memory["readout_context"], 1)
         return self.logits(self.readout.reduce(states["hidden"], embedded, context))
 
-    def symbols(self) -> dict[str, tuple[Any, slice]]:
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         readout = self.readout
         whole = {
             "target.E": self.embedding.embeddings,
@@ -255,6 +254,7 @@ class RNNDecoder(Decoder):
         }
 
 
+@register_model("encdec")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class RNNEncoderDecoder(TranslationModel):
     """Learns p(target | source) of phrase pairs, and scores them.

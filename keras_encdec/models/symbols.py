@@ -1,7 +1,6 @@
 """A model's weights as arrays under the symbols of the equations, the way in and out."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from keras import ops
@@ -29,7 +28,7 @@ def to_symbols(model: TranslationModel) -> dict[str, np.ndarray]:
     }
 
 
-def from_symbols(model: TranslationModel, arrays: Mapping[str, Any]) -> TranslationModel:
+def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> TranslationModel:
     """Sets the weights.
 
     Args:

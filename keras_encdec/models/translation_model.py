@@ -1,22 +1,25 @@
 """What all models of p(target | source) have in common."""
 
-import importlib
 import os
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from keras import ops
 
-from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.architectures.architecture_registry import (
+    Architecture,
+    register_architecture,
+    unregister_architecture,
+)
 from keras_encdec.architectures.presets import load_preset
 from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
+from keras_encdec.layers.class_registry import ClassRegistry
 from keras_encdec.models.contract import Decoder, Encoder
 from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.likelihood_model import LikelihoodModel
 from keras_encdec.models.log_probs import mean_log_probs, sequence_log_probs, token_log_probs
-
-if TYPE_CHECKING:
-    from keras_encdec.decoding import Hypothesis, Sampler
 
 
 class TranslationModel(LikelihoodModel):
@@ -48,8 +51,6 @@ class TranslationModel(LikelihoodModel):
     config_class: type[Configuration]
     encoder: Encoder
     decoder: Decoder
-    # Kept, as it keeps what is compiled. No property: Keras reads those, too, when it saves and loads.
-    _generator: Any = None
 
     def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
         names = {parameter.name for parameter in self.config_class.hyperparameters()}
@@ -77,52 +78,45 @@ class TranslationModel(LikelihoodModel):
         target_words: int | None = None,
         **arguments: Any,
     ) -> Self:
-        """A new model of published or recommended sizes; or a trained one, from its model directory.
+        """A new model with published or recommended hyper-parameters.
+
+        To load a trained model instead, see `keras_encdec.model_directory.ModelDirectory.load`.
 
         Args:
             preset: str. One of `keras_encdec.architectures.preset_names()`, of this model, or the path of a TOML file
-                of settings; or the path of a model directory, which has its own sizes and weights.
-            source_words, target_words: int. Words in each shortlist of a new model.
-            **arguments: further ones of the constructor; they override the preset's.
+                of settings.
+            source_words, target_words: int. Words in each shortlist. A language model needs only the second.
+            **arguments: further arguments of the constructor; they override the preset's.
 
         Raises:
-            ValueError: for a preset that does not exist, or is of another model; for a new model without numbers of
-                words, or a model directory with numbers or arguments.
-            InputError: see `ModelDirectory.load`.
+            ValueError: for a preset that does not exist or is of another model, for a model directory, and without the
+                numbers of words.
+            InputError: see `load_preset`.
         """
         if os.path.isdir(preset):
-            if (source_words, target_words) != (None, None) or arguments:
-                raise ValueError(f"found sizes beside the model directory {preset}, expected none: it has its own")
-            # What stands below the models is known by name alone.
-            directories = importlib.import_module("keras_encdec.model_directory")
-            model = directories.ModelDirectory.load(preset).model
-            cls._check_class(preset, type(model))
-            return model
+            raise ValueError(
+                f"found the directory {str(preset)!r}, expected a preset; load a trained model by "
+                "keras_encdec.model_directory.ModelDirectory.load(path).model"
+            )
         loaded = load_preset(preset)
-        kind = architecture(loaded.architecture)
-        cls._check_class(preset, kind.model_class)
+        kind = model_class(loaded.architecture)
+        if not issubclass(kind, cls):
+            raise ValueError(f"found {str(preset)!r} of the model {kind.__name__}, expected one of {cls.__name__}")
         if target_words is None or kind.has_source and source_words is None:
             raise ValueError(
-                f"found the preset {str(preset)!r} without source_words and target_words, expected the words of each "
-                "shortlist, or the path of a model directory, which has them"
+                f"found the preset {str(preset)!r} without source_words and target_words, expected the number of words "
+                "in each shortlist"
             )
-        return kind.model_class(
-            *((source_words, target_words) if kind.has_source else (target_words,)), **loaded.model_with(arguments)
-        )
+        return build_model(loaded.architecture, source_words, target_words, **loaded.model_with(arguments))
 
-    @classmethod
-    def _check_class(cls, preset, found):
-        if not issubclass(found, cls):
-            raise ValueError(f"found {str(preset)!r} of the model {found.__name__}, expected one of {cls.__name__}")
-
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: dict[str, tuple] | None = None) -> None:
         if not self.built:
             self.encoder.build()
             self.decoder.build()
             self.built = True
 
     # Handed on, as under JAX a training step calls this function itself, and no layer knows of it otherwise.
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def call(self, inputs: Structure, training: bool | None = None) -> Structure:
         source, target = self.sides(inputs)
         encoded = self.encoder(source, training=training)
         logits = self.decoder(Decoder.previous_words(target), encoded, training=training)
@@ -132,7 +126,7 @@ class TranslationModel(LikelihoodModel):
         return log_probs
 
     @staticmethod
-    def sides(inputs: Any) -> tuple[Any, Any]:
+    def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
         """Source and target of what the model is called with: the tuple of the two."""
         if isinstance(inputs, dict) and {"source", "target"} <= inputs.keys():
             return inputs["source"], inputs["target"]
@@ -142,7 +136,7 @@ class TranslationModel(LikelihoodModel):
         raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or the tuple of the two')
 
     @without_gradients
-    def encode(self, source: Any) -> dict[str, Any]:
+    def encode(self, source: Tensor) -> Encoded:
         """What the encoder makes of each source.
 
         Args:
@@ -158,7 +152,7 @@ class TranslationModel(LikelihoodModel):
         return self.encoder(self._source_ids(source))
 
     @without_gradients
-    def token_log_probs(self, source: Any, target: Any) -> Any:
+    def token_log_probs(self, source: Tensor, target: Tensor) -> Tensor:
         """log p(y_t | y_<t, x) of each target token; to train through, call the model instead.
 
         Args:
@@ -175,7 +169,7 @@ class TranslationModel(LikelihoodModel):
         return self({"source": self._source_ids(source), "target": target})
 
     @without_gradients
-    def score(self, source: Any, target: Any) -> Any:
+    def score(self, source: Tensor, target: Tensor) -> Tensor:
         """log p(y | x), end of sequence included, no length normalization.
 
         Args:
@@ -191,7 +185,7 @@ class TranslationModel(LikelihoodModel):
         return sequence_log_probs(self.token_log_probs(source, target))
 
     @without_gradients
-    def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, source: Tensor) -> tuple[State, Memory]:
         """What decoding word by word begins with.
 
         Args:
@@ -201,23 +195,6 @@ class TranslationModel(LikelihoodModel):
             tuple: the decoder's first state, and its memory of the source; see `Decoder`.
         """
         return self.decoder.start(self.encode(source))
-
-    def generate(self, sources: Any, sampler: "Sampler | str" = "greedy", **arguments: Any) -> "list[list[Hypothesis]]":
-        """Target sequences for source sequences.
-
-        Args:
-            sources: list of sequences of ids closed by the end of sequence, or integer array
-                `(batch, time)`, padded with 0.
-            sampler: a sampler of `keras_encdec.decoding`, or "greedy". Defaults to "greedy".
-            **arguments: of `keras_encdec.decoding.Generator.generate`.
-
-        Returns:
-            list, for each source a list of `keras_encdec.decoding.Hypothesis`, the best first.
-        """
-        if self._generator is None:
-            # Decoding builds on the models, which know it by name alone.
-            self._generator = importlib.import_module("keras_encdec.decoding.generator").Generator(self)
-        return self._generator.generate(sources, sampler, **arguments)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -232,6 +209,62 @@ class TranslationModel(LikelihoodModel):
         if not self.has_source:
             return ops.convert_to_tensor(source, "int32")  # of which only the number of rows is read
         return id_tensor("source", source, self.source_words + SPECIAL_IDS)
+
+
+_MODELS = ClassRegistry("architecture")
+
+
+def register_model(name: str) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
+    """Registers a class of models, by a decorator, so that it can be trained and presets can name it.
+
+    Its `config_class` and `has_source` are registered with `register_architecture`, unless they are already.
+
+    Args:
+        name: str. What `encdec-train --architecture` calls the model.
+
+    Raises:
+        ValueError: for the name of another model.
+    """
+
+    def register(cls: type[TranslationModel]) -> type[TranslationModel]:
+        register_architecture(Architecture(name, cls.config_class, cls.has_source))
+        return _MODELS.register(name)(cls)
+
+    return register
+
+
+def unregister_model(name: str) -> None:
+    """Removes a class of models, and its architecture, from the registries.
+
+    Raises:
+        KeyError: for a name that is not registered.
+    """
+    _MODELS.unregister(name)
+    unregister_architecture(name)
+
+
+def model_class(name: str) -> type[TranslationModel]:
+    """The class of models registered under the name of an architecture.
+
+    Raises:
+        ConfigurationError: a ValueError, for a name that is not registered.
+    """
+    return _MODELS.find(name)
+
+
+def build_model(name: str, source_words: int | None, target_words: int, **arguments: Any) -> TranslationModel:
+    """A new model.
+
+    Args:
+        name: str. The name of an architecture.
+        source_words, target_words: int. Words in each shortlist; a language model ignores the first.
+        **arguments: hyper-parameters, and further arguments of the model, such as `dtype`.
+
+    Raises:
+        ConfigurationError: a ValueError, for a name that is not registered, and for hyper-parameters out of bounds.
+    """
+    cls = model_class(name)
+    return cls(*((source_words, target_words) if cls.has_source else (target_words,)), **arguments)
 
 
 def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:

@@ -88,13 +88,13 @@ def test_a_flag_of_several_takes_what_any_of_them_takes_and_each_checks_its_own(
 @pytest.fixture
 def toy_architecture():
     """A model registered with one hyper-parameter more: one line in its configuration, and the code that uses it."""
-    from toy_language_model import ToyConfig
+    from toy_language_model import ToyLanguageModel
 
-    from keras_encdec.architectures import Architecture, register_architecture
-    from keras_encdec.architectures.architecture_registry import unregister_architecture
+    from keras_encdec.models.translation_model import register_model, unregister_model
 
-    yield register_architecture(Architecture("toy", ToyConfig, "toy_language_model:ToyLanguageModel", has_source=False))
-    unregister_architecture("toy")
+    register_model("toy")(ToyLanguageModel)
+    yield
+    unregister_model("toy")
 
 
 def test_a_hyper_parameter_is_one_line_and_the_code_that_uses_it(toy_architecture, tmp_path):

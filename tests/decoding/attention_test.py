@@ -72,9 +72,10 @@ def test_a_model_without_attention_has_none_to_give():
 @pytest.mark.parametrize("policy", ["mixed_bfloat16"])
 def test_low_precision_searches_with_the_weights_of_the_moment(policy):
     model = toy(layers=1, attention="local_p", condition="context", cell="gru", dtype=policy)
+    generator = Generator(model)
     for factor in (1, 0.5):
         for variable in model.trainable_variables:
             variable.assign(variable * factor)
-        [[found]] = model.generate(SOURCES[2:3], with_attention=True)
+        [[found]] = generator.generate(SOURCES[2:3], with_attention=True)
         assert found.log_prob == pytest.approx(float(model.score(SOURCES[2:3], [found.ids])[0]), rel=0.02)
         assert found.attention.shape == (len(found.ids), len(SOURCES[2]))

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 
-from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models import build_model
 from keras_encdec.text import Vocabulary
 
 # The words of the models of the fixture `model_dirs`.
@@ -42,9 +42,7 @@ def save_model(
     directory = ModelDirectory(path, Vocabulary(source_words), Vocabulary(target_words), reverse, tokenization)
     directory.save_config(name, arguments)
     keras.utils.set_random_seed(seed)
-    kind = architecture(name)
-    words = (len(source_words), len(target_words)) if kind.has_source else (len(target_words),)
-    model = kind.model_class(*words, **arguments)
+    model = build_model(name, len(source_words), len(target_words), **arguments)
     random = np.random.default_rng(seed)
     model.set_weights([random.normal(0, 0.5, weight.shape) for weight in model.weights])
     model.save(path / "best.keras")

@@ -6,7 +6,7 @@ from gradients import double_precision, score_gradients
 from layer_checks import numpy
 from recurrent_toys import padded, stirred
 
-from keras_encdec.decoding import BeamSampler
+from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.models import FeedForwardLanguageModel, from_symbols, to_symbols
 
 SIZES = {"ngram_order": 4, "embedding_dim": 3, "hidden_units": (6, 5)}
@@ -64,7 +64,7 @@ def test_a_bigram_model_is_the_oracles_in_single_precision():
 def test_beams_have_the_models_score():
     model = toy()
     model.decoder.output_matrix.bias.assign([-40.0, *[0.0] * 9])  # padding is no word
-    [found] = model.generate(1, BeamSampler(4, num_best=3), max_length=5)
+    [found] = Generator(model).generate([[2]], BeamSampler(4, num_best=3), max_length=5)
     assert len(found) == 3
     for one in found:
         assert one.log_prob == pytest.approx(float(numpy(model.score([one.ids]))[0]), abs=1e-4)

@@ -13,7 +13,7 @@ from gradients import double_precision, score_gradients
 from layer_checks import numpy
 from recurrent_toys import PAIRS, SOURCE, TARGET, nested_weights, toy, toy_language_model
 
-from keras_encdec.decoding import BeamSampler
+from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.models import RecurrentEncoderDecoder, RNNEncoderDecoder
 from keras_encdec.models.recurrent_encoder import words_reversed
 
@@ -234,7 +234,7 @@ def test_low_precision_trains_and_scores_in_float32():
 def test_beam_search_finds_what_the_model_scores():
     model = toy(bidirectional="concat", condition="context", reverse_source=True)
     sources = [[4, 6, 2], [7, 5, 2]]
-    for source, [best] in zip(sources, model.generate(sources, BeamSampler(3)), strict=True):
+    for source, [best] in zip(sources, Generator(model).generate(sources, BeamSampler(3)), strict=True):
         assert best.log_prob == pytest.approx(float(numpy(model.score([source], [best.ids]))[0]), abs=1e-4)
 
 

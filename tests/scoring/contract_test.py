@@ -8,7 +8,7 @@ from toy_bigrams import bigram_model
 from toy_contract import expected_log_probs, window_model
 
 from keras_encdec.data import pad
-from keras_encdec.decoding import BeamSampler
+from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.scoring import Scorer, scorer
 
 
@@ -66,5 +66,6 @@ def test_a_decoder_without_a_state_is_scored_and_searched():
     assert np.std(expected) > 0.1
     np.testing.assert_allclose(Scorer(model).score(pairs), expected, atol=1e-4)
     for sampler in ("greedy", BeamSampler(3)):
-        for source, (best, *_) in zip([[5, 6, 2], [3, 2]], model.generate([[5, 6, 2], [3, 2]], sampler), strict=True):
+        sources = [[5, 6, 2], [3, 2]]
+        for source, (best, *_) in zip(sources, Generator(model).generate(sources, sampler), strict=True):
             assert best.log_prob == pytest.approx(numpy(model.score([source], [best.ids]))[0], abs=1e-4)

@@ -10,6 +10,7 @@ import sacrebleu
 from recurrent_toys import SOURCE, toy
 from tiny_trainings import rounds, tiny_config, train_tiny
 
+from keras_encdec.decoding import Generator
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.text.vocabulary import UNKNOWN
@@ -74,7 +75,7 @@ def test_a_training_records_it_each_round_keeps_the_best_and_goes_on(tmp_path):
     assert f", held-out {result.rounds[1].val_perplexity:.3f}, BLEU {values[1]:.2f}; " in lines[0]
     assert f"Best held-out BLEU {max(values):.2f}, perplexity {result.best.val_perplexity:.3f} per" in lines[-1]
     vocabularies, model = ModelDirectory.load(path), load_model(path / "best.keras")
-    found = model.generate([vocabularies.source_vocabulary.encode([f"s{i}"]) for i in range(3)])
+    found = Generator(model).generate([vocabularies.source_vocabulary.encode([f"s{i}"]) for i in range(3)])
     texts = [" ".join(vocabularies.target_vocabulary.decode(best.ids)) for best, *_ in found]
     references = ["a b c d", "a b c d ? ?", "a b c ?"]
     expected = sacrebleu.corpus_bleu(texts, [references], tokenize="none", force=True).score
