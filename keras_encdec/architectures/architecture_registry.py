@@ -10,7 +10,8 @@ from keras_encdec.architectures.configurations import (
     RecurrentLanguageModelConfig,
     RNNEncoderDecoderConfig,
 )
-from keras_encdec.configuration import Configuration, ConfigurationError
+from keras_encdec.configuration import Configuration
+from keras_encdec.registry import Registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,39 +48,34 @@ class Architecture:
         return self.model_class(*words, **config.to_dict(), **arguments)
 
 
-_ARCHITECTURES: dict[str, Architecture] = {}
+_ARCHITECTURES: Registry[Architecture] = Registry("architecture")
 
 
 def register_architecture(architecture: Architecture) -> Architecture:
-    """Makes a model known by its name, to the training command, its flags and presets.
+    """Makes a model available by its name to the training command, its flags and presets.
 
     Raises:
         ValueError: when another model has the name.
     """
-    if _ARCHITECTURES.setdefault(architecture.name, architecture) != architecture:
-        raise ValueError(f"found the architecture {architecture.name!r} registered already, expected a new name")
-    return architecture
+    return _ARCHITECTURES.register(architecture.name, architecture)
 
 
 def unregister_architecture(name: str) -> None:
-    """Takes a model out of the registry.
+    """Removes a model from the registry.
 
     Raises:
-        KeyError: when there is none of this name.
+        KeyError: when no model has the name.
     """
-    del _ARCHITECTURES[name]
+    _ARCHITECTURES.unregister(name)
 
 
 def architecture(name: str) -> Architecture:
     """The architecture of a name.
 
     Raises:
-        ConfigurationError: a ValueError, when there is none of that name.
+        ConfigurationError: a ValueError, when no architecture has the name.
     """
-    if not isinstance(name, str) or name not in _ARCHITECTURES:
-        expected = ", ".join(architecture_names())
-        raise ConfigurationError("found {architecture}=%s, expected one of %s", name, expected)
-    return _ARCHITECTURES[name]
+    return _ARCHITECTURES.find(name)
 
 
 def architecture_names() -> list[str]:
