@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 ROOMS = [
     ("errors",),
     ("configuration",),
+    ("registry",),
     ("runtime",),
     ("architectures",),
     ("task_options",),

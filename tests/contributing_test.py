@@ -22,7 +22,7 @@ from keras_encdec.decoding import Generator, TextGenerator, generate_file
 from keras_encdec.decoding.samplers import unregister_sampler
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, verify_export
-from keras_encdec.formats.registry import unregister_format
+from keras_encdec.formats.format_registry import unregister_format
 from keras_encdec.layers.attention import unregister_attention
 from keras_encdec.layers.recurrent_cell import unregister_cell
 from keras_encdec.model_directory import ModelDirectory

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from keras_encdec.architectures.presets import load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.formats.registry import pair_format
+from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.text.subwords import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"

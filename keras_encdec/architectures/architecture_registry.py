@@ -8,7 +8,8 @@ from keras_encdec.architectures.configurations import (
     RecurrentLanguageModelConfig,
     RNNEncoderDecoderConfig,
 )
-from keras_encdec.configuration import Configuration, ConfigurationError
+from keras_encdec.configuration import Configuration
+from keras_encdec.registry import Registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Architecture:
     has_source: bool = True
 
 
-_ARCHITECTURES: dict[str, Architecture] = {}
+_ARCHITECTURES: Registry[Architecture] = Registry("architecture")
 
 
 def register_architecture(architecture: Architecture) -> Architecture:
@@ -38,9 +39,7 @@ def register_architecture(architecture: Architecture) -> Architecture:
     Raises:
         ValueError: for a name that another architecture has.
     """
-    if _ARCHITECTURES.setdefault(architecture.name, architecture) != architecture:
-        raise ValueError(f"found the architecture {architecture.name!r} registered already, expected a new name")
-    return architecture
+    return _ARCHITECTURES.register(architecture.name, architecture)
 
 
 def unregister_architecture(name: str) -> None:
@@ -49,7 +48,7 @@ def unregister_architecture(name: str) -> None:
     Raises:
         KeyError: for a name that is not registered.
     """
-    del _ARCHITECTURES[name]
+    _ARCHITECTURES.unregister(name)
 
 
 def architecture(name: str) -> Architecture:
@@ -58,10 +57,7 @@ def architecture(name: str) -> Architecture:
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
     """
-    if not isinstance(name, str) or name not in _ARCHITECTURES:
-        expected = ", ".join(architecture_names())
-        raise ConfigurationError("found {architecture}=%s, expected one of %s", name, expected)
-    return _ARCHITECTURES[name]
+    return _ARCHITECTURES.find(name)
 
 
 def architecture_names() -> list[str]:

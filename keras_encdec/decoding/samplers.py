@@ -8,6 +8,7 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.greedy_sampler import GreedySampler
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.registry import Registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class RegisteredSampler:
         return self.sampler_class.from_dict({**self.served_options, **options})
 
 
-_SAMPLERS: dict[str, RegisteredSampler] = {}
+_SAMPLERS: Registry[RegisteredSampler] = Registry("sampler")
 
 
 def register_sampler(
@@ -69,20 +70,20 @@ def register_sampler(
             raise ValueError(f"found the sampler {name!r}, expected another name and signature than {other.name!r} has")
     if sampler_class.needs_draws and "seed" not in entry.inputs:
         raise ValueError(f"found the inputs {[*entry.inputs]} of the sampler {name!r}, expected a seed among them")
-    _SAMPLERS[name] = entry
+    _SAMPLERS.register(name, entry)
 
 
 def unregister_sampler(name: str) -> None:
-    """Takes a sampler out of the registry.
+    """Removes a sampler from the registry.
 
     Raises:
-        KeyError: when there is none of this name.
+        KeyError: when no sampler has the name.
     """
-    del _SAMPLERS[name]
+    _SAMPLERS.unregister(name)
 
 
-def known_samplers() -> dict[str, RegisteredSampler]:
-    """The samplers that have been registered so far, by name."""
+def registered_samplers() -> dict[str, RegisteredSampler]:
+    """The registered samplers by name, in the order of their registration: first those of this package."""
     return dict(_SAMPLERS)
 
 
@@ -97,11 +98,6 @@ register_sampler(
 )
 
 
-def registered_samplers() -> dict[str, RegisteredSampler]:
-    """The registered samplers by name, those of this package first."""
-    return known_samplers()
-
-
 def sampler_of(sampler: Sampler | str) -> Sampler:
     """The sampler itself, or the registered one of a name, with its usual options.
 
@@ -110,8 +106,7 @@ def sampler_of(sampler: Sampler | str) -> Sampler:
     """
     if isinstance(sampler, Sampler):
         return sampler
-    samplers = registered_samplers()
-    if isinstance(sampler, str) and sampler in samplers:
-        return samplers[sampler].sampler_class()
-    expected = f"a keras_encdec.decoding.Sampler or one of {', '.join(samplers)}"
+    if isinstance(sampler, str) and sampler in _SAMPLERS:
+        return _SAMPLERS[sampler].sampler_class()
+    expected = f"a keras_encdec.decoding.Sampler or one of {', '.join(_SAMPLERS)}"
     raise ValueError(f"found sampler={sampler!r}, expected {expected}")

@@ -10,7 +10,7 @@ from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.plan import EVALUATION, plan_stages
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import Stage, StageResult, run_stages
-from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.runtime.directory_lock import directory_lock
 
 
 def experiment(

@@ -2,6 +2,7 @@
 
 from keras_encdec.formats.escaping import escape, model_words, surface, unescape
 from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_weights
+from keras_encdec.formats.format_registry import format_names, pair_format, register_format
 from keras_encdec.formats.moses_ini import rewrite_moses_ini
 from keras_encdec.formats.nbest import NBestFormat, NBestPairReader, NBestReader, NBestRecord
 from keras_encdec.formats.nbest_line import (
@@ -25,7 +26,6 @@ from keras_encdec.formats.phrase_table import (
     parse_line,
 )
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
-from keras_encdec.formats.registry import format_names, pair_format, register_format
 from keras_encdec.formats.sentences import SentenceFormat, SentenceReader, read_sentences
 from keras_encdec.formats.tsv import TsvFormat, TsvReader, append_columns
 from keras_encdec.runtime.files import InputLines, open_output

@@ -1,5 +1,6 @@
 """What the kinds of attention have in common."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -8,7 +9,7 @@ from keras import ops
 
 from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.attention_step import AttentionStep, masked_softmax
-from keras_encdec.layers.class_registry import ClassRegistry
+from keras_encdec.registry import Registry
 
 
 class AttentionScore(keras.layers.Layer):
@@ -274,7 +275,7 @@ class Attention(keras.layers.Layer):
         }
 
 
-_ATTENTIONS = ClassRegistry("attention", others=["none"])
+_ATTENTIONS: Registry[type[Attention]] = Registry("attention", others=["none"])
 
 
 def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]]:
@@ -286,7 +287,7 @@ def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]
     Raises:
         ValueError: for the name of another class.
     """
-    return _ATTENTIONS.register(name)
+    return functools.partial(_ATTENTIONS.register, name)
 
 
 def unregister_attention(name: str) -> None:
@@ -309,7 +310,7 @@ def attention_class(name: str) -> type[Attention]:
 
 def attention_names() -> list[str]:
     """The names of all registered kinds of attention, in alphabetical order."""
-    return _ATTENTIONS.names()
+    return sorted(_ATTENTIONS)
 
 
 @register_attention("global")

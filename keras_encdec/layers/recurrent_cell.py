@@ -1,5 +1,6 @@
 """What the recurrent cells have in common."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -8,8 +9,8 @@ from keras import ops
 
 from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
-from keras_encdec.layers.class_registry import ClassRegistry
 from keras_encdec.layers.initializers import published_normal
+from keras_encdec.registry import Registry
 
 
 class RecurrentStep:
@@ -194,7 +195,7 @@ class RecurrentCell(keras.layers.Layer):
         }
 
 
-_CELLS = ClassRegistry("cell")
+_CELLS: Registry[type[RecurrentCell]] = Registry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:
@@ -206,7 +207,7 @@ def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCe
     Raises:
         ValueError: for the name of another class.
     """
-    return _CELLS.register(name)
+    return functools.partial(_CELLS.register, name)
 
 
 def unregister_cell(name: str) -> None:
@@ -229,4 +230,4 @@ def recurrent_cell_class(name: str) -> type[RecurrentCell]:
 
 def cell_names() -> list[str]:
     """The names of all registered cells, in alphabetical order."""
-    return _CELLS.names()
+    return sorted(_CELLS)

@@ -15,11 +15,11 @@ from keras_encdec.architectures.presets import load_preset
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
-from keras_encdec.layers.class_registry import ClassRegistry
 from keras_encdec.models.contract import Decoder, Encoder
 from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.likelihood_model import LikelihoodModel
 from keras_encdec.models.log_probs import mean_log_probs, sequence_log_probs, token_log_probs
+from keras_encdec.registry import Registry
 
 
 class TranslationModel(LikelihoodModel):
@@ -211,7 +211,7 @@ class TranslationModel(LikelihoodModel):
         return id_tensor("source", source, self.source_words + SPECIAL_IDS)
 
 
-_MODELS = ClassRegistry("architecture")
+_MODELS: Registry[type[TranslationModel]] = Registry("architecture")
 
 
 def register_model(name: str) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
@@ -228,7 +228,7 @@ def register_model(name: str) -> Callable[[type[TranslationModel]], type[Transla
 
     def register(cls: type[TranslationModel]) -> type[TranslationModel]:
         register_architecture(Architecture(name, cls.config_class, cls.has_source))
-        return _MODELS.register(name)(cls)
+        return _MODELS.register(name, cls)
 
     return register
 

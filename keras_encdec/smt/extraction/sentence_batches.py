@@ -11,9 +11,9 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import LinksLine, links_beside
 from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.formats.escaping import escape
+from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.formats.registry import pair_format
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import ShowProgress
 from keras_encdec.smt.extraction.lexical_table import NULL

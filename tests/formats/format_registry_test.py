@@ -36,7 +36,7 @@ def test_a_name_is_taken_once():
         pass
 
     assert register_format(pair_format("tsv")) is pair_format("tsv")
-    with pytest.raises(ValueError, match="found the format 'tsv' registered already, expected a new name"):
+    with pytest.raises(ValueError, match="found the format 'tsv' registered already .*, expected a new name"):
         register_format(OtherTsv())
 
 

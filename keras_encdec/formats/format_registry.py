@@ -1,21 +1,21 @@
 """The registry of formats: what training data, scoring and the commands can read, by name."""
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats.nbest import NBestFormat
 from keras_encdec.formats.pair_format import ColumnKind, PairFormat
 from keras_encdec.formats.parallel_text import ParallelFormat
 from keras_encdec.formats.phrase_table import PhraseTableFormat
 from keras_encdec.formats.sentences import SentenceFormat
 from keras_encdec.formats.tsv import TsvFormat
+from keras_encdec.registry import Registry
 
-_FORMATS: dict[str, PairFormat] = {}
+_FORMATS: Registry[PairFormat] = Registry("format")
 
 
 def register_format(new_format: PairFormat) -> PairFormat:
-    """Makes a format known by its name.
+    """Makes a format available by its name.
 
     Args:
-        new_format: an instance of a PairFormat.
+        new_format: an instance of a subclass of PairFormat.
 
     Returns:
         the format.
@@ -23,42 +23,38 @@ def register_format(new_format: PairFormat) -> PairFormat:
     Raises:
         ValueError: when another format has the name.
     """
-    if _FORMATS.setdefault(new_format.name, new_format) is not new_format:
-        raise ValueError(f"found the format {new_format.name!r} registered already, expected a new name")
-    return new_format
+    return _FORMATS.register(new_format.name, new_format)
 
 
 def unregister_format(name: str) -> None:
-    """Takes a format out of the registry.
+    """Removes a format from the registry.
 
     Raises:
-        KeyError: when there is none of this name.
+        KeyError: when no format has the name.
     """
-    del _FORMATS[name]
+    _FORMATS.unregister(name)
 
 
 def pair_format(name: str) -> PairFormat:
     """The format of a name.
 
     Raises:
-        ConfigurationError: a ValueError, when there is none.
+        ConfigurationError: a ValueError, when no format has the name.
 
     Example:
 
     >>> pair_format("phrase_table").description
     'a Moses phrase table'
     """
-    if name not in _FORMATS:
-        raise ConfigurationError("found {format}=%s, expected one of %s", name, ", ".join(_FORMATS))
-    return _FORMATS[name]
+    return _FORMATS.find(name)
 
 
 def format_names(*kinds: ColumnKind, **attributes: object) -> list[str]:
     """Names of the formats, in the order in which they were registered.
 
     Args:
-        *kinds: ColumnKind. Only formats whose lines can be written again with columns of these kinds are named.
-        **attributes: of PairFormat; only formats that have these values are named.
+        *kinds: ColumnKind. Leaves out formats whose lines cannot be written again with columns of these kinds.
+        **attributes: attributes of PairFormat. Leaves out formats with other values of them.
 
     Returns:
         list of str.
