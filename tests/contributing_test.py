@@ -159,7 +159,7 @@ def test_a_sampler_draws_and_is_served(parts, window_model, window_export, files
     generator = TextGenerator([window_model])
     first = generator.generate(["open the file"], sampler)
     assert first == generator.generate(["open the file"], sampler)
-    generate_file(window_model, files / "sources.en", files / "drawn.tsv", sampler, "tsv")
+    generate_file(window_model, files / "sources.en", files / "drawn.tsv", sampler, format="tsv")
     assert len((files / "drawn.tsv").read_text(encoding="utf-8").splitlines()) == 3
     arguments = [f"--model_dir={window_model}", f"--input={files}/sources.en", f"--output={files}/min_p.fr"]
     assert generate_command.COMMAND.main([*arguments, "--mode=min_p", "--min_p=0.5"]) == 0
@@ -199,7 +199,7 @@ def through_everything(model_dir, export_dir, files):
     assert len(lines) == 100 and all(float(line[2]) < 0 for line in lines)
     for sampler in ("beam", "greedy", "sample"):
         with contextlib.nullcontext() if sampler == "beam" else uncompiled():  # one shows that it can be compiled
-            generate_file(model_dir, files / "sources.en", files / "generated.tsv", sampler, "tsv")
+            generate_file(model_dir, files / "sources.en", files / "generated.tsv", sampler, format="tsv")
         assert (files / "generated.tsv").read_text(encoding="utf-8").strip(), sampler
     with uncompiled():
         generate_file([model_dir, model_dir], files / "sources.en", files / "ensemble.fr", "beam")

@@ -1,4 +1,8 @@
-"""Training as functions: a configuration and data in, a model directory out."""
+"""Training as functions: a configuration and data in, a model directory out.
+
+A training goes by rounds: a round is the interval from one validation and checkpoint to the next, `round_updates`
+updates. An epoch is a pass over the pairs.
+"""
 
 from typing import TYPE_CHECKING
 

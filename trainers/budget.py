@@ -1,8 +1,9 @@
-"""When training ends, and the step size on the way there."""
+"""When training ends, and the learning rate until then."""
 
 import math
 import signal
 import time
+import types
 from collections.abc import Callable
 
 import keras
@@ -10,30 +11,34 @@ import keras
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.runtime.stop_signals import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
-# A smaller relative change of the step size is not worth setting it.
+# The optimizer's learning rate is set when it has changed by this share: setting it costs time.
 LEAST_CHANGE = 0.01
 
 
 class Budget(keras.callbacks.Callback):
-    """Stops training after a number of updates or seconds, or at a signal, and sets the step size until then.
+    """Stops training after a number of updates or seconds, or at a signal, and sets the learning rate until then.
 
-    Update n, counted from 1, has the step size at full height times what the schedule says; in a warm-up of N updates
-    times n / N, too.
+    The learning rate of update n, counted from 1, is the full learning rate times the schedule's factor; in a warm-up
+    of N updates also times n / N.
 
-    A stopped round is still validated and kept. The first interrupt, termination, hang-up or quit signal ends the
-    training so; another one, more than a second later, does what it would without a training. Outside the main
-    thread, which alone gets signals, they are left alone.
+    A round that is cut short is still validated and saved. The first interrupt, termination, hang-up or quit signal
+    ends the training in this way; another one, more than a second later, has its usual effect. Only the main thread
+    receives signals: in other threads the signal handlers are left alone.
 
     Args:
-        learning_rate: float. Step size at full height.
-        schedule: callable of the share of the training and of the epochs that are done, to what the step size
-            is multiplied by.
+        learning_rate: float. The full learning rate.
+        schedule: function of the share of the training that is done and of the number of epochs that are done. It
+            returns the factor of the learning rate, see `learning_rate_schedule`.
         updates_per_epoch: int.
-        updates: int. Updates in all, those before a resumption included. Defaults to `None`: no limit.
-        seconds: float. Seconds in all, those before a resumption included. Defaults to `None`: no limit.
-        first_update: int. Updates made before. Defaults to `0`.
-        first_seconds: float. Seconds spent before. Defaults to `0`.
-        warmup_updates: int. Updates of the warm-up. Defaults to `0`: none.
+        updates: int. Maximum number of updates, those before a resumption included. Defaults to `None`: no limit.
+        seconds: float. Maximum time, that before a resumption included. Defaults to `None`: no limit.
+        first_update: int. Number of updates before a resumption. Defaults to `0`.
+        first_seconds: float. Time spent before a resumption. Defaults to `0`.
+        warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
+
+    Attributes:
+        updates_done: int. Number of updates so far, those before a resumption included.
+        signal: int. Number of the signal that stopped the training; `None` without one.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class Budget(keras.callbacks.Callback):
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
         self._before, self._start, self._handlers = first_seconds, None, {}
-        self._share = None  # of the step size at full height, as the optimizer has it
+        self._share = None  # of the full learning rate, as it was last set in the optimizer
 
     @property
     def seconds(self) -> float:
@@ -70,7 +75,7 @@ class Budget(keras.callbacks.Callback):
         self._start = time.monotonic()
         self._handlers = handle_stop_signals(self._stop)
         self._share = None
-        self._adjust()  # a training that goes on may have been given another step size
+        self._adjust()  # a resumed training may have been given another learning rate
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
         restore_handlers(self._handlers)
@@ -85,21 +90,24 @@ class Budget(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         self._stop_when_spent()  # validation takes time too
 
-    def _stop_when_spent(self):
+    def _stop_when_spent(self) -> None:
         if self.done >= 1.0 or self.signal:
             self.model.stop_training = True
 
-    def _adjust(self):
+    def _adjust(self) -> None:
+        """Sets the learning rate of the next update."""
         share, update = self._schedule(self.done, self.updates_done / self._epoch), self.updates_done + 1
         if update < self._warmup:
             share *= update / self._warmup
         changed = self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share
-        if changed or update == self._warmup:  # which would end at a little less than full height for good
-            sync_training_state(self.model)  # within a round the optimizer's variables are out of reach without
+        # At the end of the warm-up a change that is too small to be set would be missing from then on.
+        if changed or update == self._warmup:
+            sync_training_state(self.model)  # under JAX the optimizer's variables are out of date within a round
             self.model.optimizer.learning_rate = self._learning_rate * share
             self._share = share
 
-    def _stop(self, number, frame):
+    def _stop(self, number: int, frame: types.FrameType | None) -> None:
+        """Handles a stop signal."""
         now = time.monotonic()
         if self.signal is None:
             self.signal, self._signalled = number, now
@@ -111,7 +119,7 @@ class Budget(keras.callbacks.Callback):
 def learning_rate_schedule(
     name: str, halving_start: float = 5.0, halving_every: float = 1.0
 ) -> Callable[[float, float], float]:
-    """What the step size is multiplied by.
+    """The schedule of the learning rate: a function that returns the factor of the full learning rate.
 
         constant   1
         linear     1 - d
@@ -120,11 +128,11 @@ def learning_rate_schedule(
 
     Args:
         name: str, one of these.
-        halving_start: float. Epochs before the first halving, e0. Defaults to `5`.
-        halving_every: float. Epochs from one halving to the next, n. Defaults to `1`.
+        halving_start: float. Number of epochs before the first halving, e0. Defaults to `5`.
+        halving_every: float. Number of epochs from one halving to the next, n. Defaults to `1`.
 
     Returns:
-        callable of d, the share of the training that is done, and e, the epochs that are done.
+        function of d, the share of the training that is done, and e, the number of epochs that are done.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), and Luong et al., 2015 (arXiv 1508.04025),

@@ -1,10 +1,11 @@
-"""What is trained and validated on: pairs prepared on disk, and batches of them."""
+"""The pairs to train and to validate on, prepared on disk."""
 
 import contextlib
 import math
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
@@ -12,6 +13,7 @@ from keras_encdec.data.pairs import open_aligned_pairs
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, pair_format
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.subwords import POSITION_WORDS
@@ -20,30 +22,32 @@ from keras_encdec.trainers.resumption import data_before
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
+# Maximum number of words on a side of a pair in validation files.
 LONGEST_VALIDATED = 1000
+# Folders of the model directory with the pairs to train on, and those of validation files.
 PREPARED, VALIDATION = "prepared", "validation"
 
 
 def prepare_pairs(
     config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
 ) -> tuple[ModelDirectory, PreparedPairs]:
-    """Prepares the pairs, or finds those that a training which goes on has prepared.
+    """Prepares the pairs to train on, or opens those that an earlier run of the same training has prepared.
 
     Args:
         config: of the training.
-        data: what is read.
-        folder: the model directory, which is there.
-        resume: whether the training goes on.
-        reporter: is told what was prepared.
+        data: files to read, and how.
+        folder: the model directory, which exists.
+        resume: whether the training is resumed.
+        reporter: gets counts of the pairs and words.
 
     Returns:
         the model directory, without a model yet, and the pairs.
 
     Raises:
-        ConfigurationError: when the training to go on with had the sides the other way round.
+        ConfigurationError: for another direction of translation than that of the training to resume.
         InputError: for input that cannot be used.
     """
-    _check_validation(config, data)
+    _check_validation_files(config, data)
     directory, vocabularies = None, ()
     if resume:
         directory = ModelDirectory.load(folder, weights=False)
@@ -77,17 +81,18 @@ def prepare_pairs(
             empty_sources=not config.has_source,
             position_words=data.has_position_words,
         )
-        sides = ("source", "target") if config.has_source else ("target",)
-        words = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
-        reporter.prepared(pairs.summary, reader.malformed, {side: words[side] for side in sides}, data.max_length)
+        sizes = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
+        if not config.has_source:
+            del sizes["source"]
+        reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
     return directory or ModelDirectory(folder, *vocabularies, data.reverse, tokenization), pairs
 
 
-def _check_validation(config: TrainingConfig, data: TrainingData) -> None:
-    """Reads the pairs to validate on, so that an error in them is not found after all others are prepared."""
+def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
+    """Reads the validation files, so that errors in them are found before the pairs to train on are prepared."""
     paths = [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
     if not paths or any(os.path.exists(path) and not os.path.isfile(path) for path in paths):
-        return  # of a pipe nothing would be left to validate on
+        return  # a pipe can be read only once
     for path in paths:
         with InputLines(path):
             pass
@@ -102,13 +107,13 @@ def _check_validation(config: TrainingConfig, data: TrainingData) -> None:
     if not usable:
         raise InputError(
             "found no pair that can be validated on",
-            "expected some with words on both sides",
-            "check that --validation names the files that it should",
+            "expected pairs with words on both sides",
+            "check that --validation names the right files",
             path,
         )
 
 
-def _check_position_words(vocabulary, path):
+def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
     for word in POSITION_WORDS:
         if word not in vocabulary.words:
             raise InputError(
@@ -122,7 +127,17 @@ def _check_position_words(vocabulary, path):
 def validation_batches(
     config: TrainingConfig, data: TrainingData, directory: ModelDirectory, pairs: PreparedPairs
 ) -> tuple[Batches | None, range]:
-    """What is validated on, `None` where there is nothing, and the indices of the pairs to train on."""
+    """Batches of the pairs to validate on, and the indices of the pairs to train on.
+
+    Args:
+        config: of the training.
+        data: its data: the validation files, or how many pairs to hold out.
+        directory: the model directory, with the vocabularies.
+        pairs: the prepared pairs, of which some are held out if there are no validation files.
+
+    Returns:
+        the batches, `None` if no pair can be held out, and a range of indices.
+    """
     if data.validation:
         with _open(
             config, data, data.validation, data.validation_alignment, LONGEST_VALIDATED, directory.tokenization
@@ -136,11 +151,11 @@ def validation_batches(
                 position_words=data.has_position_words,
             )
         return Batches(held_out, config.batch_size), range(len(pairs))
-    share = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
-    if share <= 0:
+    held_out_pairs = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
+    if held_out_pairs <= 0:
         return None, range(len(pairs))
-    # The pairs are in random order on disk: the first of them are a random sample.
-    return Batches(pairs, config.batch_size, range(share)), range(share, len(pairs))
+    # The pairs are in random order on disk, so that the first pairs are a random sample.
+    return Batches(pairs, config.batch_size, range(held_out_pairs)), range(held_out_pairs, len(pairs))
 
 
 @contextlib.contextmanager
@@ -150,11 +165,20 @@ def _open(
     paths: Sequence[str],
     alignment: str | None,
     max_length: int,
-    tokenization: dict | None,
-):
-    """The pairs of one file or of two in the form of the training data, and their reader.
+    tokenization: dict[str, Any] | None,
+) -> Iterator[tuple[Iterator, RecordReader]]:
+    """Opens pairs in the format of the training data.
 
-    Pairs to train a language model on have no sources; for position words, pairs have links.
+    Args:
+        config, data: of the training.
+        paths: one file, or source and target of parallel text.
+        alignment: file of word alignments, for position words; `None` for those of the format, or computed ones.
+        max_length: maximum length of the pairs to align, in words.
+        tokenization: arguments of `Tokenizer`; `None` for text in tokens.
+
+    Yields:
+        an iterator of pairs, and their reader. Pairs for a language model have empty sources; pairs with position
+        words have links.
     """
     *source_paths, path = paths
     reading = {

@@ -1,46 +1,45 @@
-"""What a training tells its user."""
+"""What a training reports to its user: lines, or Keras's progress bar on a terminal."""
 
+import functools
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import keras
+
+from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 
-if TYPE_CHECKING:
-    import keras
-
-    from keras_encdec.trainers.budget import Budget
-
-
-def _print(line):
-    print(line, flush=True)
+if TYPE_CHECKING:  # it reads the pairs' preparation, which reports here
+    from keras_encdec.trainers.checkpoints import Checkpoints
 
 
 class TrainingReporter:
-    """Tells how a training goes: Keras's bar where standard output is a terminal, elsewhere a line a round.
+    """Reports the progress of a training: by Keras's bar if standard output is a terminal, else one line a round.
 
     Subclasses may override any method.
 
     Args:
-        say: callable of a line, such as `logging.info`. Defaults to printing it.
-        bar: bool. Whether rounds are shown by Keras's bar, not by lines. Defaults to `None`: where `say` is not
-            given and standard output is a terminal.
+        say: function that gets each line, such as `logging.info`. Defaults to printing it.
+        bar: bool. Whether to show rounds by Keras's bar, not by lines. Defaults to `None`: if `say` is not given and
+            standard output is a terminal.
     """
 
     def __init__(self, say: Callable[[str], Any] | None = None, bar: bool | None = None) -> None:
-        self.say = say or _print
+        self.say = say or functools.partial(print, flush=True)
         self.bar = say is None and sys.stdout.isatty() if bar is None else bar
 
     def prepared(
         self, summary: Mapping[str, int], malformed: int, vocabulary_sizes: Mapping[str, int], max_length: int
     ) -> None:
-        """The pairs are prepared.
+        """Called when the pairs are prepared.
 
         Args:
             summary: counts of the preparation, see `PreparedPairs.summary`.
-            malformed: lines that were left out.
+            malformed: number of malformed lines, which were left out.
             vocabulary_sizes: words in the shortlist of each side that the model has, "source" and "target".
-            max_length: longest phrase kept.
+            max_length: maximum length of the pairs that were kept, in words.
         """
         what = "pairs" if "source" in vocabulary_sizes else "targets"
         self.say(
@@ -52,38 +51,34 @@ class TrainingReporter:
             self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are other words.")
 
     def prepared_before(self, files: Iterable[str], given: Iterable[str]) -> None:
-        """A training goes on with its pairs, and other files were given.
+        """Called when a resumed training is given other files than those that its pairs were prepared from.
 
         Args:
-            files: those that the pairs were prepared from.
-            given: those that are not read.
+            files: files that the pairs were prepared from.
+            given: files that are given now and not read.
         """
         names = ", ".join(map(str, given))
         self.say(f"Going on with the pairs that were prepared from {', '.join(map(str, files))}; {names} is not read.")
 
     def built(self, weights: int) -> None:
-        """A new model has this number of weights."""
+        """Called when a new model is built, with its number of weights."""
         self.say(f"{weights:,} weights.")
 
-    def callbacks(self, budget: "Budget", updates_per_epoch: int) -> Sequence["keras.callbacks.Callback"]:
-        """Keras callbacks that show what goes on within a round."""
-        if not self.bar:
-            return []
-        from keras_encdec.trainers.round_progress import RoundProgress
-
-        return [RoundProgress(budget, updates_per_epoch)]
+    def callbacks(self, budget: Budget, updates_per_epoch: int) -> Sequence[keras.callbacks.Callback]:
+        """Keras callbacks that show the progress within a round."""
+        return [RoundProgress(budget, updates_per_epoch)] if self.bar else []
 
     def round_ended(
         self, number: int, training_round: TrainingRound, epochs: float, rate: float, seconds_left: float | None
     ) -> None:
-        """A round was trained, validated and kept.
+        """Called when a round is trained, validated and saved.
 
         Args:
-            number: int, from 1.
+            number: int. Number of the round, from 1.
             training_round: TrainingRound.
             epochs: float. Passes over the pairs so far.
-            rate: float. Pairs a second in this round, validation included.
-            seconds_left: float; `None` where the training has no end that is known.
+            rate: float. Pairs per second in this round, validation included.
+            seconds_left: float. Estimate of the time to the end; `None` for a training without a known end.
         """
         if self.bar:
             return
@@ -97,7 +92,7 @@ class TrainingReporter:
         )
 
     def ended(self, result: TrainingResult) -> None:
-        """The training came to its end, or was stopped."""
+        """Called when the training came to its end, or was stopped by a signal."""
         self.say(_summary(result))
         if result.compiled_shapes:
             self.say(
@@ -105,11 +100,11 @@ class TrainingReporter:
             )
 
     def already_ended(self, result: TrainingResult) -> None:
-        """The training to go on with had come to its end before."""
+        """Called when the training to resume had come to its end before."""
         self.say(f"Nothing to go on with, the training has come to its end: {_summary(result)}")
 
 
-def _summary(result):
+def _summary(result: TrainingResult) -> str:
     best, last = result.best, result.last
     held_out = best.val_perplexity is not None
     perplexity = best.val_perplexity if held_out else best.perplexity
@@ -125,7 +120,66 @@ def _summary(result):
     )
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+class RoundProgress(keras.callbacks.ProgbarLogger):
+    """Keras's progress bar for each round, under a line with its number: Keras would call the round an epoch.
+
+    Args:
+        budget: Budget.
+        updates_per_epoch: int. Updates of a pass over the pairs.
+    """
+
+    def __init__(self, budget: Budget, updates_per_epoch: int) -> None:
+        super().__init__()
+        self._budget, self._updates_per_epoch = budget, updates_per_epoch
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        super().set_params({**params, "verbose": 1, "epochs": 1})
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        budget = self._budget
+        passes = budget.updates_done / self._updates_per_epoch
+        share = f", {budget.done:.0%} of the training" if budget.done else ""
+        print(
+            f"Round {epoch + 1}: {budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}"
+        )
+        super().on_epoch_begin(epoch, logs)
+
+
+class RoundReports(keras.callbacks.Callback):
+    """Passes every round, once it is saved, to the reporter.
+
+    Args:
+        reporter: TrainingReporter.
+        budget: Budget.
+        checkpoints: Checkpoints, which must come before this one in the list of callbacks.
+        updates_per_epoch: int. Updates of a pass over the pairs.
+    """
+
+    def __init__(
+        self, reporter: TrainingReporter, budget: Budget, checkpoints: "Checkpoints", updates_per_epoch: int
+    ) -> None:
+        super().__init__()
+        self._reporter, self._budget, self._checkpoints = reporter, budget, checkpoints
+        self._updates_per_epoch = updates_per_epoch
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._done, self._start = self._budget.done, time.monotonic()
+        self._round_start, self._pairs = self._start, 0
+        if self._checkpoints.rounds:
+            self._pairs = self._checkpoints.rounds[-1]["pairs"]
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        now, training_round = time.monotonic(), TrainingRound.from_dict(self._checkpoints.rounds[-1])
+        done, left = self._budget.done, None
+        if done > self._done:
+            left = (now - self._start) / (done - self._done) * (1 - done)
+        rate = (training_round.pairs - self._pairs) / max(now - self._round_start, 1e-9)
+        epochs = training_round.updates / self._updates_per_epoch
+        self._reporter.round_ended(len(self._checkpoints.rounds), training_round, epochs, rate, left)
+        self._round_start, self._pairs = now, training_round.pairs

@@ -1,4 +1,4 @@
-"""A training that goes on must be the one that began."""
+"""The settings of a training, saved in the model directory, which a resumed training must keep."""
 
 import contextlib
 import json
@@ -14,14 +14,15 @@ from keras_encdec.runtime.files import file_checksum
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
+# Names of architectures in models of the first version.
 _CELLS = ("lstm", "gru", "rnn")
 _VALIDATION = "validation_checksums"
 
 
 def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
-    """What a training that goes on must have the same beside the model, by name in alphabetical order.
+    """The settings beside those of the model that a resumed training must keep, by name in alphabetical order.
 
-    Of the files to validate on these are the checksums, `None` for a pipe, which can be read once only.
+    Of the validation files the checksums are among them, `None` for a pipe, which can be read only once.
     """
     checksums = [file_checksum(path) if os.path.isfile(path) else None for path in _validation_files(data)]
     return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
@@ -30,22 +31,22 @@ def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]
 def check_same_training(
     config: TrainingConfig, data: TrainingData, settings: Mapping[str, Any], model_config: Mapping[str, Any]
 ) -> None:
-    """Checks that the settings are those of the training to go on with.
+    """Checks that the settings are those of the training to resume.
 
     Args:
-        config, data: of the training that is asked for.
-        settings: dict. The `fixed_settings` of the training to go on with. What a version that made it knew
-            nothing of, it did as the defaults say.
-        model_config: dict. The model's `get_config()`.
+        config, data: settings given now.
+        settings: dict. The `fixed_settings` of the training to resume. Settings that are missing, because an earlier
+            version did not have them, are taken to be the defaults.
+        model_config: dict. The `get_config()` of the model to resume.
 
     Raises:
-        ConfigurationError: a ValueError, which names those that differ.
+        ConfigurationError: a ValueError, which names the settings that differ.
     """
     asked = fixed_settings(config, data)
-    _check_validation(asked.pop(_VALIDATION), settings.get(_VALIDATION), data)
+    _check_validation_files(asked.pop(_VALIDATION), settings.get(_VALIDATION), data)
     before = {name: _default(name, config, data) for name in asked}
     before.update((name, value) for name, value in settings.items() if name in before)
-    if before["architecture"] in _CELLS:  # as the first version called the architectures
+    if before["architecture"] in _CELLS:
         before["architecture"] = "language_model" if settings.get("language_model") else "recurrent"
     if before["architecture"] == config.architecture:
         model = config.model.to_dict()
@@ -59,20 +60,20 @@ def check_same_training(
         raise ConfigurationError(f"found {names}, expected {names} as in the model to go on with", *values)
 
 
-def _check_validation(asked, before, data):
-    """The best weights are those with the best score so far, which is of no use on other pairs."""
-    if before is None:  # as the first versions did not keep them
+def _check_validation_files(asked: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:
+    """Compares the files' checksums: scores of rounds can be compared only on the same pairs."""
+    if before is None:  # the first versions did not save them
         return
     if len(asked) != len(before) or any(a != b for a, b in zip(asked, before, strict=True) if a and b):
-        found = " ".join(_validation_files(data)) or "none"
+        files = " ".join(_validation_files(data)) or "none"
         raise ConfigurationError(
             "found {validation}=%s, expected the pairs that the model to go on with was validated on; give the same "
             "files, or another {model_dir}",
-            found,
+            files,
         )
 
 
-def _validation_files(data):
+def _validation_files(data: TrainingData) -> list[str]:
     return [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
 
 
@@ -80,7 +81,7 @@ def _fixed(config: Configuration) -> dict[str, Any]:
     return {p.name: getattr(config, p.name) for p in config.hyperparameters() if p.fixed}
 
 
-def _default(name, *configs):
+def _default(name: str, *configs: Configuration) -> Any:
     return next(p.default for config in configs for p in config.hyperparameters() if p.name == name)
 
 
@@ -88,7 +89,7 @@ SETTINGS = "settings.toml"
 
 
 def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingData) -> None:
-    """Writes the settings as a preset, in TOML, which `encdec-train --preset=.../settings.toml` reads."""
+    """Writes the settings in TOML, as a preset for `encdec-train --preset=.../settings.toml`."""
     training = config.to_dict()
     architecture, model = training.pop("architecture"), training.pop("model")
     tables = {"model": model, "training": training, "data": data.to_dict()}
@@ -100,25 +101,26 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
 
 
 def data_before(folder: pathlib.Path) -> TrainingData | None:
-    """The data that a training began with, as its settings say; `None` where those are gone or were spoilt."""
+    """The data that a training began with, from its settings; `None` if those cannot be read."""
     with contextlib.suppress(InputError, ConfigurationError):
         return TrainingData.from_preset(folder / SETTINGS)
     return None
 
 
 def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
-    """Writes the settings of a training that goes on: the data are those that it began with.
+    """Writes the settings of a resumed training, which keeps the data that it began with.
 
-    Settings that are gone or were spoilt stay as they are.
+    If the settings cannot be read, nothing is written.
     """
     if data := data_before(folder):
         save_settings(folder, config, data)
 
 
-def _lines(values: Mapping[str, Any]):
-    """What is not set is left out. Of these values JSON and TOML are alike."""
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    """Lines of TOML, which writes these values as JSON does; `None` is left out."""
     return [f"{name} = {_escaped(json.dumps(value))}" for name, value in values.items() if value is not None]
 
 
-def _escaped(text):
+def _escaped(text: str) -> str:
+    """The JSON text with the one control character escaped that JSON allows in strings and TOML does not."""
     return text.replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""What a training reached."""
+"""The rounds of a training and its result."""
 
 import dataclasses
 import pathlib
@@ -8,24 +8,24 @@ from typing import Any, Self
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRound:
-    """A round of a training: what the model had learned when it was validated and kept.
+    """A round of a training: the measurements when the model was validated and saved.
 
     Attributes:
-        updates: int. Updates so far.
-        pairs: int. Pairs learned from so far, each as often as it was seen.
-        seconds: float. Seconds of training so far.
-        learning_rate: float. Step size of the last update.
-        perplexity: float. Per target token, on the pairs of the round; `None` of an average of rounds.
-        log_likelihood: float. Nats a pair, of the same pairs; `None` of an average of rounds.
-        val_perplexity: float. Of the pairs to validate on; `None` without such pairs.
-        val_log_likelihood: float. Of the pairs to validate on; `None` without such pairs.
-        val_bleu: float. BLEU of greedy translations of the pairs to validate on, 0 to 100; `None` where it was not
-            asked for.
+        updates: int. Number of updates so far.
+        pairs: int. Number of pairs in these updates; a pair counts each time it is used.
+        seconds: float. Time of training so far.
+        learning_rate: float. Learning rate of the last update.
+        perplexity: float. Perplexity per target token of the pairs that the round trained on; `None` for an average
+            of rounds.
+        log_likelihood: float. ln p per pair in nats, of the same pairs; `None` for an average of rounds.
+        val_perplexity: float. Perplexity per target token of the validation pairs; `None` without such pairs.
+        val_log_likelihood: float. ln p per pair in nats, of the validation pairs; `None` without such pairs.
+        val_bleu: float. BLEU of greedy translations of the validation pairs, 0 to 100; `None` if it is not measured.
         gradient_norm: float. Mean norm of the gradient over the updates of the round, before it was clipped to a norm;
-            `None` of an average of rounds.
-        clipped_share: float. Share of the round's updates whose gradient was clipped to a norm, 0 to 1; `None` where
+            `None` for an average of rounds.
+        clipped_share: float. Share of the round's updates whose gradient was clipped to a norm, 0 to 1; `None` if
             norms are not clipped.
-        averaged_rounds: int. Rounds whose weights were averaged; `None` of a round itself.
+        averaged_rounds: int. Number of rounds whose weights were averaged; `None` for a round of training.
     """
 
     updates: int
@@ -43,24 +43,24 @@ class TrainingRound:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A round as `history.json` has it; what else stands there is left out."""
+        """A round from its entry in `history.json`; unknown names are ignored."""
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What a training reached.
+    """The result of a training.
 
     Attributes:
-        model_dir: pathlib.Path. Where the model is.
+        model_dir: pathlib.Path. The model directory.
         rounds: tuple of TrainingRound, those before a resumption included.
-        best: TrainingRound. The round whose model was kept as the best.
-        seconds: float. Seconds of training, those before a resumption included.
-        signal: int. The signal that stopped the training; `None` where it came to its end.
-        compiled_shapes: int. Shapes of batches that a step was compiled for, one by one; 0 where the backend
-            does that itself.
-        compile_seconds: float. Seconds that took.
+        best: TrainingRound. The round whose model was saved as the best.
+        seconds: float. Time of training, that before a resumption included.
+        signal: int. Number of the signal that stopped the training; `None` if it came to its end.
+        compiled_shapes: int. Number of batch shapes that a training step was compiled for; 0 if the backend compiles
+            by itself.
+        compile_seconds: float. Time that this compilation took.
     """
 
     model_dir: pathlib.Path

@@ -1,6 +1,6 @@
 """Flags made from the hyper-parameters of configurations, and configurations from flags."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from absl import flags
@@ -16,6 +16,7 @@ def define_configuration_flags(
     configurations: type[Configuration] | Mapping[str, type[Configuration]],
     section: str,
     flag_names: Mapping[str, str] | None = None,
+    own_flags: Collection[str] = (),
 ) -> None:
     """Defines a flag for each hyper-parameter, with its type, bounds, choices, help and default.
 
@@ -27,6 +28,7 @@ def define_configuration_flags(
             one name in several are one, whose help says to which it belongs, and the default of each.
         section: str. Heading of the flags in `--help`.
         flag_names: dict of hyper-parameter to the name of its flag, where that is another. Optional.
+        own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
 
     Raises:
         ValueError: where hyper-parameters of one name have different types.
@@ -36,6 +38,8 @@ def define_configuration_flags(
     declared: dict[str, dict[str, Hyperparameter]] = {}
     for owner, config_class in configurations.items():
         for parameter in config_class.hyperparameters():
+            if parameter.name in own_flags:
+                continue
             declared.setdefault(parameter.name, {})[owner] = parameter
     for name, parameters in declared.items():
         kinds = {(parameter.type, parameter.item_type) for parameter in parameters.values()}
@@ -79,6 +83,34 @@ def given_flags(
     names = {name: (flag_names or {}).get(name, name) for name in own}
     given = {name: flag_values[flag].value for name, flag in names.items() if flag in flag_values}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def check_flags_of_choice(
+    switch: str,
+    chosen: str,
+    configurations: Mapping[str, type[Configuration]],
+    flag_values: flags.FlagValues,
+    flag_names: Mapping[str, str] | None = None,
+) -> None:
+    """Checks that no flag is given that belongs to other configurations than the chosen one.
+
+    Args:
+        switch: str. Name of the flag that chooses the configuration, such as "mode".
+        chosen: str. Its value, such as "beam".
+        configurations: dict of each value of that flag to its configuration class.
+        flag_values: the parsed flags.
+        flag_names: see `define_configuration_flags`. Optional.
+
+    Raises:
+        UsageError: for such a flag: "found --seed with --mode=beam, expected it with --mode=sample."
+    """
+    own = {parameter.name for parameter in configurations[chosen].hyperparameters()}
+    given = {name: given_flags(kind, flag_values, flag_names) for name, kind in configurations.items()}
+    for name in dict.fromkeys(name for values in given.values() for name in values):
+        if name not in own:
+            owners = " or ".join(f"--{switch}={owner}" for owner, values in given.items() if name in values)
+            flag = (flag_names or {}).get(name, name)
+            raise UsageError(f"found --{flag} with --{switch}={chosen}, expected it with {owners}.")
 
 
 class _HyperparameterParser(flags.ArgumentParser):

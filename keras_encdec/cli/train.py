@@ -1,14 +1,19 @@
 """encdec-train: learns p(target | source) from pairs."""
 
 import sys
-from typing import Any
 
 from absl import flags
 
 from keras_encdec.architectures.architecture_registry import architecture, architecture_names
 from keras_encdec.architectures.presets import load_preset, preset_names
-from keras_encdec.cli.command import Command, UsageError
-from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags, given_flags
+from keras_encdec.cli.command import Command
+from keras_encdec.cli.configuration_flags import (
+    check_flags_of_choice,
+    configuration_from_flags,
+    define_configuration_flags,
+    given_flags,
+)
+from keras_encdec.configuration import Configuration
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -19,21 +24,20 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool(
         "resume",
         False,
-        "Continue the training in --model_dir from its last checkpoint. Starts a new one if there is none; if it has "
-        "finished, says so and exits with status 0.",
+        "Continue the training in --model_dir from its last checkpoint. Without a checkpoint, start a new training; if "
+        "the training has come to its end, say so and exit with status 0.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
         "preset",
         None,
-        f"Published or recommended settings, {', '.join(preset_names())}, or the path of a file of yours, such as the "
-        "settings.toml in a model directory; flags given beside it override it.",
+        f"Published or recommended settings: {', '.join(preset_names())}, or the path of your own file, such as the "
+        "settings.toml in a model directory. Other flags override its values.",
         flag_values=flag_values,
     )
     define_configuration_flags(flag_values, TrainingData, "data")
-    models = {name: architecture(name).config for name in architecture_names()}
     define_configuration_flags(flag_values, TrainingConfig, "training")
-    define_configuration_flags(flag_values, models, "model")
+    define_configuration_flags(flag_values, _model_configurations(), "model")
 
 
 def main(flag_values: flags.FlagValues) -> int:
@@ -60,24 +64,17 @@ def configurations(flag_values: flags.FlagValues) -> tuple[TrainingConfig, Train
     """
     preset = load_preset(flag_values.preset) if flag_values.preset else None
     chosen = flag_values.architecture or (preset and preset.architecture) or "encdec"
-    given = given_flags(TrainingConfig, flag_values)
-    given["model"] = _model_flags(chosen, flag_values)
+    model_class = architecture(chosen).config
+    check_flags_of_choice("architecture", chosen, _model_configurations(), flag_values)
+    given = {**given_flags(TrainingConfig, flag_values), "model": given_flags(model_class, flag_values)}
     if preset is None:
         return TrainingConfig(**given), configuration_from_flags(TrainingData, flag_values)
     config = TrainingConfig.from_preset(preset.path, **given)
     return config, TrainingData.from_preset(preset.path, **given_flags(TrainingData, flag_values))
 
 
-def _model_flags(chosen: str, flag_values: flags.FlagValues) -> dict[str, Any]:
-    """The hyper-parameters of the model that were given, which must be the chosen architecture's."""
-    given = {name: given_flags(architecture(name).config, flag_values) for name in architecture_names()}
-    own = given_flags(architecture(chosen).config, flag_values)
-    for values in given.values():
-        for name in values:
-            if name not in own:
-                owners = " or ".join(f"--architecture={other}" for other in given if name in given[other])
-                raise UsageError(f"found --{name} with --architecture={chosen}, expected it with {owners}.")
-    return own
+def _model_configurations() -> dict[str, type[Configuration]]:
+    return {name: architecture(name).config for name in architecture_names()}
 
 
 COMMAND = Command("encdec-train", define_flags, main, required=("model_dir",))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from keras_encdec.decoding.ensemble import Ensemble as Ensemble
     from keras_encdec.decoding.generate_file import GenerationSummary as GenerationSummary
     from keras_encdec.decoding.generate_file import generate_file as generate_file
+    from keras_encdec.decoding.generation_options import GenerationOptions as GenerationOptions
     from keras_encdec.decoding.generator import Generator as Generator
     from keras_encdec.decoding.greedy_sampler import GreedySampler as GreedySampler
     from keras_encdec.decoding.random_sampler import RandomSampler as RandomSampler

@@ -62,6 +62,8 @@ class Generator:
         models: model that keeps the decoder contract, or a list of such.
         weights: list of float. See `Ensemble`. Optional.
         average: str. See `Ensemble`. Defaults to "arithmetic".
+        dtype: str. Dtype of the computation, such as "float32" or "bfloat16"; log-probabilities are summed in float64.
+            Defaults to `None`: each model's own compute dtype.
 
     Raises:
         ValueError: see `Ensemble`.
@@ -75,12 +77,18 @@ class Generator:
     2
     """
 
-    def __init__(self, models: Any, weights: Sequence[float] | None = None, average: str = "arithmetic") -> None:
+    def __init__(
+        self,
+        models: Any,
+        weights: Sequence[float] | None = None,
+        average: str = "arithmetic",
+        dtype: str | None = None,
+    ) -> None:
         models = list(models) if isinstance(models, list | tuple) else [models]
         for model in models:
-            warn_if_slow(model.compute_dtype)
-        # Each with what it computes in, whose weights are those of the model at the time of a search.
-        self._computed = [(model, model_in_dtype(model, model.compute_dtype)) for model in models]
+            warn_if_slow(dtype or model.compute_dtype)
+        # Each model with the one that computes in its place, which gets the model's weights at the start of a search.
+        self._computed = [(model, model_in_dtype(model, dtype or model.compute_dtype)) for model in models]
         self._functions = SearchFunctions(Ensemble([computed for _, computed in self._computed], weights, average))
         self._source_ids = models[0].source_words + FIRST_WORD
 

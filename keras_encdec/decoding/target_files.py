@@ -1,26 +1,28 @@
 """The files that generated targets are written to."""
 
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-
-from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.formats.escaping import escape
 from keras_encdec.runtime.os_errors import FilePath
 
+if TYPE_CHECKING:  # the formats' names must be known before Keras is imported
+    import numpy as np
+
+    from keras_encdec.decoding.text_generator import TextHypothesis
+
 
 class TextWriter:
-    """The best target of each source, a line each.
+    """The best target of each source, one per line.
 
     Args:
-        escape_targets: bool. Whether targets get Moses's escapes, such as `&apos;`.
-        most: int. Hypotheses of a source that are written, at most; `None` for all.
-        with_source: bool. Whether there are sources.
-        with_count: bool. Whether hypotheses were drawn, so that it matters how often.
+        escape_targets: bool. Whether to write targets with Moses's escapes, such as `&apos;`.
+        most: int. Maximum number of hypotheses to write for each source; `None` for all.
+        with_source: bool. Whether there are sources; a language model has none.
+        with_count: bool. Whether the hypotheses are samples, whose counts are written.
         feature_name: str. Name of ln p.
-        join: function of words to text. Defaults to joining them with spaces.
+        join: function that makes a text of words. Defaults to joining them with spaces.
     """
 
     def __init__(
@@ -36,17 +38,21 @@ class TextWriter:
         self._with_source, self._with_count, self._feature_name = with_source, with_count, feature_name
         self._join = join
 
-    def written(self, hypotheses: Sequence[TextHypothesis]) -> Sequence[TextHypothesis]:
-        """Those of a source's hypotheses that are written."""
-        return hypotheses[:1]
-
-    def lines(self, number: int, source: str, hypotheses: Sequence[TextHypothesis]) -> str:
-        """The lines of a source.
+    def written(self, hypotheses: Sequence["TextHypothesis"]) -> Sequence["TextHypothesis"]:
+        """The hypotheses of a source that are written.
 
         Args:
-            number: int. Of the source among all, from 0.
+            hypotheses: the best first.
+        """
+        return hypotheses[:1]
+
+    def lines(self, number: int, source: str, hypotheses: Sequence["TextHypothesis"]) -> str:
+        """The lines written for a source.
+
+        Args:
+            number: int. Index of the source in the input, from 0.
             source: str.
-            hypotheses: the best first, at least one.
+            hypotheses: at least one, the best first.
         """
         return self._target(hypotheses[0]) + "\n"
 
@@ -56,27 +62,28 @@ class TextWriter:
 
 
 class TsvWriter(TextWriter):
-    """Lines of source (if any), target, ln p and (of samples) count."""
+    """Tab-separated lines of source (if any), target, ln p and, for samples, count."""
 
-    def written(self, hypotheses: Sequence[TextHypothesis]) -> Sequence[TextHypothesis]:
+    def written(self, hypotheses: Sequence["TextHypothesis"]) -> Sequence["TextHypothesis"]:
         return hypotheses[: self._most]
 
-    def lines(self, number: int, source: str, hypotheses: Sequence[TextHypothesis]) -> str:
-        given = [source.replace("\t", " ")] if self._with_source else []
-        rows = [[*given, self._target(each), f"{each.log_prob:.6f}"] for each in self.written(hypotheses)]
-        if self._with_count:
-            rows = [[*row, str(each.count)] for row, each in zip(rows, hypotheses, strict=False)]
+    def lines(self, number: int, source: str, hypotheses: Sequence["TextHypothesis"]) -> str:
+        source_column = [source.replace("\t", " ")] if self._with_source else []
+        rows = []
+        for hypothesis in self.written(hypotheses):
+            count_column = [str(hypothesis.count)] if self._with_count else []
+            rows.append([*source_column, self._target(hypothesis), f"{hypothesis.log_prob:.6f}", *count_column])
         return "".join("\t".join(row) + "\n" for row in rows)
 
 
 class MosesNBestWriter(TsvWriter):
     """A Moses n-best list: `number ||| target ||| feature= ln p ||| score`, always with escapes."""
 
-    def lines(self, number: int, source: str, hypotheses: Sequence[TextHypothesis]) -> str:
+    def lines(self, number: int, source: str, hypotheses: Sequence["TextHypothesis"]) -> str:
         return "".join(
-            f"{number} ||| {escape(self._join(each.words))}  ||| {self._feature_name}= {each.log_prob:.6f} ||| "
-            f"{each.score:.6g}\n"
-            for each in self.written(hypotheses)
+            f"{number} ||| {escape(self._join(hypothesis.words))}  ||| "
+            f"{self._feature_name}= {hypothesis.log_prob:.6f} ||| {hypothesis.score:.6g}\n"
+            for hypothesis in self.written(hypotheses)
         )
 
 
@@ -84,15 +91,16 @@ TARGET_WRITERS = {"text": TextWriter, "tsv": TsvWriter, "moses_nbest": MosesNBes
 
 
 class TargetFiles:
-    """Writes the targets of sources, and their alignments where these are asked for.
+    """Writes the targets of sources and, optionally, their alignments.
 
     Args:
-        writer: TextWriter, which makes the text of the targets.
+        writer: TextWriter, which formats the targets.
         output: binary file for the targets.
-        alignments: binary file for the alignments; `None` where none are written.
-        alignment_line: function that makes a line of that file, see `keras_encdec.formats.alignments`.
+        alignments: binary file for the alignments; `None` to write none.
+        alignment_line: function that formats a line of that file, see `keras_encdec.formats.alignments`; `None`
+            without that file.
         encoding: str. Encoding of both files; `None` for UTF-8.
-        input: path of the sources, named in errors; `None` where a language model generates.
+        input: path of the sources, for error messages; `None` for a language model, which has no sources.
     """
 
     def __init__(
@@ -100,7 +108,7 @@ class TargetFiles:
         writer: TextWriter,
         output: BinaryIO,
         alignments: BinaryIO | None,
-        alignment_line: Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None,
+        alignment_line: "Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None",
         encoding: str | None,
         input: FilePath | None,
     ) -> None:
@@ -108,23 +116,23 @@ class TargetFiles:
         self._alignments, self._alignment_line = alignments, alignment_line
         self._encoding, self._encoding_name, self._input = FileEncoding(encoding), encoding, input
 
-    def write(self, first: int, sources: Sequence[str], results: Sequence[Sequence[TextHypothesis]]) -> None:
+    def write(self, first: int, sources: Sequence[str], results: Sequence[Sequence["TextHypothesis"]]) -> None:
         """Writes the targets of consecutive sources.
 
         Args:
-            first: int. Number of the first source among all, from 0.
+            first: int. Index of the first of them in the input, from 0.
             sources: list of str.
-            results: for each source its hypotheses, the best first, at least one.
+            results: for each source its hypotheses: at least one, the best first.
 
         Raises:
-            InputError: when the encoding does not have what was generated.
+            InputError: when the encoding lacks a character of a target.
         """
         for number, (source, hypotheses) in enumerate(zip(sources, results, strict=True), start=first):
             self._output.write(self._encoded(self._writer.lines(number, source, hypotheses), number))
             if self._alignments:
                 lines = (
-                    self._alignment_line(each.source_words, each.words, each.attention) + "\n"
-                    for each in self._writer.written(hypotheses)
+                    self._alignment_line(hypothesis.source_words, hypothesis.words, hypothesis.attention) + "\n"
+                    for hypothesis in self._writer.written(hypotheses)
                 )
                 self._alignments.write(self._encoded("".join(lines), number))
         self._output.flush()

@@ -118,6 +118,7 @@ class TextGenerator:
         directories: list of `ModelDirectory` or paths of such.
         weights: list of float. See `Ensemble`. Optional.
         average: str. See `Ensemble`. Defaults to "arithmetic".
+        dtype: str. See `Generator`. Defaults to `None`: each model's own compute dtype.
 
     Raises:
         InputError: when the models do not read and predict the same words.
@@ -133,6 +134,7 @@ class TextGenerator:
         directories: Sequence[str | os.PathLike[str] | ModelDirectory],
         weights: Sequence[float] | None = None,
         average: str = "arithmetic",
+        dtype: str | None = None,
     ) -> None:
         self._directories = [
             directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
@@ -141,7 +143,7 @@ class TextGenerator:
         self._first, *others = self._directories
         for other in others:
             _check_alike(self._first, other)
-        self._generator = Generator([directory.model for directory in self._directories], weights, average)
+        self._generator = Generator([directory.model for directory in self._directories], weights, average, dtype)
 
     @property
     def has_source(self) -> bool:

@@ -41,7 +41,7 @@ def test_flags_choose_the_sampler_and_what_is_written(model, source, tmp_path):
     assert "3 lines in " in done.stderr and str(out) in done.stderr
     expected = generator.generate(LINES, BeamSampler(4, num_best=3, length_penalty=0.5, suppress_unknown=True))
     assert [line.split("\t")[1] for line in out.read_text().splitlines()] == [
-        " ".join(each.words) for hypotheses in expected for each in hypotheses
+        " ".join(hypothesis.words) for hypotheses in expected for hypothesis in hypotheses
     ]
     sampling = "--mode=sample", "--num_samples=9", "--temperature=0.7", "--top_k=6", "--top_p=0.9", "--seed=3"
     succeed(generate(*flags, *sampling))
@@ -73,12 +73,14 @@ def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path)
         (["--mode=sample", "--top_p=1.5"], ["top_p=1.5", "1 or less"]),
         (["--mode=sample", "--temperature=0"], ["temperature=0"]),
         (["--model_weight=1", "--model_weight=2"], ["2 --model_weight for 1 --model_dir"]),
-        (["--model_weight=-1"], ["--model_weight=-1.0"]),
+        (["--model_weight=-1"], ["--model_weight=[-1.0], expected numbers in a list, above 0"]),
         (["--model_weight=nan"], ["--model_weight=nan: expected a finite number"]),
         (["--model_weight=inf"], ["--model_weight=inf: expected a finite number"]),
         (["--average=geometric"], ["--average with one --model_dir, expected several"]),
-        (["--max_length_factor=inf"], ["--max_length_factor=inf: expected a finite number"]),
+        (["--max_length_factor=inf"], ["--max_length_factor=inf: expected a number, 0 or more"]),
         (["--length_penalty=nan"], ["length_penalty=nan: expected a number"]),
+        (["--top=2", "--format=tsv"], ["--top with --mode=beam, expected it with --mode=sample"]),
+        (["--dtype=float16"], ["--dtype=float16: expected one of float32, bfloat16"]),
         (["--mode=sample", "--top=2"], ["--top with --format=text"]),
         (["--replace_unknown=a.tsv", "--dictionary=b.tsv"], ["two dictionaries, of --replace_unknown"]),
         (["--replace_unknown=a.tsv", "--suppress_unknown"], ["--replace_unknown with --suppress_unknown"]),

@@ -43,8 +43,8 @@ def source(tmp_path):
 def generated(source, tmp_path):
     """Runs the function; the text that it wrote."""
 
-    def generated(model, sampler, format="text", **arguments):
-        summary = generate_file(model, arguments.pop("input", source), tmp_path / "out", sampler, format, **arguments)
+    def generated(model, sampler, format="text", input=source, **options):
+        summary = generate_file(model, input, tmp_path / "out", sampler, format=format, **options)
         assert summary.output == tmp_path / "out" and summary.seconds > 0
         return (tmp_path / "out").read_bytes().decode()
 
@@ -118,6 +118,21 @@ def test_an_ensemble_is_neither_of_its_models(generated, model, tmp_path):
     np.testing.assert_allclose(log_probs, [best.log_prob for best, *_ in expected], atol=1e-5)
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("dtype, computed", [("float32", "float32"), ("bfloat16", "bfloat16"), (None, "bfloat16")])
+def test_a_model_of_a_mixed_policy_computes_in_the_given_dtype(generated, tmp_path, monkeypatch, dtype, computed):
+    model = toy_models.save_model(tmp_path / "0", SOURCE_WORDS, TARGET_WORDS, dtype="mixed_bfloat16")
+    dtypes = []
+    monkeypatch.setattr("keras_encdec.decoding.generator.warn_if_slow", dtypes.append)
+    texts = rows(generated(model, "greedy", "tsv", dtype=dtype))
+    log_probs = [float(log_prob) for *_, log_prob in texts]
+    assert dtypes == [computed], "the user is warned where it is slow"
+
+    scorer = TextScorer(model, "float32")
+    scores = scorer.score([scorer.words(source, target) for source, target, _ in texts])
+    assert (np.abs(scores - log_probs).max() < 1e-4) == (computed == "float32")
+
+
 def test_more_lines_than_are_decoded_together_keep_their_order(generated, generator, tmp_path):
     path = tmp_path / "many"
     path.write_text("".join(f"s{i % 9} s{i % 7}\n" for i in range(2500)))
@@ -152,9 +167,9 @@ def test_another_encoding_is_read_and_written(tmp_path):
     with pytest.raises(InputError, match="line 1.*--encoding=latin-1"):
         generate_file(generator, path, out, sampler)
     with pytest.raises(InputError, match="'œ'.*leave --encoding out"):
-        generate_file(generator, path, out, sampler, "tsv", encoding="latin-1")
+        generate_file(generator, path, out, sampler, format="tsv", encoding="latin-1")
     assert not out.exists()
-    generate_file(generator, path, out, sampler, "tsv", encoding="cp1252")
+    generate_file(generator, path, out, sampler, format="tsv", encoding="cp1252")
     assert "é\tç" in out.read_bytes().decode("cp1252")
 
 
@@ -233,21 +248,25 @@ def test_pieces_are_joined(generated, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"format": "xml"}, "format=xml, expected one of text, tsv, moses_nbest"),
-        ({"most": 0, "format": "tsv"}, "found most=0, expected 1 or more"),
+        ({"format": "xml"}, "format='xml', expected one of text, tsv, moses_nbest"),
+        ({"most": 0, "format": "tsv"}, "found most=0, expected a whole number, 1 or more"),
         ({"most": 2}, "most with format=text"),
         ({"feature_name": "LM0"}, "feature_name with format=text"),
         ({"format": "moses_nbest", "feature_name": "a_b"}, "feature_name='a_b', expected a name"),
         ({"max_length_factor": float("inf")}, "max_length_factor=inf"),
         ({"max_length": -1}, "max_length=-1"),
-        ({"max_length": 3, "max_length_factor": 2.0}, "max_length_factor with max_length; drop it"),
+        ({"max_length": 3, "max_length_factor": 2.0}, "max_length_factor with max_length, expected one of them"),
+        ({"average": "geometric"}, "average with a TextGenerator, expected it as an argument of the TextGenerator"),
+        ({"dtype": "bfloat16"}, "dtype with a TextGenerator, expected it as an argument of the TextGenerator"),
+        ({"dtype": "float16"}, "dtype='float16', expected one of float32, bfloat16"),
+        ({"beams": 3}, "unknown hyper-parameter 'beams', expected one of encoding, weights"),
         ({"input": None}, "found no input"),
         ({"alignments": "links"}, "found alignments with a model that has no attention"),
         ({"alignment_format": "links"}, "alignment_format without alignments"),
-        ({"alignments": "links", "alignment_format": "xml"}, "alignment_format=xml, expected one of links, weights"),
+        ({"alignments": "links", "alignment_format": "xml"}, "alignment_format='xml', expected one of links, weights"),
         ({"replace_unknown": True}, "replace_unknown with a model that has neither attention nor position words"),
         ({"dictionary": "words.tsv"}, "dictionary without replace_unknown"),
-        ({"join_subwords": "morfessor"}, "join_subwords=morfessor, expected one of bpe, sentencepiece"),
+        ({"join_subwords": "morfessor"}, "join_subwords='morfessor', expected one of bpe, sentencepiece"),
     ],
 )
 def test_arguments_that_contradict_are_refused(generated, generator, arguments, message):
@@ -259,7 +278,7 @@ def test_arguments_that_contradict_are_refused(generated, generator, arguments, 
     "arguments, message",
     [
         ({"weights": [1, 2]}, "2 weights for 1 model_dirs"),
-        ({"weights": [float("nan")]}, "weights=nan, expected positive numbers"),
+        ({"weights": [float("nan")]}, r"weights=\[nan\], expected numbers in a list, above 0"),
         ({"average": "geometric"}, "average with one model_dirs, expected several"),
     ],
 )

@@ -192,7 +192,7 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
     ("content", "message"),
     [
         ("", "found an empty file, expected at least one line"),
-        ("\ta\n", "found no pair that can be validated on, expected some with words on both sides"),
+        ("\ta\n", "found no pair that can be validated on, expected pairs with words on both sides"),
         ("a\tb\nno tab\n", "line 2: found no tab"),
     ],
 )

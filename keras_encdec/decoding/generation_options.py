@@ -1,0 +1,107 @@
+"""What can be chosen when targets are generated into a file."""
+
+import dataclasses
+
+from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.decoding.target_files import TARGET_WRITERS
+from keras_encdec.formats.alignments import ALIGNMENT_LINES
+from keras_encdec.formats.nbest_line import check_feature_name
+from keras_encdec.scoring.scoring_options import DTYPES
+from keras_encdec.task_options import EncodingOption
+from keras_encdec.text.subwords import SUBWORD_JOINERS
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationOptions(EncodingOption):
+    """Options of `generate_file`, apart from those of the sampler.
+
+    Raises:
+        ConfigurationError: a ValueError, for options that contradict one another.
+    """
+
+    weights: tuple[float, ...] | None = hyperparameter(
+        None, "Weight of each model of an ensemble, one for each model. Default: equal weights.", above=0
+    )
+    average: str | None = hyperparameter(
+        None,
+        "How an ensemble averages the probabilities that its models give a word. Default: arithmetic.",
+        choices=("arithmetic", "geometric"),
+    )
+    dtype: str | None = hyperparameter(
+        None,
+        "Dtype of the computation. bfloat16 is faster only on hardware that supports it, see encdec-score. Default: "
+        "the model's own, which is float32 unless it was trained with another --dtype_policy.",
+        choices=DTYPES,
+    )
+    format: str = hyperparameter(
+        "text",
+        "The best target of each source, one per line; or lines of source (if any), target, ln p and (of samples) "
+        "count; or a Moses n-best list.",
+        choices=tuple(TARGET_WRITERS),
+    )
+    most: int | None = hyperparameter(
+        None,
+        "Number of distinct samples to write for each source, the most probable first. Default: 5 with "
+        "encdec-generate, otherwise all.",
+        minimum=1,
+    )
+    max_length_factor: float | None = hyperparameter(
+        None,
+        "Maximum target length per source word; at least 10 words are always allowed. Default: 1.5.",
+        minimum=0,
+    )
+    max_length: int | None = hyperparameter(
+        None,
+        "Maximum target length in words, whatever the source. Default: set by the maximum length per source word; 50 "
+        "for a language model.",
+        minimum=0,
+    )
+    escape: bool = hyperparameter(
+        False,
+        "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.",
+    )
+    feature_name: str | None = hyperparameter(None, "Name of ln p in a Moses n-best list. Default: RNN0.")
+    replace_unknown: bool = hyperparameter(
+        False,
+        "Replace each unknown word by the translation of the source word that it attends to, or that its position "
+        "word names.",
+    )
+    dictionary: str | None = hyperparameter(
+        None,
+        "With --replace_unknown: file of lines of a source word, a tab and its translation. Source words that are not "
+        "in it are copied.",
+    )
+    join_subwords: str | None = hyperparameter(
+        None,
+        "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).",
+        choices=tuple(SUBWORD_JOINERS),
+    )
+    alignments: str | None = hyperparameter(
+        None,
+        "File to write what each target attends to, one line for each target that is written. It needs a model with "
+        "attention.",
+    )
+    alignment_format: str | None = hyperparameter(
+        None,
+        "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as "
+        "JSON. Default: links.",
+        choices=tuple(ALIGNMENT_LINES),
+    )
+
+    def check(self) -> None:
+        if self.format == "text" and (self.most or 1) > 1:
+            raise ConfigurationError(
+                "found {most} with {format}=text, which writes one target per source; give {format}=tsv"
+            )
+        if self.feature_name is not None:
+            if self.format != "moses_nbest":
+                raise ConfigurationError(
+                    "found {feature_name} with {format}=%s, expected it with {format}=moses_nbest", self.format
+                )
+            check_feature_name(self.feature_name)
+        if self.max_length_factor is not None and self.max_length is not None:
+            raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
+        if self.dictionary and not self.replace_unknown:
+            raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+        if self.alignment_format and not self.alignments:
+            raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")

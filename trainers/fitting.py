@@ -1,0 +1,148 @@
+"""The rounds of a training: `model.fit` with the callbacks that stop, validate, save and report it."""
+
+import importlib.util
+import math
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_encdec.backend.random import set_generator_state
+from keras_encdec.backend.training_step import evaluation_batches, training_stream
+from keras_encdec.data import Batches
+from keras_encdec.errors import InputError
+from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY, Checkpoints
+from keras_encdec.trainers.reporting import RoundReports, TrainingReporter
+from keras_encdec.trainers.round_average import RoundAverage, add_average
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.validation import ValidationBleu
+
+
+class TrainingState(NamedTuple):
+    """A model to train and the rounds before: none for a new model.
+
+    Attributes:
+        model: compiled TranslationModel.
+        rounds: list of dict, see `Checkpoints.rounds`.
+        generator_state: dict, see `keras_encdec.backend.random.set_generator_state`; empty where it is unknown.
+    """
+
+    model: keras.Model
+    rounds: list[dict[str, Any]]
+    generator_state: Mapping[str, np.ndarray]
+
+
+def fit(
+    config: TrainingConfig,
+    state: TrainingState,
+    batches: Batches,
+    validation: Batches | None,
+    folder: pathlib.Path,
+    reporter: TrainingReporter,
+) -> tuple[Checkpoints, Budget]:
+    """Trains round by round until the budget is spent, the patience is over or a signal comes.
+
+    Args:
+        config: of the training.
+        state: the model, which is trained in place, and the rounds before.
+        batches: batches to train on.
+        validation: batches to validate on. With `None`, the best round is that of the lowest training perplexity.
+        folder: the model directory.
+        reporter: gets the progress.
+
+    Returns:
+        the Checkpoints, which have the rounds, and the Budget, which has the time and the signal.
+
+    Raises:
+        InputError: when the training diverges, the disk is full, or no rounds were kept that could be averaged.
+    """
+    model, rounds, generator_state = state
+    first_update, first_seconds = (rounds[-1]["updates"], rounds[-1]["seconds"]) if rounds else (0, 0.0)
+    updates = _update_limit(config, batches.updates_per_epoch)
+    budget = Budget(
+        config.learning_rate,
+        learning_rate_schedule(config.schedule, config.halving_start, config.halving_every),
+        batches.updates_per_epoch,
+        updates,
+        config.minutes and 60 * config.minutes,
+        first_update,
+        first_seconds,
+        config.warmup_updates,
+    )
+    average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
+    bleu = ValidationBleu(model, validation.once()) if config.validation_bleu else None
+    monitor = HELD_OUT_BLEU if bleu else HELD_OUT_PERPLEXITY if validation else PERPLEXITY
+    patience_updates = config.patience_epochs and config.patience_epochs * batches.updates_per_epoch
+    checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates)
+    if budget.done < 1.0 and not checkpoints.out_of_patience:
+        callbacks = [
+            bleu,  # before the budget, so that the time it takes counts at once
+            budget,
+            *reporter.callbacks(budget, batches.updates_per_epoch),
+            *_tensorboard(config, folder),
+            average,
+            checkpoints,
+            RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
+            GeneratorRestoration(generator_state) if generator_state else None,
+        ]
+        model.fit(
+            training_stream(lambda: batches.stream(first_update)),
+            validation_data=validation and evaluation_batches(validation.once),
+            # An epoch of Keras is a round.
+            steps_per_epoch=min(config.round_updates, updates - first_update) if updates else config.round_updates,
+            initial_epoch=len(rounds),
+            epochs=sys.maxsize,
+            shuffle=False,  # the batches come in random order
+            verbose=0,
+            callbacks=[callback for callback in callbacks if callback],
+        )
+    if average and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
+        if not average.rounds:
+            raise InputError(
+                "found a training that has come to its end and kept no rounds",
+                "expected some to average",
+                "drop --average_rounds, or raise --updates, --epochs or --minutes",
+                folder,
+            )
+        add_average(model, average, validation, bleu, checkpoints)
+    return checkpoints, budget
+
+
+def _update_limit(config: TrainingConfig, updates_per_epoch: int) -> int | None:
+    """The number of updates after which the training ends; `None` for no limit."""
+    limits = [config.updates, config.epochs and math.ceil(config.epochs * updates_per_epoch)]
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _tensorboard(config: TrainingConfig, folder: pathlib.Path) -> list[keras.callbacks.Callback]:
+    if not config.tensorboard or not all(map(importlib.util.find_spec, ("tensorflow", "tensorboard"))):
+        return []
+    return [keras.callbacks.TensorBoard(folder / "logs", write_graph=False)]
+
+
+class GeneratorRestoration(keras.callbacks.Callback):
+    """Restores the state of the random generator before the first update of a resumed training.
+
+    Dropout then continues with the random numbers of an uninterrupted training. The state is restored no sooner than
+    the first update, because PyTorch draws from the generator when it begins to read the batches, as it did at the
+    start of the training.
+
+    Args:
+        state: dict, see `keras_encdec.backend.random.set_generator_state`.
+    """
+
+    def __init__(self, state: Mapping[str, np.ndarray]) -> None:
+        super().__init__()
+        self._state = state
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._is_restored = False
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        if not self._is_restored:
+            set_generator_state(self._state)
+            self._is_restored = True
