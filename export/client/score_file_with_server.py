@@ -18,7 +18,7 @@ from keras_encdec.export.client.server_error import ModelName, Retries, ServerEr
 from keras_encdec.formats import InputLines, escape, model_words, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.scoring.pair_scorer import WordPair
+from keras_encdec.scoring.pair_scorer import PairScores, WordPair
 from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
@@ -127,29 +127,45 @@ class ServedScorer:
         self._server.close()
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
-        """Pairs of lists of words from pairs of str; raw text is one word, which the server takes apart."""
+        """See `PairScorer.all_words`. Raw text is returned as one word, which the server tokenizes."""
         if self._raw:
             return [([source], [target]) for source, target in pairs]
         return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
 
-    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
-        """See `PairScorer.columns`: one call to the server, whatever the names.
+    def score_pairs(
+        self,
+        pairs: Sequence[WordPair],
+        *,
+        token_log_probs: bool = False,
+        unknown_count: bool = False,
+        attention: bool = False,
+    ) -> PairScores:
+        """See `PairScorer.score_pairs`: one call to the server, whatever is asked for.
 
         Raises:
             ServerError: when the call fails.
+            ValueError: for attention, which a served model does not return with scores.
         """
+        if attention:
+            raise ValueError("found attention=True with a served model, expected False")
         if not pairs:
-            return [[] for _ in names]
+            return PairScores(np.zeros(0), [] if token_log_probs else None, [] if unknown_count else None)
         sources, targets = zip(*pairs, strict=True)
         inputs = {"source": self._strings(sources), "target": self._strings(targets)}
-        tokens = "token_log_probs" in names
-        signature, outputs = ("score_tokens", [*names, "token_count"]) if tokens else ("score", list(names))
-        results = self._retries(self._predict, signature, inputs, outputs)
-        for name in outputs:
-            count = len(results.get(name, ()))
+        signature = "score_tokens" if token_log_probs else "score"
+        names = ["token_log_probs", "token_count"] if token_log_probs else ["log_prob"]
+        names += ["unknown_count"] if unknown_count else []
+        outputs = self._retries(self._predict, signature, inputs, names)
+        for name in names:
+            count = len(outputs.get(name, ()))
             if count != len(pairs):
                 raise ServerError("INTERNAL", f"{count} values of {name} for {len(pairs)} pairs")
-        return [_column(name, results) for name in names]
+        counts = [int(count) for count in outputs["unknown_count"]] if unknown_count else None
+        if not token_log_probs:
+            return PairScores(_finite("log_prob", outputs), None, counts)
+        rows = zip(_finite("token_log_probs", outputs), outputs["token_count"], strict=True)
+        tokens = [row[:count] for row, count in rows]
+        return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
     def _predict(self, signature, inputs, outputs):
         """One call; the refusal of a request of somebody else's, merged with this one, is UNAVAILABLE."""
@@ -191,14 +207,11 @@ def _is_utf8(string):
     return True
 
 
-def _column(name, outputs):
-    if name == "unknown_count":
-        return [int(count) for count in outputs[name]]
+def _finite(name: str, outputs: dict[str, Any]) -> np.ndarray:
+    """An output as float64 array; raises ServerError unless its numbers are finite."""
     values = np.asarray(outputs[name], np.float32).astype(np.float64)
     if not np.isfinite(values).all():
         raise ServerError("INTERNAL", f"a {name} that is not a number")
-    if name == "token_log_probs":
-        return [row[:count] for row, count in zip(values, outputs["token_count"], strict=True)]
     return values
 
 

@@ -113,7 +113,7 @@ def generate_file(
     """
     sampler = sampler_of(sampler)
     lent = model_dirs if isinstance(model_dirs, TextGenerator) else None
-    directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
+    directories = model_dirs if isinstance(model_dirs, list | tuple) else [model_dirs]
     if lent is None:
         _check_ensemble(directories, weights, average)
     else:

@@ -9,10 +9,8 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 
 TextPair = tuple[str, str]
 MOST_END_WEIGHT = 1_000
@@ -50,13 +48,13 @@ class TranslationEntropies:
 
     def __init__(
         self,
-        model: FilePath | ModelDirectory | TextScorer,
+        model: ModelOrPath,
         reverse: bool = False,
         flag: str = "the model",
         end_weight: float = 1.0,
     ) -> None:
         check_end_weight(end_weight)
-        self._scorer, self._lent = _scorer(model)
+        self._scorer = TextScorer.open(model)
         self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
         if not directory.model.has_source:
@@ -74,8 +72,7 @@ class TranslationEntropies:
 
     def close(self) -> None:
         """See `CrossEntropies`."""
-        if not self._lent:
-            self._scorer.close()
+        self._scorer.close()
 
 
 class LanguageModelEntropies:
@@ -94,8 +91,8 @@ class LanguageModelEntropies:
         InputError: for a directory that cannot be used, or a translation model.
     """
 
-    def __init__(self, model: FilePath | ModelDirectory | TextScorer, side: str, flag: str = "the model") -> None:
-        self._scorer, self._lent = _scorer(model)
+    def __init__(self, model: ModelOrPath, side: str, flag: str = "the model") -> None:
+        self._scorer = TextScorer.open(model)
         self._side = ("source", "target").index(side)
         directory = self._scorer.directory
         if directory.model.has_source:
@@ -109,8 +106,7 @@ class LanguageModelEntropies:
 
     def close(self) -> None:
         """See `CrossEntropies`."""
-        if not self._lent:
-            self._scorer.close()
+        self._scorer.close()
 
 
 def check_end_weight(end_weight: float) -> None:
@@ -118,12 +114,6 @@ def check_end_weight(end_weight: float) -> None:
     if not 0 < end_weight <= MOST_END_WEIGHT:
         expected = f"expected more than 0 and at most {MOST_END_WEIGHT:,}"
         raise ConfigurationError(f"found {{end_weight}}=%s, {expected}", end_weight)
-
-
-def _scorer(model):
-    """A TextScorer, and whether it is the caller's."""
-    lent = isinstance(model, TextScorer)
-    return model if lent else TextScorer(model), lent
 
 
 def _tokens(sentences):

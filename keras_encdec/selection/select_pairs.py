@@ -15,12 +15,11 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, Record, model_words, open_output, pair_format
-from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.record_scorer import windows
-from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.cross_entropies import (
     CrossEntropies,
     LanguageModelEntropies,
@@ -84,7 +83,6 @@ _TRANSLATION = ("model_dir", "reverse_model_dir")
 _OF_SOURCE, _OF_TARGET = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
 # The models that each method can be given, in the order of its function's arguments.
 MODELS = {"dual": [_TRANSLATION], "moore_lewis": [_OF_SOURCE, _OF_TARGET], "bilingual": [_OF_SOURCE + _OF_TARGET]}
-Model = FilePath | ModelDirectory | TextScorer
 WINDOWS = 2
 MAX_TOKENS = 1_000
 
@@ -127,7 +125,7 @@ def select_pairs(
     input: FilePath,
     output: FilePath,
     method: str,
-    models: Mapping[str, Model],
+    models: Mapping[str, ModelOrPath],
     format: str = "parallel",
     *,
     source: FilePath | None = None,
@@ -266,7 +264,7 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
                 file.write(line + b"\n")
 
 
-def _model_names(method: str, models: Mapping[str, Model]) -> Sequence[str]:
+def _model_names(method: str, models: Mapping[str, ModelOrPath]) -> Sequence[str]:
     """The names of the models that are given, in the order of the method's arguments."""
     for names in MODELS[method]:
         if set(models) == set(names):
@@ -276,7 +274,7 @@ def _model_names(method: str, models: Mapping[str, Model]) -> Sequence[str]:
     raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", method)
 
 
-def _entropies(names: Sequence[str], models: Mapping[str, Model], end_weight: float) -> Iterator[CrossEntropies]:
+def _entropies(names: Sequence[str], models: Mapping[str, ModelOrPath], end_weight: float) -> Iterator[CrossEntropies]:
     """What gives the cross-entropies of the models."""
     vocabularies = {}
     for name in names:
