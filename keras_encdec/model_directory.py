@@ -129,6 +129,21 @@ class ModelDirectory:
             directory._check_sizes()
         return directory
 
+    @classmethod
+    def open(cls, model: Any, weights: bool = True) -> Self:
+        """The directory of a model, however the caller has it.
+
+        Args:
+            model: path of a model directory, which is loaded; a `ModelDirectory`, which is returned as it is; or an
+                object whose attribute `directory` is one, such as a `TextScorer`.
+            weights: bool. See `load`.
+
+        Raises:
+            InputError: see `load`.
+        """
+        directory = getattr(model, "directory", model)
+        return directory if isinstance(directory, cls) else cls.load(directory, weights)
+
     def check_direction(self, reverse: bool, flag: str) -> None:
         """Checks that the model is of the direction that is needed.
 

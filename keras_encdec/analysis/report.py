@@ -126,7 +126,7 @@ def report(
     if options.phrases and phrase_table is None:
         raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that they stand in")
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
-    directory = model_dir if isinstance(model_dir, ModelDirectory) else ModelDirectory.load(model_dir)
+    directory = ModelDirectory.open(model_dir)
     directory.check_direction(False, "--model_dir")
     if not directory.model.has_source:
         raise InputError(

@@ -22,8 +22,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.scoring.pair_scorer import WordPair
-from keras_encdec.scoring.text_scorer import TextScorer, UnknownWords
+from keras_encdec.scoring.pair_scorer import UnknownWords, WordPair
+from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
 from keras_encdec.text import UNKNOWN
 

@@ -136,10 +136,7 @@ class TextGenerator:
         average: str = "arithmetic",
         dtype: str | None = None,
     ) -> None:
-        self._directories = [
-            directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
-            for directory in directories
-        ]
+        self._directories = [ModelDirectory.open(directory) for directory in directories]
         self._first, *others = self._directories
         for other in others:
             _check_alike(self._first, other)

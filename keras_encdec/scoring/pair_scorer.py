@@ -1,56 +1,129 @@
-"""What writes scored files asks of a scorer, whether its model is here or on a server."""
+"""Scores of pairs of words: what is asked of a scorer, and what it returns."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
+
+import numpy as np
 
 WordPair = tuple[Sequence[str], Sequence[str]]
 
 
+@dataclasses.dataclass(frozen=True)
+class PairScores:
+    """The scores of a list of pairs, one of each kind per pair; `None` for a kind that was not asked for.
+
+    Attributes:
+        log_prob: float64 array `(pairs,)`, ln p of each target, the end of sequence included, nats.
+        token_log_probs: list of float64 arrays `(target tokens,)`, ln p of each token, the end of sequence last.
+        unknown_count: list of int, target words outside the shortlist.
+        source_unknown_count: list of int, source words outside the shortlist. `unknown_count` asks for it, too; a
+            scorer that cannot count them leaves it `None`.
+        attention: list of float32 arrays `(target tokens, source tokens)`, the weights by which each target token
+            attends to each source token, the ends of sequence included; of a reverse model, which predicts the source,
+            `(source tokens, target tokens)`.
+    """
+
+    log_prob: np.ndarray
+    token_log_probs: Sequence[np.ndarray] | None = None
+    unknown_count: Sequence[int] | None = None
+    source_unknown_count: Sequence[int] | None = None
+    attention: Sequence[np.ndarray] | None = None
+
+
 class PairScorer(Protocol):
-    """Scores pairs of words; `TextScorer` is one, the client's scorer another."""
+    """Scores pairs of words: `TextScorer` by a model, `DryScorer` without one, `ServedScorer` by a server."""
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
         """The words of pairs of text, as the model reads them.
 
         Args:
             pairs: list of `(source, target)`, str.
-            factored: bool. Whether a bar in a word of text in tokens separates factors.
+            factored: bool. Whether a bar in a word of tokenized text separates factors, which are removed. Defaults
+                to `False`.
 
         Returns:
-            list of `(source words, target words)`.
+            list of `(source words, target words)`, lists of str.
         """
         ...
 
-    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
-        """Several results of the same pairs, computed together.
+    def score_pairs(
+        self,
+        pairs: Sequence[WordPair],
+        *,
+        token_log_probs: bool = False,
+        unknown_count: bool = False,
+        attention: bool = False,
+    ) -> PairScores:
+        """Scores pairs. It may be called from several threads.
 
         Args:
             pairs: list of `(source words, target words)`.
-            names: list of str, each "log_prob" (ln p of the target, end of sequence included, nats),
-                "token_log_probs" (of each of its tokens, the end of sequence last), "unknown_count"
-                (of target words outside the shortlist) or, of a scorer that can tell, "attention" (the weights by
-                which each target token attends to each source token).
+            token_log_probs: bool. Whether to return ln p of each target token. Defaults to `False`.
+            unknown_count: bool. Whether to count the words outside the shortlist. Defaults to `False`.
+            attention: bool. Whether to return the attention. Defaults to `False`.
 
         Returns:
-            list in the order of the names, each one result a pair: float, array `(tokens,)`, int, or array
-            `(target tokens, source tokens)`.
+            PairScores.
+
+        Raises:
+            ValueError: for attention, of a model without it.
         """
         ...
 
     def close(self) -> None:
-        """Drops what is still to be computed: calls in other threads fail, and further ones."""
+        """Cancels pending computations: calls in other threads fail, and so do later ones."""
         ...
+
+
+# More unknown words than this share suggest text of another language or tokenization. A shortlist usually covers 90 %
+# or more of its language's text; of another language it knows little but numbers, signs and names.
+HIGH = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class UnknownWords:
+    """The number of words on one side of a file that are not in a model's shortlist.
+
+    Attributes:
+        model: str. What messages call the model, such as "reverse model".
+        side: str. "source" or "target", the user's.
+        words: int. Words of the side.
+        unknown: int. Words among them that the model does not know.
+
+    Example:
+
+    >>> print(UnknownWords("model", "source", words=2000, unknown=1500))
+    source: 75.00 % of the 2,000 words are unknown to the model
+    """
+
+    model: str
+    side: str
+    words: int
+    unknown: int
+
+    @property
+    def share(self) -> float:
+        """The share of unknown words, from 0 to 1."""
+        return self.unknown / max(self.words, 1)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether most words are unknown, which suggests text of another language or tokenization."""
+        return self.share > HIGH
+
+    def __str__(self) -> str:
+        return f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words are unknown to the {self.model}"
 
 
 @dataclasses.dataclass(frozen=True)
 class NgramCounts:
-    """The n-grams that a model of limited context has scored.
+    """The number of n-grams that a model of limited context has scored.
 
     Attributes:
         ngrams: int. Target tokens, ends of sequence included: an n-gram ends at each.
-        distinct: int. Those that were computed; equal ones that were scored together are one.
-        contexts: int. Distinct contexts of these, for each of which the sum over the vocabulary was computed once.
+        distinct: int. N-grams that were computed; equal n-grams that were scored together count once.
+        contexts: int. Distinct contexts of the computed n-grams. The sum over the vocabulary is computed once for each.
 
     Example:
 

@@ -1,6 +1,7 @@
 """Lines of a file with a model's scores on them."""
 
 import contextlib
+import dataclasses
 import itertools
 import re
 import threading
@@ -14,7 +15,7 @@ from keras_encdec.formats import Column, ColumnKind, InputLines, PairFormat, Rec
 from keras_encdec.formats.pair_format import DECIMALS
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.workers import in_order, threads
-from keras_encdec.scoring.pair_scorer import PairScorer
+from keras_encdec.scoring.pair_scorer import PairScorer, PairScores, WordPair
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
 FEATURE_NAME = "RNN0"
@@ -23,20 +24,24 @@ FEATURE_NAME = "RNN0"
 class RecordScorer:
     """Adds scores to the lines of a format.
 
-    Where a format can hold the log-probabilities of tokens, ln p of a target is the sum of those of its tokens as
-    they are rounded, whether or not they are written, so that columns add up to the digit.
+    Where a format can hold the log-probabilities of tokens, ln p of a target is the sum of the rounded
+    log-probabilities of its tokens, whether or not they are written, so that columns add up to the digit.
 
     Args:
         pair_format: PairFormat, whose lines can be written again.
-        scorers: list of PairScorer, a column each, the first the forward model's.
-        options: ScoringOptions, which say the columns and the longest pair that is scored. A longer one gets neutral
-            values, as a malformed line does.
-        alignment_line: callable of source words, target words and what the forward model's target tokens attend to,
-            to the line of an alignment, see `keras_encdec.formats.alignments`. Defaults to `None`: no alignments.
+        scorers: list of PairScorer, a column each; the first is the forward model's.
+        options: ScoringOptions: the columns, and the longest pair that is scored. Longer pairs get neutral values, as
+            malformed lines do.
+        alignment_line: callable of source words, target words and the attention of the forward model's target tokens,
+            which returns a line of an alignment file, see `keras_encdec.formats.alignments`. Defaults to `None`: no
+            alignments.
+        count_words: bool. Whether to count words and unknown words. Defaults to `False`.
 
     Attributes:
-        columns: list of Column, those that are added.
-        too_long: int. Pairs so far that were longer.
+        columns: list of Column, the added columns.
+        too_long: int. Longer pairs so far.
+        word_counts: int array `(scorers, 2, 2)`: for the source and the target as each scorer reads them, the number of
+            words so far and of unknown words among them.
 
     Raises:
         ConfigurationError: see `score_columns`.
@@ -48,69 +53,79 @@ class RecordScorer:
         scorers: Sequence[PairScorer],
         options: ScoringOptions,
         alignment_line: Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None = None,
+        count_words: bool = False,
     ) -> None:
         self._format, self._scorers, self._options = pair_format, scorers, options
-        self._alignment_line = alignment_line
+        self._alignment_line, self._count_words = alignment_line, count_words
         self.columns = score_columns(pair_format, options, len(scorers))
         self.too_long: int = 0
+        self.word_counts = np.zeros((len(scorers), 2, 2), np.int64)
         self._lock = threading.Lock()
 
     def __call__(self, records: Sequence[Record]) -> list[list[bytes]]:
-        """The lines of records with their scores; malformed ones, and too long ones, get neutral values.
+        """The lines of records with their scores; malformed and too long ones get neutral values.
 
         Args:
             records: of the format's reader.
 
         Returns:
-            list of lists of bytes, lines without line feed: those with the scores and, where they are asked for, those
-            of the alignments, which are empty for records with neutral values.
+            list of lists of bytes, lines without line feed: the lines with scores and, with an `alignment_line`, the
+            lines of the alignments, which are empty for records with neutral values.
         """
-        good = [record for record in records if record.problem is None]
-        words = self._words(good)
+        readable = [record for record in records if record.problem is None]
+        words = self._words(readable)
         if self._options.max_tokens is not None and (long := self._long(words)):
             with self._lock:
                 self.too_long += len(long)
             words = [[pair for i, pair in enumerate(pairs) if i not in long] for pairs in words]
             problem = f"found more than {self._options.max_tokens} tokens"
-            those = {id(good[i]) for i in long}
-            records = [record._replace(problem=problem) if id(record) in those else record for record in records]
-        values, attention = self._values(words)
-        lines = [self._format.with_columns(records, self.columns, values)]
+            long_ids = {id(readable[i]) for i in long}
+            records = [record._replace(problem=problem) if id(record) in long_ids else record for record in records]
+        scores = [self._scores(number, pairs) for number, pairs in enumerate(words)]
+        lines = [self._format.with_columns(records, self.columns, self._values(scores, words[0]))]
         if self._alignment_line:
-            lines.append(self._alignments(records, words[0], attention))
+            lines.append(self._alignments(records, words[0], scores[0].attention))
         return lines
 
     def close(self) -> None:
-        """Drops what is still to be computed."""
+        """Cancels pending computations."""
         for scorer in self._scorers:
             scorer.close()
 
-    def _values(self, words):
-        """The values of each column, from the pairs of words of each scorer, and the attention in each pair."""
-        log_probs, counts, tokens, attention = [], [], [], None
-        of_tokens = ColumnKind.TOKEN_LOG_PROBS in self._format.column_texts
-        for number, (scorer, pairs) in enumerate(zip(self._scorers, words, strict=True)):
-            forward = number == 0
-            names = ["token_log_probs" if of_tokens else "log_prob"] + ["unknown_count"] * (
-                forward and self._options.unknown_count
-            )
-            if forward and self._alignment_line:
-                results, *unknown, attention = scorer.columns(pairs, [*names, "attention"])
-            else:
-                results, *unknown = scorer.columns(pairs, names)
-            if of_tokens:
-                results = [np.round(row, DECIMALS) for row in results]
-                if forward and self._options.token_scores:
-                    tokens.append(results)
-                results = [row.sum() for row in results]
-            log_probs.append(results)
-            counts += unknown
-            if forward and self._options.length:
-                counts.append([len(target) + 1 for _, target in pairs])
-        return log_probs + counts + tokens, attention
+    def _scores(self, number: int, pairs: Sequence[WordPair]) -> PairScores:
+        """What the columns need of one scorer."""
+        is_forward = number == 0
+        has_tokens = ColumnKind.TOKEN_LOG_PROBS in self._format.column_texts
+        scores = self._scorers[number].score_pairs(
+            pairs,
+            token_log_probs=has_tokens,
+            unknown_count=self._count_words or (is_forward and self._options.unknown_count),
+            attention=is_forward and self._alignment_line is not None,
+        )
+        if self._count_words:
+            lengths = [sum([len(pair[side]) for pair in pairs]) for side in (0, 1)]
+            unknown = sum(scores.source_unknown_count), sum(scores.unknown_count)
+            with self._lock:
+                self.word_counts[number] += np.transpose([lengths, unknown])
+        if has_tokens:
+            tokens = [np.round(row, DECIMALS) for row in scores.token_log_probs]
+            scores = dataclasses.replace(scores, log_prob=[row.sum() for row in tokens], token_log_probs=tokens)
+        return scores
+
+    def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Sequence[Any]]:
+        """The values of each column, from the scores of each scorer and the pairs of the forward model's."""
+        forward, options = scores[0], self._options
+        values = [each.log_prob for each in scores]
+        if options.unknown_count:
+            values.append(forward.unknown_count)
+        if options.length:
+            values.append([len(target) + 1 for _, target in pairs])
+        if options.token_scores:
+            values.append(forward.token_log_probs)
+        return values
 
     def _alignments(self, records, pairs, attention):
-        """The lines of the alignments of all records, from the pairs of those that were scored."""
+        """The alignment lines of all records; `pairs` and `attention` are of the scored ones alone."""
         scored = zip(pairs, attention, strict=True)
         lines = []
         for record in records:
@@ -127,13 +142,13 @@ class RecordScorer:
         if not self._format.is_tokenized:
             texts = [(record.source, record.target) for record in records]
             return [scorer.all_words(texts, factored) for scorer in self._scorers]
-        # Text that holds tokens in any case. A phrase table is sorted by source: each is taken apart once.
+        # The text is tokenized, whatever the model. A phrase table is sorted by source: each is split once.
         sources = {text: model_words(text, factored) for text in {record.source for record in records}}
         pairs = [(sources[record.source], model_words(record.target, factored)) for record in records]
         return [pairs] * len(self._scorers)
 
     def _long(self, words):
-        """Indices of the pairs that have more tokens on a side than there may be."""
+        """Indices of the pairs that have more than `max_tokens` tokens on a side."""
         most = self._options.max_tokens
         return {
             i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
@@ -141,18 +156,18 @@ class RecordScorer:
 
 
 def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:
-    """The columns of results that scoring adds to each line, in their order.
+    """The columns that scoring adds to each line, in their order.
 
     Args:
         pair_format: PairFormat.
         options: ScoringOptions.
-        num_scorers: int. Models, a log-probability each. Defaults to `1`.
+        num_scorers: int. Number of models, each of which adds a log-probability. Defaults to `1`.
 
     Returns:
         list of Column.
 
     Raises:
-        ConfigurationError: where lines of the format cannot hold them, or two would have one name.
+        ConfigurationError: where lines of the format cannot hold them, or two would have the same name.
     """
     first = options.feature_name or FEATURE_NAME
     stem, number = re.fullmatch(r"(.*?)(\d*)", first, re.DOTALL).groups()
@@ -182,19 +197,19 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
 
 
 class WindowScorer(Protocol):
-    """What makes the new lines of a window of records, such as a RecordScorer."""
+    """Makes the new lines of a window of records, such as a RecordScorer."""
 
     def __call__(self, window: Any) -> Sequence[list[bytes]]:
-        """The window's lines, without line feed, for each file that is written. Called in several threads."""
+        """The window's lines, without line feed, for each output file. Called from several threads."""
         ...
 
     def close(self) -> None:
-        """Drops what is still to be computed."""
+        """Cancels pending computations."""
         ...
 
 
 def windows(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
-    """Yields lists of consecutive records, each of the size but the last."""
+    """Yields lists of `size` consecutive records; the last may be shorter."""
     records = iter(records)
     while window := list(itertools.islice(records, size)):
         yield window
@@ -210,24 +225,24 @@ def write_scored_lines(
 ) -> Progress:
     """Writes the lines that a scorer makes of windows, in order, and closes it.
 
-    While some windows are scored, others are read and written.
+    Threads score windows while others are read and written.
 
     Args:
         scorer: WindowScorer.
         windows: iterable of what the scorer takes.
         lines: InputLines that the windows are read from.
-        outputs: list of binary files, open for writing, as many as the scorer makes lists of lines.
-        side_by_side: int. Windows in work at a time.
-        progress: callable of `lines`, which gives what is told of the lines written. Defaults to `Progress`.
+        outputs: list of binary files, open for writing, one for each list of lines that the scorer returns.
+        side_by_side: int. Number of windows that are scored at the same time.
+        progress: callable of `lines`, which returns the Progress that counts the written lines. Defaults to `Progress`.
 
     Returns:
-        Progress, of the lines written.
+        Progress, of the written lines.
     """
     started = False
     with (
         progress(lines) as written,
         threads(side_by_side) as executor,
-        contextlib.closing(scorer),  # first of all, so that after an error nothing is waited for
+        contextlib.closing(scorer),  # closed before the threads end, so that an error does not wait for their windows
     ):
         for new_lines in in_order(executor, scorer, windows, side_by_side):
             for output, part in zip(outputs, new_lines, strict=True):

@@ -5,20 +5,21 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import Column, ColumnKind, FilePath, InputLines, open_output, pair_format, rewrite_moses_ini
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
-from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.scoring.pair_scorer import NgramCounts
+from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.scoring.text_scorer import DryTextScorer, TextScorer, UnknownWords, WordCountingScorer
+from keras_encdec.scoring.text_scorer import DryScorer, ModelOrPath, TextScorer
 
 
 def scored_moses_ini(
@@ -111,12 +112,12 @@ class ScoreSummary(FileSummary):
 
 
 def score_file(
-    model_dir: FilePath | ModelDirectory | TextScorer,
+    model_dir: ModelOrPath,
     input: FilePath,
     output: FilePath,
     options: ScoringOptions | None = None,
     *,
-    reverse_model_dir: FilePath | ModelDirectory | TextScorer | None = None,
+    reverse_model_dir: ModelOrPath | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
     **values: Any,
 ) -> ScoreSummary:
@@ -177,16 +178,16 @@ def score_file(
                 options.moses_ini, output, columns, options.moses_feature, reader.num_scores
             )
             ini_file.write(ini)
-        scorers = [_scorer(model_dir, "--model_dir", False, options)]
+        scorers = [_open_scorer(model_dir, "--model_dir", False, options)]
         if reverse_model_dir is not None:
-            scorers.append(_scorer(reverse_model_dir, "--reverse_model_dir", True, options))
+            scorers.append(_open_scorer(reverse_model_dir, "--reverse_model_dir", True, options))
         check_carries_attention(options.alignments, scorers[0].carries_attention)
-        record_scorer = RecordScorer(known, scorers, options, align)
+        # A scorer that the caller lends has counted the n-grams of other files.
+        ngrams_before = [scorer.ngram_counts for scorer in scorers]
+        record_scorer = RecordScorer(known, scorers, options, align, count_words=True)
         written = write_scored_lines(
             record_scorer, itertools.chain([first], read), reader.lines, written_files, WINDOWS, progress
         )
-    ngrams = tuple(counts for scorer in scorers if (counts := scorer.ngram_counts()))
-    unknown_words = tuple(words for scorer in scorers for words in scorer.unknown_words())
     return ScoreSummary(
         written.count,
         written.seconds,
@@ -196,17 +197,21 @@ def score_file(
         tuple(notices),
         record_scorer.too_long,
         options.max_tokens,
-        unknown_words,
-        ngrams,
+        tuple(_unknown_words(scorers, record_scorer.word_counts)),
+        tuple(scorer.ngram_counts - counts for scorer, counts in zip(scorers, ngrams_before, strict=True) if counts),
     )
 
 
-def _scorer(model, flag, reverse, options):
-    lent = isinstance(model, TextScorer)
-    directory = model.directory if lent else model
-    if not isinstance(directory, ModelDirectory):
-        directory = ModelDirectory.load(directory, weights=not options.dry_run)
-    directory.check_direction(reverse, flag)
-    if options.dry_run:
-        return WordCountingScorer(DryTextScorer(directory), lent=False)
-    return WordCountingScorer(model if lent else TextScorer(directory, options.dtype), lent)
+def _open_scorer(model: ModelOrPath, flag: str, reverse: bool, options: ScoringOptions) -> TextScorer | DryScorer:
+    scorer = DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype)
+    scorer.directory.check_direction(reverse, flag)
+    return scorer
+
+
+def _unknown_words(scorers: Sequence[TextScorer | DryScorer], word_counts: np.ndarray) -> Iterator[UnknownWords]:
+    """The words of each side that a model reads, and how many of them it does not know."""
+    for scorer, (source, target) in zip(scorers, word_counts.tolist(), strict=True):
+        name = "reverse model" if scorer.directory.reverse else "model"
+        if len(scorer.directory.source_vocabulary):  # a language model's has no words
+            yield UnknownWords(name, "source", *source)
+        yield UnknownWords(name, "target", *target)

@@ -1,16 +1,15 @@
 """Log-probabilities of pairs of text, from a model directory."""
 
-import dataclasses
+import copy
 import os
-import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.scoring.pair_scorer import NgramCounts, WordPair
+from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.text import UNKNOWN
 
@@ -21,12 +20,15 @@ class TextScorer:
     Source and target are the user's in both directions: a reverse model gives p(source | target).
 
     Args:
-        directory: `ModelDirectory`, or the path of one.
+        directory: path of a model directory, or a `ModelDirectory`.
         dtype: str. See `Scorer`.
+
+    Attributes:
+        directory: ModelDirectory.
 
     Raises:
         InputError: see `ModelDirectory.load`; for a directory that was loaded without its weights.
-        ValueError: for another dtype.
+        ValueError: for an unknown dtype.
 
     Example:
 
@@ -35,63 +37,72 @@ class TextScorer:
     """
 
     def __init__(self, directory: ModelDirectory | str | os.PathLike[str], dtype: str | None = None) -> None:
-        self.directory = directory if isinstance(directory, ModelDirectory) else ModelDirectory.load(directory)
+        self.directory = ModelDirectory.open(directory)
         if self.directory.model is None:
             raise InputError(
-                "found a model directory without its weights",
-                "expected them, to score with",
+                "found a model directory that was loaded without its weights",
+                "expected the weights, to score with",
                 "load it by ModelDirectory.load(path), with weights=True",
                 self.directory.path,
             )
         self._scorer = Scorer(self.directory.model, dtype)
+        self._is_borrowed = False
+
+    @classmethod
+    def open(cls, model: "ModelOrPath", dtype: str | None = None) -> Self:
+        """A scorer of a model, however the caller has it.
+
+        Args:
+            model: path of a model directory; a `ModelDirectory`; or a `TextScorer`. A `TextScorer` keeps its dtype
+                and what it has compiled, and stays open when the returned scorer is closed.
+            dtype: str. See `Scorer`.
+
+        Returns:
+            TextScorer. Close it after use.
+        """
+        if isinstance(model, TextScorer):
+            borrowed = copy.copy(model)
+            borrowed._is_borrowed = True
+            return borrowed
+        return cls(model, dtype)
 
     def close(self) -> None:
-        """See `Scorer.close`."""
-        self._scorer.close()
+        """See `PairScorer.close`."""
+        if not self._is_borrowed:
+            self._scorer.close()
 
     def words(self, source: str, target: str) -> WordPair:
-        """A pair of lists of words from a pair of str, see `ModelDirectory.words`."""
+        """The words of one pair of text, see `ModelDirectory.words`."""
         return self.all_words([(source, target)])[0]
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
-        """The words of a list of pairs of str, all at once.
+        """See `PairScorer.all_words`."""
+        return _words_of(self.directory, pairs, factored)
 
-        Args:
-            pairs: list of pairs of str.
-            factored: bool. See `ModelDirectory.words`. Defaults to `False`.
+    def score_pairs(
+        self,
+        pairs: Sequence[WordPair],
+        *,
+        token_log_probs: bool = False,
+        unknown_count: bool = False,
+        attention: bool = False,
+    ) -> PairScores:
+        """See `PairScorer.score_pairs`. One pass through the model computes everything that is asked for.
 
-        Returns:
-            list of pairs of lists of str.
+        Raises:
+            ValueError: for a str in place of a list of words; for attention, of a model without it.
         """
-        words = self.directory.words([side for pair in pairs for side in pair], factored)
-        return list(zip(words[::2], words[1::2], strict=True))
-
-    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
-        """Several results of the same pairs.
-
-        Args:
-            pairs: list of `(source words, target words)`, lists of str.
-            names: list of str, each "log_prob" (see `score`), "token_log_probs" (`token_scores`),
-                "attention" (`attention`), "unknown_count" (`unknown_counts`) or "source_unknown_count", the same of
-                the source.
-
-        Returns:
-            list of what those methods return, in the order of the names.
-        """
-        ids = self._ids(pairs)
-        source, target = (1, 0) if self.directory.reverse else (0, 1)
-        results = {
-            "log_prob": self._scorer.score,
-            "token_log_probs": self._scorer.token_scores,
-            "unknown_count": lambda ids: [pair[target].count(UNKNOWN) for pair in ids],
-            "source_unknown_count": lambda ids: [pair[source].count(UNKNOWN) for pair in ids],
-        }
-        if "attention" in names:  # at once with the scores
-            tokens, attention = self._scorer.token_scores_with_attention(ids)
-            results["attention"] = lambda _: attention
-            results["token_log_probs"] = lambda _: tokens
-            results["log_prob"] = lambda _: np.array([row.sum() for row in tokens])
-        return [results[name](ids) for name in names]
+        ids, tokens, weights = _ids_of(self.directory, pairs), None, None
+        if attention:
+            tokens, weights = self._scorer.token_scores_with_attention(ids)
+        elif token_log_probs:
+            tokens = self._scorer.token_scores(ids)
+        return PairScores(
+            self._scorer.score(ids) if tokens is None else np.array([row.sum() for row in tokens]),
+            tokens if token_log_probs else None,
+            *(_unknown_counts(self.directory, ids) if unknown_count else (None, None)),
+            weights,
+        )
 
     def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
         """ln p of each pair, end of sequence included.
@@ -103,13 +114,13 @@ class TextScorer:
             float64 array `(n,)`, nats.
 
         Raises:
-            ValueError: for text that is not taken apart into words.
+            ValueError: for a str in place of a list of words.
         """
-        return self.columns(pairs, ["log_prob"])[0]
+        return self.score_pairs(pairs).log_prob
 
     def token_scores(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
-        """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays."""
-        return self.columns(pairs, ["token_log_probs"])[0]
+        """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays, nats."""
+        return self.score_pairs(pairs, token_log_probs=True).token_log_probs
 
     @property
     def carries_attention(self) -> bool:
@@ -117,19 +128,19 @@ class TextScorer:
         return self._scorer.carries_attention
 
     def attention(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
-        """The weights by which each token that the model predicts attends to each that it reads.
+        """The weights by which each token that the model predicts attends to each token that it reads.
 
         Args:
             pairs: list of `(source words, target words)`, lists of str.
 
         Returns:
-            list of float32 arrays `(target tokens, source tokens)`, the ends of sequence counted; of a reverse model
+            list of float32 arrays `(target tokens, source tokens)`, the ends of sequence included; of a reverse model
             `(source tokens, target tokens)`.
 
         Raises:
             ValueError: for a model without attention.
         """
-        return self.columns(pairs, ["attention"])[0]
+        return self.score_pairs(pairs, attention=True).attention
 
     @property
     def ngram_counts(self) -> NgramCounts | None:
@@ -139,130 +150,74 @@ class TextScorer:
     def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
         """Number of target words outside the shortlist, of each pair: list of int.
 
-        The paper's word penalty: to the network all these words are one, whose probability is that of
-        all of them together, so that the score of a target that has them is too high.
+        This is the paper's word penalty. The network sees all unknown words as one word, which has the probability of
+        all of them together; a target that contains some gets too high a score.
         """
-        return self.columns(pairs, ["unknown_count"])[0]
-
-    def _ids(self, pairs):
-        if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
-            raise ValueError(f"found the text {text!r}, expected a list of words, which TextScorer.words makes of it")
-        read, predicted = self.directory.source_vocabulary, self.directory.target_vocabulary
-        if self.directory.reverse:
-            return [(read.encode(target), predicted.encode(source)) for source, target in pairs]
-        return [(read.encode(source), predicted.encode(target)) for source, target in pairs]
+        return _unknown_counts(self.directory, _ids_of(self.directory, pairs))[0]
 
 
-class DryTextScorer(TextScorer):
-    """A TextScorer without its model: words and ids are looked up, and every token is certain, ln p = 0.
+ModelOrPath = str | os.PathLike[str] | ModelDirectory | TextScorer
+
+
+class DryScorer:
+    """A PairScorer without a model: it looks words and ids up, and gives every token the probability 1, ln p = 0.
 
     Args:
-        directory: `ModelDirectory`, with or without weights.
-    """
-
-    def __init__(self, directory: ModelDirectory) -> None:
-        self.directory = directory
-        self._scorer = _DryScorer()
-
-
-class _DryScorer:
-    carries_attention, ngram_counts = True, None
-
-    def close(self):
-        pass
-
-    def score(self, pairs):
-        return np.zeros(len(pairs))
-
-    def token_scores(self, pairs):
-        return [np.zeros(len(target)) for _, target in pairs]
-
-    def token_scores_with_attention(self, pairs):
-        return self.token_scores(pairs), [np.zeros((len(target), len(source))) for source, target in pairs]
-
-
-# A share above which the model is hardly one for the text. The shortlist of a training covers some nine tenths of its
-# language's text and more; of another language little but the numbers, signs and names is known.
-HIGH = 0.5
-
-
-@dataclasses.dataclass(frozen=True)
-class UnknownWords:
-    """The words of one side of a file that are not in a model's shortlist.
+        model: path of a model directory, a `ModelDirectory` or a `TextScorer`; the weights are not loaded.
 
     Attributes:
-        model: str. What the model is to be called, such as "reverse model".
-        side: str. "source" or "target", the user's.
-        words: int. Words of the side.
-        unknown: int. Those among them that the model does not know.
-
-    Example:
-
-    >>> print(UnknownWords("model", "source", words=2000, unknown=1500))
-    source: 75.00 % of the 2,000 words are unknown to the model
+        directory: ModelDirectory.
+        carries_attention: `True`: all attention weights are 0.
+        ngram_counts: `None`.
     """
 
-    model: str
-    side: str
-    words: int
-    unknown: int
+    carries_attention = True
+    ngram_counts: NgramCounts | None = None
 
-    @property
-    def share(self) -> float:
-        """Of the words, from 0 to 1."""
-        return self.unknown / max(self.words, 1)
+    def __init__(self, model: ModelOrPath) -> None:
+        self.directory = ModelDirectory.open(model, weights=False)
 
-    @property
-    def is_high(self) -> bool:
-        """Whether most are unknown, as those of another language or of another tokenization are."""
-        return self.share > HIGH
+    def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
+        """See `PairScorer.all_words`."""
+        return _words_of(self.directory, pairs, factored)
 
-    def __str__(self) -> str:
-        return f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words are unknown to the {self.model}"
-
-
-class WordCountingScorer:
-    """A PairScorer for one file: a TextScorer, and counts of the words of what it scores.
-
-    Args:
-        scorer: TextScorer.
-        lent: bool. Whether the scorer stays open when this one is closed.
-    """
-
-    def __init__(self, scorer: TextScorer, lent: bool) -> None:
-        self._scorer, self._lent = scorer, lent
-        self.all_words, self.carries_attention = scorer.all_words, scorer.carries_attention
-        self._ngrams_before = scorer.ngram_counts
-        self._counts = {"source": (0, 0), "target": (0, 0)}
-        self._lock = threading.Lock()
-
-    def columns(self, pairs: Sequence[WordPair], names: Sequence[str]) -> list[Sequence[Any]]:
-        """See `TextScorer.columns`."""
-        *results, of_sources, of_targets = self._scorer.columns(
-            pairs, [*names, "source_unknown_count", "unknown_count"]
+    def score_pairs(
+        self,
+        pairs: Sequence[WordPair],
+        *,
+        token_log_probs: bool = False,
+        unknown_count: bool = False,
+        attention: bool = False,
+    ) -> PairScores:
+        """See `PairScorer.score_pairs`."""
+        ids = _ids_of(self.directory, pairs)
+        return PairScores(
+            np.zeros(len(ids)),
+            [np.zeros(len(target)) for _, target in ids] if token_log_probs else None,
+            *(_unknown_counts(self.directory, ids) if unknown_count else (None, None)),
+            [np.zeros((len(target), len(source)), np.float32) for source, target in ids] if attention else None,
         )
-        added = {
-            "source": (sum([len(source) for source, _ in pairs]), sum(of_sources)),
-            "target": (sum([len(target) for _, target in pairs]), sum(of_targets)),
-        }
-        with self._lock:
-            for side, (words, unknown) in added.items():
-                self._counts[side] = self._counts[side][0] + words, self._counts[side][1] + unknown
-        return results
 
     def close(self) -> None:
-        """Closes the scorer, unless it is lent."""
-        if not self._lent:
-            self._scorer.close()
+        """See `PairScorer.close`: there is nothing to cancel."""
 
-    def unknown_words(self) -> list[UnknownWords]:
-        """The words that were unknown so far, of each side that the model reads."""
-        directory = self._scorer.directory
-        name = "reverse model" if directory.reverse else "model"
-        sides = ["source", "target"] if len(directory.source_vocabulary) else ["target"]  # of a language model
-        return [UnknownWords(name, side, *self._counts[side]) for side in sides]
 
-    def ngram_counts(self) -> NgramCounts | None:
-        """The n-grams of the file so far; `None` for a model without limited context."""
-        counts = self._scorer.ngram_counts
-        return counts and counts - self._ngrams_before
+def _words_of(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:
+    words = directory.words([side for pair in pairs for side in pair], factored)
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def _ids_of(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[list[int], list[int]]]:
+    """The ids that the model reads and those that it predicts, of each pair."""
+    if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
+        raise ValueError(f"found the text {text!r}, expected a list of words, which TextScorer.words makes of it")
+    read, predicted = directory.source_vocabulary, directory.target_vocabulary
+    if directory.reverse:
+        return [(read.encode(target), predicted.encode(source)) for source, target in pairs]
+    return [(read.encode(source), predicted.encode(target)) for source, target in pairs]
+
+
+def _unknown_counts(directory: ModelDirectory, ids: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]]:
+    """The numbers of unknown words in each target and in each source, the user's."""
+    read, predicted = ([pair[side].count(UNKNOWN) for pair in ids] for side in (0, 1))
+    return (read, predicted) if directory.reverse else (predicted, read)

@@ -209,17 +209,18 @@ class Explorer:
     def _scored(self, source, targets):
         """Text, ln p, tokens and attention of each target."""
         pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
-        names = ["token_log_probs", "attention"] if self.has_attention else ["token_log_probs"]
-        tokens, *attention = self._scorer.columns(pairs, names)
+        scores = self._scorer.score_pairs(pairs, token_log_probs=True, attention=self.has_attention)
         scored = []
-        for i, (words, log_probs) in enumerate(zip(targets, tokens, strict=True)):
+        for i, (words, log_probs) in enumerate(zip(targets, scores.token_log_probs, strict=True)):
             each = zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
             scored.append(
                 {
                     "text": " ".join(words),
                     **_probability(float(log_probs.sum())),
                     "tokens": [{"word": word, **_probability(float(log_prob))} for word, log_prob in each],
-                    "attention": np.round(attention[0][i].astype(float), 3).tolist() if attention else None,
+                    "attention": np.round(scores.attention[i].astype(float), 3).tolist()
+                    if self.has_attention
+                    else None,
                 }
             )
         return scored

@@ -61,7 +61,7 @@ def serve(
     if phrase_table is not None and input is not None:
         raise ConfigurationError("found {phrase_table} with {input}, expected one of them")
     with _listening(host, port) as listening:
-        directory = model_dir if isinstance(model_dir, ModelDirectory) else ModelDirectory.load(model_dir)
+        directory = ModelDirectory.open(model_dir)
         explorer = Explorer(directory, known_phrases(directory, phrase_table, input, encoding=encoding), limits)
         say("Compiling.")
         preparations, computations = explorer.preparations(), Computations()

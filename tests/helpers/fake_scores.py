@@ -1,9 +1,11 @@
 """What encdec-score would write for the fake server's scores."""
 
 import numpy as np
-from fake_prediction_server import token_scores, unknown_count
+from fake_prediction_server import token_scores
+from fake_prediction_server import unknown_count as unknown_count_of
 
 from keras_encdec.formats import model_words, pair_format
+from keras_encdec.scoring.pair_scorer import PairScores
 from keras_encdec.scoring.record_scorer import RecordScorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
@@ -14,14 +16,13 @@ class DirectScorer:
     def all_words(self, pairs, factored=False):
         return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
 
-    def columns(self, pairs, names):
+    def score_pairs(self, pairs, *, token_log_probs=False, unknown_count=False, attention=False):
         tokens = [token_scores(*pair) for pair in pairs]
-        columns = {
-            "log_prob": [float(row.sum()) for row in tokens],
-            "token_log_probs": [row.astype(np.float64) for row in tokens],
-            "unknown_count": [unknown_count(target) for _, target in pairs],
-        }
-        return [columns[name] for name in names]
+        return PairScores(
+            np.array([float(row.sum()) for row in tokens]),
+            [row.astype(np.float64) for row in tokens],
+            [unknown_count_of(target) for _, target in pairs],
+        )
 
 
 def expected(path, format="phrase_table", unknown=False, tokens=False, **arguments):

@@ -1,0 +1,70 @@
+"""Pairs of words scored by a model directory: what is asked for, and nothing else."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from toy_models import save_model
+
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring import DryScorer, TextScorer
+
+WORDS = [f"w{i}" for i in range(9)]
+PAIRS = [(["w1", "new", "w3"], ["w4"]), (["w5"], ["w6", "new", "new"]), ([], [])]
+UNKNOWN = [1, 0, 0], [0, 2, 0]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["forward", "reverse"])
+def model_dir(request, tmp_path_factory):
+    """Directory of a model with attention."""
+    path = tmp_path_factory.mktemp("model")
+    return save_model(path, WORDS, WORDS, reverse=request.param, cell="gru", layers=1, attention="global")
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_the_scores_that_are_asked_for_are_computed_together(model_dir):
+    scorer = TextScorer(model_dir)
+    scores = scorer.score_pairs(PAIRS)
+    assert (scores.token_log_probs, scores.unknown_count, scores.source_unknown_count, scores.attention) == (None,) * 4
+    np.testing.assert_array_equal(scores.log_prob, scorer.score(PAIRS))
+    every = scorer.score_pairs(PAIRS, token_log_probs=True, unknown_count=True, attention=True)
+    np.testing.assert_allclose(every.log_prob, scores.log_prob, atol=1e-5)
+    assert (every.source_unknown_count, every.unknown_count) == UNKNOWN
+    assert scorer.unknown_counts(PAIRS) == UNKNOWN[1]
+    for name, method in {"token_log_probs": scorer.token_scores, "attention": scorer.attention}.items():
+        for row, expected in zip(getattr(every, name), method(PAIRS), strict=True):
+            np.testing.assert_allclose(row, expected, atol=1e-5)
+    assert scorer.score_pairs(PAIRS, attention=True).token_log_probs is None
+    assert len(scorer.score_pairs([], token_log_probs=True, unknown_count=True).log_prob) == 0
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_dry_run_gives_scores_of_the_same_shapes(model_dir):
+    asked = {"token_log_probs": True, "unknown_count": True, "attention": True}
+    expected = TextScorer(model_dir).score_pairs(PAIRS, **asked)
+    scorer = DryScorer(model_dir)
+    assert scorer.directory.model is None
+    scores = scorer.score_pairs(PAIRS, **asked)
+    assert scores.log_prob.tolist() == [0.0, 0.0, 0.0]
+    assert (scores.source_unknown_count, scores.unknown_count) == UNKNOWN
+    for name in ("token_log_probs", "attention"):
+        assert [row.shape for row in getattr(scores, name)] == [row.shape for row in getattr(expected, name)]
+        assert not any(row.any() for row in getattr(scores, name))
+    nothing = scorer.score_pairs(PAIRS)
+    assert (nothing.token_log_probs, nothing.unknown_count, nothing.attention) == (None, None, None)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_model_is_opened_from_a_path_or_a_directory_and_a_scorer_that_is_lent_stays_open(model_dir):
+    directory = ModelDirectory.load(model_dir)
+    assert ModelDirectory.open(directory) is directory
+    own = TextScorer(directory)
+    assert ModelDirectory.open(own) is directory
+    expected = own.score(PAIRS)
+    for model in (model_dir, directory, own):
+        with contextlib.closing(TextScorer.open(model)) as scorer:
+            np.testing.assert_allclose(scorer.score(PAIRS), expected, atol=1e-5)
+        if model is not own:
+            with pytest.raises(RuntimeError):
+                scorer.score(PAIRS)
+    np.testing.assert_allclose(own.score(PAIRS), expected, atol=1e-5)
