@@ -1,6 +1,7 @@
 """Options that several tasks share, each declared once.
 
-A task's options are a `Configuration` that inherits those it shares with others. Its command has a flag for each.
+A task's options are a `Configuration` that inherits the options which it shares with other tasks. The task's command
+has a flag for each option.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ class EncodingOption(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class MalformedLinesOption(Configuration):
-    """What becomes of malformed lines."""
+    """How a task treats malformed lines."""
 
     on_error: str = hyperparameter(
         "stop",
@@ -27,3 +28,9 @@ class MalformedLinesOption(Configuration):
         "are written again, or left out elsewhere (keep).",
         choices=("stop", "keep"),
     )
+
+
+def shared_option_names(options: type[Configuration]) -> set[str]:
+    """The names of the options that a task's options inherit from the classes of this module."""
+    shared = [base for base in options.__mro__ if base.__module__ == __name__]
+    return {parameter.name for base in shared for parameter in base.hyperparameters()}

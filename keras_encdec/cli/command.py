@@ -27,20 +27,20 @@ from keras_encdec.errors import EncdecWarning, InputError
 
 
 def flag_help(flag_values: flags.FlagValues, own_module: str) -> str:
-    """The flags with their help, in the order and the sections in which they were defined.
+    """The text of `--help` on the flags: sections and flags in the order in which they were defined.
 
     Args:
         flag_values: the flags.
-        own_module: str. Module that defines the command's own flags, which come first; the name of another module
-            is the heading of its flags.
+        own_module: str. Module under whose name absl lists the command's own flags, which are the first section. Other
+            sections are headed by the name that absl lists their flags under; the flags that every command has come
+            last.
 
     Returns:
         str, lines.
     """
     sections = flag_values.flags_by_module_dict()
-    general = "keras_encdec.cli.command"
-    headings = {own_module: "flags", **{name: name for name in sections if name not in (own_module, general)}}
-    headings[general] = "of every command"
+    headings = {own_module: "flags", **{name: name for name in sections if name not in (own_module, __name__)}}
+    headings[__name__] = "of every command"
     parts = []
     for module, heading in headings.items():
         defined = dict.fromkeys(flag for flag in sections.get(module, []) if flag.name in flag_values)
@@ -49,7 +49,7 @@ def flag_help(flag_values: flags.FlagValues, own_module: str) -> str:
     return "\n".join(parts)
 
 
-def _lines(flag):
+def _lines(flag: flags.Flag) -> str:
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     short = f"-{flag.short_name}," if flag.short_name else ""
     lines = [flags.text_wrap(f"{short}{name}: {flag.help}", indent=" " * 4, firstline_indent="  ")]
@@ -61,7 +61,7 @@ def _lines(flag):
 
 
 class UsageError(Exception):
-    """Flags that cannot be used so; the command prints the sentence and exits with status 2.
+    """Wrong use of a command's flags. The command prints the sentence and exits with status 2.
 
     Args:
         sentence: str. What was found and what was expected, with a full stop: "found --lowercase without
@@ -71,23 +71,24 @@ class UsageError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command of the package, callable in any process and any number of times.
+    """A command of the package, which any process can call any number of times.
 
-    Its flags are its own, not absl's global ones, so that commands can be imported and run side by side.
+    Its flags are its own, not absl's global ones, so that a process can import several commands and run them.
 
     Attributes:
         name: str, such as "encdec-train".
-        define_flags: callable that defines the command's flags in the `absl.flags.FlagValues` it is given.
-        work: callable of the parsed `FlagValues`; the description in `--help` is its module's docstring. It
-            imports what takes long, Keras above all, itself: `--help` and wrong flags need none of it. It returns
-            the exit status, or `None` for 0. It raises `UsageError` or `ConfigurationError` for wrong use, and
-            `InputError`, `OSError` or `ImportError` for what failed.
+        define_flags: callable that defines the command's flags in an `absl.flags.FlagValues`.
+        work: callable of the parsed `FlagValues`. It returns the exit status, or `None` for 0. It raises `UsageError`
+            or `ConfigurationError` for wrong use, and `InputError`, `OSError` or `ImportError` for failed work. It
+            imports Keras and other slow modules itself, so that `--help` and wrong flags are answered without them.
         required: names of the flags that must be given.
-        flag_names: dict from names of hyper-parameters to those of their flags, where they differ.
+        flag_names: dict of hyper-parameter to the name of its flag, where they differ.
         interrupted: str. Message shown when a signal ends the command. Defaults to `SENTENCE`, "interrupted; no
             unfinished output is left."
         serves: bool. Whether the command serves requests until it is ended, instead of going through records.
             Defaults to `False`.
+        module: str. Name of the module whose docstring is the description in `--help`, and under which absl lists the
+            command's own flags. Defaults to the module of `work`.
 
     Example:
 
@@ -107,19 +108,20 @@ class Command:
     flag_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     interrupted: str = SENTENCE
     serves: bool = False
+    module: str | None = None
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process.
 
-        What goes wrong is one sentence on standard error, never an exception.
+        Errors are reported by one sentence on standard error, not by an exception.
 
         Args:
             arguments: list of str, without the program's name.
 
         Returns:
-            the exit status: 0; 2 for wrong use (an unknown flag, a missing one, flags that contradict, a stray
-            argument); 1 where the work failed; 128 + n after the signal n, and where nobody reads the output any
-            longer, for which programs are sent SIGPIPE.
+            the exit status: 0 for success; 1 if the work failed; 2 for wrong use, such as an unknown or missing flag,
+            flags that contradict one another, or an argument that is no flag; 128 + n after signal n. When nobody reads
+            the output any longer, as after `head`, the signal is SIGPIPE.
         """
         return self._guarded(arguments, Interruption(sentence=self.interrupted))
 
@@ -127,51 +129,53 @@ class Command:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
         if not self.serves:
-            # Records by the million, none of them in a cycle: looking for cycles took three quarters of the time.
+            # A command makes millions of records without reference cycles. To search them for cycles took three
+            # quarters of its time.
             gc.set_threshold(1 << 20)
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
         drop_unwritten()
         if status == 128 + signal.SIGPIPE:
             end_as_unread()
-        if status > 128:  # nor is anything waited for that other threads are still at
+        if status > 128:  # a signal ends the program without waiting for its other threads
             os._exit(status)
-        gc.freeze()  # nothing that is about to end is looked through for cycles
+        gc.freeze()  # Python need not search for cycles at exit
         sys.exit(status)
 
     def flag_values(self) -> flags.FlagValues:
-        """The command's flags, not parsed yet."""
+        """The command's flags, before any arguments are parsed."""
         flag_values = flags.FlagValues()
         flags.DEFINE_bool("help", False, "Show this help.", short_name="?", flag_values=flag_values)
         flags.DEFINE_string("flagfile", "", "Read flags, one a line, from this file.", flag_values=flag_values)
         self.define_flags(flag_values)
-        if "version" not in flag_values:  # else it is the version of an exported model
+        if "version" not in flag_values:  # some commands have --version=N, the version of an exported model
             flags.DEFINE_bool("version", False, "Show the version.", flag_values=flag_values)
         return flag_values
 
-    def _guarded(self, arguments, interruption):
+    def _guarded(self, arguments: Sequence[str], interruption: Interruption) -> int:
         with interruption, _quiet_libraries(self.name):
             try:
                 status = self._main(arguments)
                 flush_standard_output()
                 return status
             except BaseException as error:
-                # Whatever became of the exception on its way, in the middle of an import for instance.
+                # A signal raises KeyboardInterrupt, which the code that it interrupts may turn into another exception,
+                # such as ImportError.
                 if interruption.number is not None:
                     interruption.claim()
                     return self._fail(self.interrupted, 128 + interruption.number)
                 return self._report(error)
 
-    def _main(self, arguments):
-        if list(arguments) == ["--version"]:  # with a value it may be the version of an exported model
+    def _main(self, arguments: Sequence[str]) -> int:
+        if list(arguments) == ["--version"]:  # even in a command that has --version=N
             return self._show_version()
         flag_values = self.flag_values()
         try:
             _, *others = flag_values([self.name, *arguments])
         except (flags.Error, ValueError) as error:
-            raise UsageError(f"{error}".replace("\n", " ").rstrip(".") + ".") from None
+            raise UsageError(f"{error}".replace("\n", " ").removesuffix(" ?").rstrip(".") + ".") from None
         if flag_values.help:
-            description = sys.modules[self.work.__module__].__doc__
-            print(f"{description}\n{flag_help(flag_values, self.define_flags.__module__)}")
+            module = self.module or self.work.__module__
+            print(f"{sys.modules[module].__doc__}\n{flag_help(flag_values, module)}")
             return 0
         if flag_values.version is True:
             return self._show_version()
@@ -180,19 +184,19 @@ class Command:
                 raise UsageError(f"Flag --{name} must have a value.")
         for name in flag_values:
             value = flag_values[name].value
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(one, float) and not math.isfinite(one):  # which bounds may let pass
-                    raise UsageError(f"flag --{name}={one}: expected a finite number.")
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(item, float) and not math.isfinite(item):  # bounds may allow inf, and comparisons nan
+                    raise UsageError(f"flag --{name}={item}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
         return self.work(flag_values) or 0
 
-    def _show_version(self):
+    def _show_version(self) -> int:
         print(f"{self.name} (keras-encdec {__version__})")
         return 0
 
-    def _report(self, error):
-        """Prints what an exception says in one sentence, and gives the exit status; others are raised again."""
+    def _report(self, error: BaseException) -> int:
+        """Prints an exception that users can cause as one sentence and returns the exit status; raises any other."""
         match error:
             case ConfigurationError():
                 sentence = error.sentence(lambda name: f"--{self.flag_names.get(name, name)}")
@@ -202,7 +206,7 @@ class Command:
             case InputError() | ImportError():
                 return self._fail(str(error), 1)
             case BrokenPipeError() if is_end_of_reading(error):
-                return 128 + signal.SIGPIPE  # whoever read the output has read enough, as head does
+                return 128 + signal.SIGPIPE  # the reader of the output has read enough, as head does
             case OSError():
                 place = f"{error.filename}: " if error.filename else ""
                 what = error.strerror or error
@@ -216,7 +220,7 @@ class Command:
                 return code or 0
         raise error
 
-    def _fail(self, sentence, status):
+    def _fail(self, sentence: str, status: int) -> int:
         try:
             print(f"{self.name}: {sentence}", file=sys.stderr)
         except BrokenPipeError:
@@ -226,9 +230,9 @@ class Command:
 
 @contextlib.contextmanager
 def _quiet_libraries(command: str) -> Iterator[None]:
-    """Keeps back the warnings of the libraries, which mean nothing to the user of a command.
+    """Hides the warnings of the libraries, which are of no use to the user of a command.
 
-    Those of this package are a sentence each, like its errors.
+    The warnings of this package are printed as one sentence each, like its errors.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from keras_encdec.cli.command import UsageError
-from keras_encdec.configuration import Configuration, ConfigurationError, Hyperparameter
+from keras_encdec.configuration import Configuration, Hyperparameter
+from keras_encdec.task_options import shared_option_names
 
 ConfigurationType = TypeVar("ConfigurationType", bound=Configuration)
 
@@ -20,24 +20,26 @@ def define_configuration_flags(
 ) -> None:
     """Defines a flag for each hyper-parameter, with its type, bounds, choices, help and default.
 
-    A flag's value is `None` where it is not given: the default in its help is that of the configuration.
+    The value of a flag that is not given is `None`; its help shows the default of the configuration. Options that
+    several tasks share (see `task_options`) come after the task's own.
 
     Args:
-        flag_values: where the flags are defined.
-        configurations: a configuration class, or several by the name of what they configure ("encdec"). Flags of
-            one name in several are one, whose help says to which it belongs, and the default of each.
+        flag_values: defines the flags here.
+        configurations: a configuration class, or several, each by the name of what it configures ("encdec"). A
+            hyper-parameter that several of them have is one flag; its help names them, and their defaults.
         section: str. Heading of the flags in `--help`.
-        flag_names: dict of hyper-parameter to the name of its flag, where that is another. Optional.
+        flag_names: dict of hyper-parameter to the name of its flag, where they differ. Optional.
         own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
 
     Raises:
-        ValueError: where hyper-parameters of one name have different types.
+        ValueError: if hyper-parameters of one name have different types.
     """
     if not isinstance(configurations, Mapping):
         configurations = {"": configurations}
     declared: dict[str, dict[str, Hyperparameter]] = {}
     for owner, config_class in configurations.items():
-        for parameter in config_class.hyperparameters():
+        shared = shared_option_names(config_class)
+        for parameter in sorted(config_class.hyperparameters(), key=lambda parameter: parameter.name in shared):
             if parameter.name in own_flags:
                 continue
             declared.setdefault(parameter.name, {})[owner] = parameter
@@ -46,9 +48,9 @@ def define_configuration_flags(
         if len(kinds) > 1:
             raise ValueError(f"found the hyper-parameter {name} of several types: {', '.join(parameters)}")
         parser = _HyperparameterParser(tuple(parameters.values()))
-        kind = flags.BooleanFlag if parser.parameter.type is bool else flags.Flag
-        arguments = ((flag_names or {}).get(name, name), None, _help(parameters, configurations))
-        flag = kind(*arguments) if kind is flags.BooleanFlag else kind(parser, None, *arguments)
+        about = (flag_names or {}).get(name, name), None, _help(parameters, len(configurations))
+        is_switch = parser.parameter.type is bool
+        flag = flags.BooleanFlag(*about) if is_switch else flags.Flag(parser, None, *about)
         flags.DEFINE_flag(flag, flag_values, module_name=section)
 
 
@@ -58,31 +60,31 @@ def configuration_from_flags(
     base: Mapping[str, Any] | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> ConfigurationType:
-    """A configuration of the flags that were given, over other values, over the defaults.
+    """The configuration that the given flags make, with other values and the defaults for the rest.
 
     Args:
         config_class: the class, whose flags `define_configuration_flags` defined.
         flag_values: the parsed flags.
-        base: dict. Values that flags override, a preset's. Optional.
+        base: dict. Values for the flags that are not given, such as a preset's. Optional.
         flag_names: see `define_configuration_flags`. Optional.
 
     Raises:
-        UsageError: where values are out of bounds or contradict, with the flags' names.
+        ConfigurationError: a ValueError, if values are out of bounds or contradict one another. A `Command` reports it
+            with the names of the flags.
     """
-    try:
-        return config_class.from_dict({**(base or {}), **given_flags(config_class, flag_values, flag_names)})
-    except ConfigurationError as error:
-        raise UsageError(error.sentence(lambda name: f"--{(flag_names or {}).get(name, name)}") + ".") from None
+    return config_class.from_dict({**(base or {}), **given_flags(config_class, flag_values, flag_names)})
 
 
 def given_flags(
     config_class: type[Configuration], flag_values: flags.FlagValues, flag_names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The values of the configuration's flags that were given, by name; a flag that is not defined is not given."""
-    own = [parameter.name for parameter in config_class.hyperparameters()]
-    names = {name: (flag_names or {}).get(name, name) for name in own}
-    given = {name: flag_values[flag].value for name, flag in names.items() if flag in flag_values}
-    return {name: value for name, value in given.items() if value is not None}
+    """The values of a configuration's given flags, by hyper-parameter. A command may leave flags undefined."""
+    given = {}
+    for parameter in config_class.hyperparameters():
+        flag = (flag_names or {}).get(parameter.name, parameter.name)
+        if flag in flag_values and flag_values[flag].value is not None:
+            given[parameter.name] = flag_values[flag].value
+    return given
 
 
 def check_flags_of_choice(
@@ -114,19 +116,23 @@ def check_flags_of_choice(
 
 
 class _HyperparameterParser(flags.ArgumentParser):
-    """Reads a hyper-parameter's value; the first of several declarations that takes it will do."""
+    """Parses a hyper-parameter's value, which any of its declarations may allow.
 
-    def __init__(self, parameters) -> None:
+    Args:
+        parameters: tuple of Hyperparameter, of one name and type.
+    """
+
+    def __init__(self, parameters: tuple[Hyperparameter, ...]) -> None:
         super().__init__()
         self._parameters = parameters
         self.parameter = parameters[0]
         self.syntactic_help = "" if self.parameter.type is str and not self.parameter.choices else self._expectation
 
     @property
-    def _expectation(self):
+    def _expectation(self) -> str:
         return " or ".join(dict.fromkeys(parameter.expectation for parameter in self._parameters))
 
-    def parse(self, argument):
+    def parse(self, argument: str) -> Any:
         for parameter in self._parameters:
             try:
                 return parameter.check(_value(argument, parameter))
@@ -134,20 +140,25 @@ class _HyperparameterParser(flags.ArgumentParser):
                 continue
         raise ValueError(f"expected {self._expectation}")
 
-    def flag_type(self):
+    def flag_type(self) -> str:
         return self.parameter.type.__name__
 
 
-def _value(text, parameter):
+def _value(text: str, parameter: Hyperparameter) -> Any:
     if parameter.type is tuple:
         return tuple(parameter.item_type(item) for item in text.split(",")) if text else ()
     return parameter.type(text)
 
 
-def _help(parameters, configurations):
-    """The help of the first, its owners where not all have it, and the default of each."""
+def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
+    """The help of a flag: the first declaration's; its owners, unless all configurations have it; each one's default.
+
+    Args:
+        parameters: dict of owner to declaration.
+        configurations: int. Number of the configurations.
+    """
     first = next(iter(parameters.values()))
-    owners = "" if len(parameters) == len(configurations) else f"Of {', '.join(parameters)}: "
+    owners = "" if len(parameters) == configurations else f"Of {', '.join(parameters)}: "
     defaults = {owner: _shown(parameter.default) for owner, parameter in parameters.items()}
     if len(set(defaults.values())) == 1:
         default = defaults[next(iter(defaults))]
@@ -156,7 +167,7 @@ def _help(parameters, configurations):
     return f"{owners}{first.help}" + (f" Default: {default}." if default else "")
 
 
-def _shown(value):
+def _shown(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

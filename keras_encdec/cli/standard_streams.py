@@ -1,4 +1,4 @@
-"""The three descriptors that a program is started with, where somebody closed one or its other end."""
+"""The standard streams of a program, of which one or its reader may be closed."""
 
 import contextlib
 import os
@@ -9,33 +9,35 @@ from typing import NoReturn
 
 
 def occupy_closed_descriptors() -> None:
-    """Has no other file get the number of a standard stream that is closed, as it would be read or written for it.
+    """Keeps the descriptors 0, 1 and 2 from other files where a standard stream is closed.
 
-    Reading from such an input, and writing to such an output, fails as before; what is said on the standard error is
-    dropped, and not printed on the standard output, where Python sends it.
+    A file that the command opens would otherwise get such a number, and would be read or written instead of the stream.
+    Reading from a closed standard input and writing to a closed standard output still fail. Messages for a closed
+    standard error are dropped; Python would print them on the standard output.
     """
-    for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the first two of no use
+    # The input can only be written and the output only be read, so that their use fails.
+    for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, mode)  # gets the lowest number that is free
+            os.open(os.devnull, mode)  # the system gives it the lowest free number
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def is_end_of_reading(error: BrokenPipeError) -> bool:
-    """Whether a pipe is broken as nobody reads an output any longer, and not one between processes of a job."""
+    """Whether the reader of an output has closed its pipe; False for a pipe between processes of a job."""
     return error.filename is not None or any(map(_is_unread, (1, 2)))
 
 
 def flush_standard_output() -> None:
-    """Writes what was printed, while a failure can still be told: at the end of the process Python tells it."""
+    """Flushes standard output, so that a failure is reported here and not by Python at exit."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def drop_unwritten() -> None:
-    """Drops what was printed and cannot be written, of which Python would tell at the end of the process."""
+    """Drops what was printed and cannot be written; Python would report it at exit."""
     for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
             if stream is not None:
@@ -45,8 +47,8 @@ def drop_unwritten() -> None:
 
 
 def end_as_unread() -> NoReturn:
-    """Ends the process by the signal that ends other programs whose output nobody reads any longer."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
+    """Ends the process by SIGPIPE, as other programs end when nobody reads their output any longer."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it by default
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPIPE})
     os.kill(os.getpid(), signal.SIGPIPE)
     os._exit(128 + signal.SIGPIPE)

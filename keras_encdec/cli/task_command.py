@@ -1,4 +1,4 @@
-"""Commands made of a task and its options."""
+"""Commands made from a task's function and its options."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -22,17 +22,17 @@ def task_command(
     flag_names: Mapping[str, str] | None = None,
     interrupted: str = SENTENCE,
 ) -> Command:
-    """A command with a flag for each file that a task reads or writes, and for each of its options.
+    """Makes a command with a flag for each file or folder that a task reads or writes, and for each of its options.
 
     Args:
         name: str, such as "encdec-score".
-        work: callable of the arguments, a dict of name to value, and the options. Its module's docstring is the
-            description in `--help`. See `Command` for what it may return and raise, and for what it imports itself.
-        options: the configuration class of the options. Each has a flag, made from its declaration.
-        required: dict of argument to help, for files and folders that must be given.
-        optional: dict of argument to help, for those that may be given. Defaults to none.
+        work: callable of a dict of argument to value (`None` if it is not given) and of the options. The docstring of
+            its module is the description in `--help`. `Command` says what it may return and raise, and what it imports.
+        options: the configuration class of the options. Each option is a flag, made from its declaration.
+        required: dict of argument to help: files and folders that must be given.
+        optional: dict of argument to help: files and folders that may be given. Defaults to no arguments.
         flag_names: dict of argument or option to the name of its flag, where they differ. Optional.
-        interrupted: str. See `Command`.
+        interrupted: str. Message shown when a signal ends the command, see `Command`.
 
     Returns:
         Command.
@@ -41,26 +41,26 @@ def task_command(
 
         COMMAND = task_command("encdec-score", main, ScoringOptions, {"input": "File to score."})
     """
-    names, arguments = flag_names or {}, {**required, **(optional or {})}
+    help_texts = {**required, **(optional or {})}
+    names = {argument: argument for argument in help_texts} | dict(flag_names or {})
     module = work.__module__
 
     def define_flags(flag_values: flags.FlagValues) -> None:
-        for argument, text in arguments.items():
-            flag = flags.Flag(flags.ArgumentParser(), None, names.get(argument, argument), None, text)
+        for argument, text in help_texts.items():
+            flag = flags.Flag(flags.ArgumentParser(), None, names[argument], None, text)
             flags.DEFINE_flag(flag, flag_values, module_name=module)
         define_configuration_flags(flag_values, options, module, names)
 
     def main(flag_values: flags.FlagValues) -> int | None:
-        chosen = configuration_from_flags(options, flag_values, flag_names=names)
-        return work({argument: flag_values[names.get(argument, argument)].value for argument in arguments}, chosen)
+        arguments = {argument: flag_values[names[argument]].value for argument in help_texts}
+        return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
-    main.__module__ = define_flags.__module__ = module
-    needed = [names.get(argument, argument) for argument in required]
-    return Command(name, define_flags, main, needed, names, interrupted)
+    needed = [names[argument] for argument in required]
+    return Command(name, define_flags, main, needed, names, interrupted, module=module)
 
 
 def show_summary(summary: Any) -> None:
-    """Prints on standard error what a task did and, if its summary has them, remarks, a line each."""
+    """Prints a task's summary on standard error, and the remarks of the summary, if it has any, one a line."""
     print(summary, file=sys.stderr)
     for remark in getattr(summary, "remarks", ()):
         print(remark, file=sys.stderr)

@@ -52,7 +52,7 @@ def test_flags_may_come_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     "arguments, expected",
     [
-        (["--tims=2"], "Unknown command line flag 'tims'. Did you mean: times"),
+        (["--tims=2"], "Unknown command line flag 'tims'. Did you mean: times. encdec-some --help"),
         (["--times=0"], "flag --times=0: 0 is not a positive integer"),
         (["--seconds=nan"], "flag --seconds=nan: expected a finite number."),
         (["--seconds=1e400"], "flag --seconds=inf: expected a finite number."),

@@ -8,7 +8,7 @@ from absl import flags
 from commands import fail
 from in_process import in_process
 
-from keras_encdec.cli.command import UsageError, flag_help
+from keras_encdec.cli.command import Command, flag_help
 from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags, given_flags
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
@@ -65,9 +65,16 @@ def test_a_value_that_is_not_allowed_is_told_with_what_is(argument, expected):
         parsed(argument)
 
 
-def test_values_that_contradict_are_told_by_their_flags():
-    with pytest.raises(UsageError, match="found --lower without --path."):
-        configuration_from_flags(Reading, parsed("--lower"))
+def test_an_error_names_the_flags_of_values_that_contradict_one_another():
+    names = {"path": "input"}
+    command = Command(
+        "encdec-read",
+        lambda flag_values: define_configuration_flags(flag_values, Reading, "reading", names),
+        lambda flag_values: print(configuration_from_flags(Reading, flag_values, flag_names=names)),
+        flag_names=names,
+    )
+    fail(in_process(command, "--lower"), 2, "found --lower without --input. encdec-read --help lists the flags.")
+    assert "path='x'" in in_process(command, "--lower", "--input=x").stdout
 
 
 def test_help_has_bounds_choices_defaults_and_owners():
@@ -81,7 +88,7 @@ def test_help_has_bounds_choices_defaults_and_owners():
 def test_a_flag_of_several_takes_what_any_of_them_takes_and_each_checks_its_own():
     flag_values = parsed("--words=15", configurations={"reader": Reading, "writer": Writing})
     assert configuration_from_flags(Writing, flag_values).words == 15
-    with pytest.raises(UsageError, match="found --words=15, expected a whole number, 1 to 9"):
+    with pytest.raises(ConfigurationError, match="found words=15, expected a whole number, 1 to 9"):
         configuration_from_flags(Reading, flag_values)
 
 

@@ -1,0 +1,76 @@
+"""Tests of commands that are made from a task and its options."""
+
+import dataclasses
+import types
+
+import pytest
+from commands import fail
+from in_process import in_process
+
+from keras_encdec.cli.task_command import show_summary, task_command
+from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption
+
+
+@dataclasses.dataclass(frozen=True)
+class CountingOptions(EncodingOption, MalformedLinesOption):
+    """Options of a task that counts words."""
+
+    longest: int = hyperparameter(7, "Longest word.", minimum=1)
+    shortest: int | None = hyperparameter(None, "Shortest word.", minimum=1)
+
+    def check(self):
+        if self.shortest is not None and self.shortest > self.longest:
+            raise ConfigurationError("found {shortest}=%s above {longest}=%s", self.shortest, self.longest)
+
+
+def command(work, **settings):
+    files = {"input": "Text."}, {"word_list": "Words."}
+    return task_command("encdec-count", work, CountingOptions, *files, **settings)
+
+
+def test_a_task_gets_its_arguments_and_its_options():
+    calls = []
+    count = command(lambda *given: calls.append(given), flag_names={"word_list": "words", "longest": "max_length"})
+    assert in_process(count, "--input=a", "--max_length=9", "--encoding=latin-1").returncode == 0
+    assert in_process(count, "--input=a", "--words=b").returncode == 0
+    assert calls == [
+        ({"input": "a", "word_list": None}, CountingOptions(longest=9, encoding="latin-1")),
+        ({"input": "a", "word_list": "b"}, CountingOptions()),
+    ]
+    assert command(lambda arguments, options: 3).main(["--input=a"]) == 3
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ([], "Flag --input must have a value."),
+        (["--input=a", "--max_length=0"], "flag --max_length=0: expected a whole number, 1 or more."),
+        (["--input=a", "--shortest=8"], "found --shortest=8 above --max_length=7."),
+        (["--input=a", "--on_error=x"], "flag --on_error=x: expected one of stop, keep."),
+        (["--input=a", "b"], "found the argument 'b', expected flags only."),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
+    count = command(lambda *given: 1 / 0, flag_names={"longest": "max_length"})
+    fail(in_process(count, *arguments), 2, f"encdec-count: {expected} encdec-count --help lists the flags.")
+
+
+def test_help_shows_files_then_options_then_the_options_that_tasks_share():
+    done = in_process(command(lambda *given: 1 / 0), "--help")
+    assert done.stdout.startswith(
+        "Tests of commands that are made from a task and its options.\nflags:\n  --input: Text."
+    )
+    flags = [line.split(":")[0].strip() for line in done.stdout.splitlines() if line.startswith("  --")]
+    assert flags[:6] == ["--input", "--word_list", "--longest", "--shortest", "--on_error", "--encoding"]
+
+
+def test_a_summary_is_shown_with_its_remarks(capsys):
+    class Summary(types.SimpleNamespace):
+        def __str__(self):
+            return "3 lines"
+
+    show_summary(Summary(remarks=["1 of them empty", "2 of them long"]))
+    show_summary(Summary())
+    captured = capsys.readouterr()
+    assert captured.err == "3 lines\n1 of them empty\n2 of them long\n3 lines\n" and captured.out == ""
