@@ -1,6 +1,7 @@
 """Flags that several commands have for parallel text and how it is read."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
@@ -8,34 +9,42 @@ from absl import flags
 from keras_encdec.cli.command import UsageError
 
 
-def define_text_flags(flag_values: flags.FlagValues, further_columns: str = "ignored") -> None:
-    """Defines --source, --target and --tsv.
+def text_flags(further_columns: str = "ignored") -> dict[str, str]:
+    """The flags --source, --target and --tsv, with their help.
 
     Args:
-        flag_values: where.
         further_columns: str. What becomes of further columns of --tsv. Defaults to "ignored".
     """
-    define = {"flag_values": flag_values}
-    flags.DEFINE_string("source", None, "Source sentences, one per line; needs the target.", **define)
-    flags.DEFINE_string("target", None, "Target sentences, aligned line by line with the source.", **define)
-    flags.DEFINE_string(
-        "tsv", None, f"Instead of both: pairs of source, tab, target; further columns are {further_columns}.", **define
-    )
+    return {
+        "source": "Source sentences, one per line; needs the target.",
+        "target": "Target sentences, aligned line by line with the source.",
+        "tsv": f"Instead of both: pairs of source, tab, target; further columns are {further_columns}.",
+    }
 
 
-def text_arguments(flag_values: flags.FlagValues) -> dict[str, Any]:
-    """What jobs are given of the flags of `define_text_flags`: `input`, `format` and `source`.
+def define_text_flags(flag_values: flags.FlagValues) -> None:
+    """Defines the flags of `text_flags`."""
+    for name, text in text_flags().items():
+        flags.DEFINE_string(name, None, text, flag_values=flag_values)
+
+
+def text_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments `input`, `format` and `source` of a task, from the flags of `text_flags`.
+
+    Args:
+        values: the values of the flags by name: parsed `flags.FlagValues`, or a dict.
 
     Raises:
         UsageError: unless the flags name one text.
     """
-    given = [name for name in ("source", "target", "tsv") if flag_values[name].value]
+    paths = {name: getattr(values[name], "value", values[name]) for name in text_flags()}
+    given = [name for name, path in paths.items() if path]
     if given not in (["source", "target"], ["tsv"]):
         found = " and ".join(f"--{name}" for name in given) or "no text"
         raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
-    if flag_values.tsv:
-        return {"input": flag_values.tsv, "format": "tsv"}
-    return {"input": flag_values.target, "format": "parallel", "source": flag_values.source}
+    if paths["tsv"]:
+        return {"input": paths["tsv"], "format": "tsv"}
+    return {"input": paths["target"], "format": "parallel", "source": paths["source"]}
 
 
 def define_tokenization_flags(flag_values: flags.FlagValues) -> None:

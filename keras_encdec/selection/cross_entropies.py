@@ -7,13 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
+from keras_encdec.selection.selection_options import SelectionOptions
 
 TextPair = tuple[str, str]
-MOST_END_WEIGHT = 1_000
 
 
 class CrossEntropies(Protocol):
@@ -24,25 +23,25 @@ class CrossEntropies(Protocol):
         ...
 
     def close(self) -> None:
-        """Drops what is still to be computed."""
+        """Cancels pending computations."""
         ...
 
 
 class TranslationEntropies:
-    """Cross-entropies of one side given the other: -ln p / tokens, the end of sequence counted.
+    """Cross-entropies of one side given the other: -ln p / tokens, the end of sequence included.
 
     In a truncated sentence only the early end is improbable, and the mean over all tokens hides it. With `end_weight`
     w, the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
 
     Args:
         model: directory of a translation model; or a loaded ModelDirectory; or a TextScorer, which stays open.
-        reverse: bool. Whether it is to be a model of p(source | target). Defaults to `False`.
+        reverse: bool. Whether the model has to give p(source | target). Defaults to `False`.
         flag: str. What errors call the argument that named the model. Defaults to "the model".
         end_weight: float. Number of tokens that the end of sequence counts as, more than 0 and at most 1,000. Defaults
             to `1.0`: the cross-entropy itself.
 
     Raises:
-        ConfigurationError: a ValueError, for another `end_weight`.
+        ConfigurationError: a ValueError, for an `end_weight` out of bounds.
         InputError: for a directory that cannot be used, a language model, or a model of the other direction.
     """
 
@@ -53,7 +52,7 @@ class TranslationEntropies:
         flag: str = "the model",
         end_weight: float = 1.0,
     ) -> None:
-        check_end_weight(end_weight)
+        end_weight = SelectionOptions(end_weight=end_weight).end_weight  # checked
         self._scorer = TextScorer.open(model)
         self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory
@@ -76,7 +75,7 @@ class TranslationEntropies:
 
 
 class LanguageModelEntropies:
-    """Cross-entropies of one side by a language model: -ln p / tokens, the end of sequence counted.
+    """Cross-entropies of one side by a language model: -ln p / tokens, the end of sequence included.
 
     Args:
         model: directory of a language model; or a loaded ModelDirectory; or a TextScorer, which stays open.
@@ -109,20 +108,13 @@ class LanguageModelEntropies:
         self._scorer.close()
 
 
-def check_end_weight(end_weight: float) -> None:
-    """Raises ConfigurationError for a weight that `TranslationEntropies` does not take."""
-    if not 0 < end_weight <= MOST_END_WEIGHT:
-        expected = f"expected more than 0 and at most {MOST_END_WEIGHT:,}"
-        raise ConfigurationError(f"found {{end_weight}}=%s, {expected}", end_weight)
-
-
 def _tokens(sentences):
-    """Tokens of sentences, their ends counted."""
+    """The number of tokens of each sentence, the end of sequence included: float64 array `(sentences,)`."""
     return np.array([len(words) + 1 for words in sentences], np.float64)
 
 
 class NgramEntropies:
-    """Cross-entropies of one side by an n-gram model that KenLM reads: -ln p / tokens, the end of sequence counted.
+    """Cross-entropies of one side by an n-gram model that KenLM reads: -ln p / tokens, the end of sequence included.
 
     Tokens are what spaces and tabs separate, as in the text that the model was estimated from.
 
@@ -167,7 +159,7 @@ class NgramEntropies:
 
     def _log10(self, sentence: str) -> float:
         tokens = split_tokens(sentence)
-        # KenLM itself also splits at the rest of ASCII's white space, so it is not given such a sentence whole.
+        # KenLM also splits at ASCII's other white space: a sentence that has some is scored token by token.
         if len(sentence.encode("utf-8", "surrogateescape").split()) == len(tokens):
             return self._model.score(sentence, bos=True, eos=True)
         state, following, total = self._kenlm.State(), self._kenlm.State(), 0.0
@@ -178,4 +170,4 @@ class NgramEntropies:
         return total
 
     def close(self) -> None:
-        """Nothing is left to be computed."""
+        """See `CrossEntropies`: there is nothing to cancel."""

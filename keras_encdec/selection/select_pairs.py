@@ -8,7 +8,7 @@ import math
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from keras_encdec.selection.cross_entropies import (
     LanguageModelEntropies,
     NgramEntropies,
     TranslationEntropies,
-    check_end_weight,
 )
+from keras_encdec.selection.selection_options import SelectionOptions
 from keras_encdec.selection.selection_scores import METHODS
 
 WINDOW = 4096
@@ -41,14 +41,14 @@ class Window:
 
 
 class Candidates:
-    """Which records are scored, in their order; counts those that are not.
+    """Chooses the records that are scored, in their order, and counts the others.
 
     Args:
-        max_tokens: int. A pair with a longer side has no score; `None` is any number.
+        max_tokens: int. A pair with a longer side has no score; `None` for no limit.
         deduplicate: bool. Whether of pairs with the same text only the first is scored.
 
     Attributes:
-        duplicates: int. Pairs so far that are the same as one before.
+        duplicates: int. Pairs so far whose text equals that of an earlier pair.
         without_score: int. Pairs so far with an empty side or one of more than `max_tokens` tokens.
     """
 
@@ -81,10 +81,9 @@ class Candidates:
 FORMATS = ("parallel", "tsv")
 _TRANSLATION = ("model_dir", "reverse_model_dir")
 _OF_SOURCE, _OF_TARGET = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
-# The models that each method can be given, in the order of its function's arguments.
+# The models that each method takes, in the order of its function's arguments.
 MODELS = {"dual": [_TRANSLATION], "moore_lewis": [_OF_SOURCE, _OF_TARGET], "bilingual": [_OF_SOURCE + _OF_TARGET]}
 WINDOWS = 2
-MAX_TOKENS = 1_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +95,7 @@ class SelectionSummary(FileSummary):
         seconds: float.
         output: the file.
         pairs: int. Pairs read.
-        duplicates: int. Pairs left out because the same pair stood before them.
+        duplicates: int. Pairs left out because an earlier pair has the same text.
         malformed: int. Pairs left out because they cannot be read.
         without_score: int. Pairs left out because a side is empty or has more than `max_tokens` tokens.
         lowest: float. Score of the worst pair selected; `None` when there is none.
@@ -109,73 +108,56 @@ class SelectionSummary(FileSummary):
     lowest: float | None = None
 
     def __str__(self) -> str:
-        said = f"{self.lines:,} of {self.pairs:,} pairs in {self.seconds:,.1f} s: {self._result}"
+        summary = f"{self.lines:,} of {self.pairs:,} pairs in {self.seconds:,.1f} s: {self._result}"
         if self.lowest is not None:
-            said += f"; the lowest score is {self.lowest:.6g}"
+            summary += f"; the lowest score is {self.lowest:.6g}"
         counts = {
             "the same as one before": self.duplicates,
             "malformed": self.malformed,
             "empty or too long": self.without_score,
         }
         left_out = [f"{count:,} {reason}" for reason, count in counts.items() if count]
-        return said + (f"; left out: {', '.join(left_out)}" if left_out else "")
+        return summary + (f"; left out: {', '.join(left_out)}" if left_out else "")
 
 
 def select_pairs(
     input: FilePath,
     output: FilePath,
-    method: str,
     models: Mapping[str, ModelOrPath],
-    format: str = "parallel",
+    options: SelectionOptions | None = None,
     *,
+    format: str = "parallel",
     source: FilePath | None = None,
     source_output: FilePath | None = None,
     scores: FilePath | None = None,
-    top: int | None = None,
-    share: float | None = None,
-    threshold: float | None = None,
-    deduplicate: bool = False,
-    max_tokens: int | None = MAX_TOKENS,
-    end_weight: float = 1.0,
-    encoding: str | None = None,
-    on_error: str = "stop",
     progress: Callable[[InputLines], Progress] = Progress,
+    **values: Any,
 ) -> SelectionSummary:
-    """Writes those sentence pairs of a corpus that score best, unchanged and in their order.
+    """Writes the sentence pairs of a corpus that score best, unchanged and in their order.
 
     The corpus is read twice: to score, and to write. Of equal scores the pair that comes first is the better one. A
-    pair with an empty side or with more than `max_tokens` words has no score and is never selected. In memory there
-    are 8 bytes a pair, and about 100 with `deduplicate`.
+    pair with an empty side or with more than `max_tokens` words has no score and is never selected. A pair takes 8
+    bytes of memory, and about 100 with `deduplicate`.
 
     Args:
         input: file of pairs, or of the targets of parallel text, plain or gzipped.
-        output: file to write, gzipped if its name ends in .gz: the lines of `input` that are selected.
-        method: str. "dual": `dual_conditional_cross_entropy`; "moore_lewis": `cross_entropy_difference` of one side;
-            "bilingual": `bilingual_difference`.
-        models: dict. With "dual": "model_dir" and "reverse_model_dir", directories of a model of p(target | source)
-            and of one of p(source | target). Otherwise "in_domain_source" and "general_source", "in_domain_target" and
-            "general_target", all four or with "moore_lewis" those of one side: each the directory of a language model,
-            or an n-gram model, see `NgramEntropies`. A ModelDirectory or a
-            TextScorer may stand for its directory.
+        output: file to write the selected lines of `input` to, gzipped if its name ends in .gz.
+        models: dict. With the method "dual" (`dual_conditional_cross_entropy`): "model_dir" and "reverse_model_dir",
+            directories of a model of p(target | source) and of one of p(source | target). With "moore_lewis"
+            (`cross_entropy_difference`): "in_domain_source" and "general_source", or "in_domain_target" and
+            "general_target"; with "bilingual" (`bilingual_difference`) all four: each the directory of a language
+            model, or an n-gram model, see `NgramEntropies`. A ModelDirectory or a TextScorer may stand for its
+            directory.
+        options: SelectionOptions. Defaults to `None`: those of the command.
         format: str. "parallel" or "tsv". Defaults to "parallel".
         source: of parallel text: the sources. Defaults to `None`.
         source_output: of parallel text: file to write the selected sources to. Defaults to `None`.
         scores: file to write a line to for each pair read: source, target, score, and the cross-entropies (nats a
-            token) that it is made of, in the order of `models` above, separated by tabs. The score of a pair that has
-            none is -inf. Optional.
-        top: int. How many pairs to select.
-        share: float in (0, 1]. What share of the pairs that are neither malformed nor left out as the same as another,
-            to the nearest number, to select.
-        threshold: float. The score that a pair needs. Exactly one of `top`, `share` and `threshold` is given.
-        deduplicate: bool. Whether of pairs with the same text only the first may be selected. Defaults to `False`.
-        max_tokens: int. See above. Defaults to 1,000; `None` is any number.
-        end_weight: float. With "dual": number of tokens that the end of sequence counts as in the cross-entropies, also
-            in those of `scores`; see `TranslationEntropies`. More than 1 helps to detect truncated sentences. Defaults
-            to `1.0`, the published score.
-        encoding: str. Encoding of the corpus. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+            token) that it is computed from, in the order of `models` above, separated by tabs. The score of a pair
+            without a score is -inf. Optional.
+        progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         SelectionSummary.
@@ -188,50 +170,57 @@ def select_pairs(
     Example:
 
         models = {"model_dir": "en-fr", "reverse_model_dir": "fr-en"}
-        select_pairs("train.fr", "best.fr", "dual", models, source="train.en", source_output="best.en", share=0.5)
+        select_pairs("train.fr", "best.fr", models, source="train.en", source_output="best.en", share=0.5)
     """
-    _check(method, format, source, source_output, top, share, threshold, max_tokens, (input, source))
-    check_end_weight(end_weight)
-    if end_weight != 1 and method != "dual":
-        raise ConfigurationError("found {end_weight} with {method}=%s, expected it with dual", method)
+    options = SelectionOptions.combined(options, values)
+    if not options.amounts:
+        raise ConfigurationError("found none of {top}, {share} and {threshold}, expected one")
+    _check_files(format, input, source, source_output)
     check_distinct_files(input, source, output, source_output, scores)
-    names = _model_names(method, models)
+    names = _model_names(options.method, models)
     known = pair_format(format)
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open_output(output))
         source_file = stack.enter_context(open_output(source_output)) if source_output is not None else None
         score_file = stack.enter_context(open_output(scores)) if scores is not None else None
-        entropies = [stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models, end_weight)]
-        candidates = Candidates(max_tokens, deduplicate)
-        with known.open_reader(input, source, encoding, on_error) as reader, progress(reader.lines) as done:
+        entropies = [
+            stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models, options.end_weight)
+        ]
+        candidates = Candidates(options.max_tokens, options.deduplicate)
+        with (
+            known.open_reader(input, source, options.encoding, options.on_error) as reader,
+            progress(reader.lines) as done,
+        ):
             reader.kept = "leave such lines out"
-            found, score = array("d"), functools.partial(_scores, METHODS[method], entropies)
+            collected, score = array("d"), functools.partial(_scores, METHODS[options.method], entropies)
             with threads(WINDOWS) as executor:
                 for window, rows in in_order(executor, score, candidates.windows(reader), WINDOWS):
-                    found.extend(rows[0])
+                    collected.extend(rows[0])
                     if score_file:
                         score_file.writelines(map(_score_line, window.records, rows.T))
                     done.add(len(window.records))
-        values = np.frombuffer(found)
-        selected = _selected(values, len(values) - candidates.duplicates - reader.malformed, top, share, threshold)
+        pair_scores = np.frombuffer(collected)
+        selected = _selected(pair_scores, len(pair_scores) - candidates.duplicates - reader.malformed, options)
         for path, written in ((input, file), (source, source_file)):
             if written:
                 _write_selected(path, written, selected)
-    lowest = float(values[selected].min()) if selected.any() else None
     return SelectionSummary(
         int(selected.sum()),
         done.seconds,
         output,
-        len(values),
+        len(pair_scores),
         candidates.duplicates,
         reader.malformed,
         candidates.without_score,
-        lowest,
+        float(pair_scores[selected].min()) if selected.any() else None,
     )
 
 
 def _scores(method, entropies: Sequence[CrossEntropies], window: Window) -> tuple[Window, np.ndarray]:
-    """The window, a row of its scores, and one for each of the cross-entropies; -inf and nan without a score."""
+    """The window, and float array `(1 + models, records)`: scores, and cross-entropies by each model.
+
+    A record without a score has the score -inf and the cross-entropies nan.
+    """
     rows = np.full((1 + len(entropies), len(window.records)), np.nan)
     rows[0] = -np.inf
     if window.scored:
@@ -245,15 +234,14 @@ def _score_line(record: Record, values: np.ndarray) -> bytes:
     return b"\t".join([record.raw, *(f"{value:.6g}".encode() for value in values)]) + b"\n"
 
 
-def _selected(values: np.ndarray, pairs: int, top: int | None, share: float | None, threshold: float | None):
-    """Which pairs are selected: boolean array."""
-    has_score = values > -np.inf
-    if threshold is not None:
-        return has_score & (values >= threshold)
-    wanted = top if share is None else int(share * pairs + 0.5)
-    order = np.argsort(-values, kind="stable")[:wanted]
-    selected = np.zeros(len(values), bool)
-    selected[order] = True
+def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:
+    """Which pairs are selected: boolean array; `num_pairs` of them are neither malformed nor duplicates."""
+    has_score = scores > -np.inf
+    if options.threshold is not None:
+        return has_score & (scores >= options.threshold)
+    wanted = options.top if options.share is None else int(options.share * num_pairs + 0.5)
+    selected = np.zeros(len(scores), bool)
+    selected[np.argsort(-scores, kind="stable")[:wanted]] = True
     return selected & has_score
 
 
@@ -265,57 +253,43 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
 
 
 def _model_names(method: str, models: Mapping[str, ModelOrPath]) -> Sequence[str]:
-    """The names of the models that are given, in the order of the method's arguments."""
+    """The names of the given models, in the order of the method's arguments."""
     for names in MODELS[method]:
         if set(models) == set(names):
             return names
-    found = " and ".join(f"{{{name}}}" for name in models) or "no models"
+    given = " and ".join(f"{{{name}}}" for name in models) or "no models"
     expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[method])
-    raise ConfigurationError(f"found {found} with {{method}}=%s, expected {expected}", method)
+    raise ConfigurationError(f"found {given} with {{method}}=%s, expected {expected}", method)
 
 
 def _entropies(names: Sequence[str], models: Mapping[str, ModelOrPath], end_weight: float) -> Iterator[CrossEntropies]:
-    """What gives the cross-entropies of the models."""
+    """Opens the models, each of which gives cross-entropies."""
     vocabularies = {}
     for name in names:
-        flag, given, side = f"--{name}", models[name], name.rpartition("_")[2]
+        flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in _TRANSLATION:
-            yield TranslationEntropies(given, name.startswith("reverse"), flag, end_weight)
-        elif isinstance(given, str | os.PathLike) and os.path.isfile(given):
-            yield NgramEntropies(given, side)
+            yield TranslationEntropies(model, name.startswith("reverse"), flag, end_weight)
+        elif isinstance(model, str | os.PathLike) and os.path.isfile(model):
+            yield NgramEntropies(model, side)
         else:
-            model = LanguageModelEntropies(given, side, flag)
-            if model.vocabulary != vocabularies.setdefault(side, model.vocabulary):
+            entropies = LanguageModelEntropies(model, side, flag)
+            if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
                 raise InputError(
                     f"found another vocabulary than that of --in_domain_{side}",
-                    "expected one, as their probabilities are compared",
-                    "train both with one --target_vocabulary",
-                    model.path,
+                    "expected the same one, as their probabilities are compared",
+                    "train both with the same --target_vocabulary",
+                    entropies.path,
                 )
-            yield model
+            yield entropies
 
 
-def _check(method, format, source, source_output, top, share, threshold, max_tokens, inputs) -> None:
-    for name, value, allowed in (("method", method, METHODS), ("format", format, FORMATS)):
-        if value not in allowed:
-            raise ConfigurationError(f"found {{{name}}}=%r, expected one of %s", value, ", ".join(allowed))
-    for name, value in (("source", source), ("source_output", source_output)):
-        if format == "parallel" and value is None:
+def _check_files(format: str, input: FilePath, source: FilePath | None, source_output: FilePath | None) -> None:
+    if format not in FORMATS:
+        raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
+    for name, path in (("source", source), ("source_output", source_output)):
+        if format == "parallel" and path is None:
             raise ConfigurationError(f"found parallel text without {{{name}}}, expected it")
-        if format != "parallel" and value is not None:
+        if format != "parallel" and path is not None:
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
-    given = {"top": top, "share": share, "threshold": threshold}
-    given = [name for name, value in given.items() if value is not None]
-    if len(given) != 1:
-        found = " and ".join(f"{{{name}}}" for name in given) or "none of {top}, {share} and {threshold}"
-        raise ConfigurationError(f"found {found}, expected one of {{top}}, {{share}} and {{threshold}}")
-    if top is not None and top < 1:
-        raise ConfigurationError("found {top}=%s, expected 1 or more", top)
-    if share is not None and not 0 < share <= 1:
-        raise ConfigurationError("found {share}=%s, expected more than 0 and at most 1", share)
-    if threshold is not None and math.isnan(threshold):
-        raise ConfigurationError("found {threshold}=%s, expected a number", threshold)
-    if max_tokens is not None and max_tokens < 1:
-        raise ConfigurationError("found {max_tokens}=%s, expected 1 or more", max_tokens)
-    if any(path is not None and os.fspath(path) == STANDARD_STREAM for path in inputs):
+    if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
         raise ConfigurationError("found - as an input, expected files: the corpus is read twice")

@@ -31,7 +31,11 @@ def test_flags_are_passed_on(tmp_path, out, model_dirs):
     given = f"--tsv={tmp_path}/tsv", f"--output={out}/tsv"
     succeed(in_process(COMMAND, *models, *given, "--threshold=0"))
     assert (out / "tsv").read_text() == (tmp_path / "tsv").read_text()
-    fail(in_process(COMMAND, *models, *given, "--top=1", "--end_weight=0"), 2, "found --end_weight=0.0, expected more")
+    fail(
+        in_process(COMMAND, *models, *given, "--top=1", "--end_weight=0"),
+        2,
+        "--end_weight=0: expected a number, above 0, 1000 or less",
+    )
     fail(in_process(COMMAND, *models, *given), 2, "found none of --top, --share and --threshold, expected one")
     fail(in_process(COMMAND, *models, "--output=x", "--top=1"), 2, "found no text, expected --source with --target, or")
     fail(in_process(COMMAND, *given, "--top=1"), 2, "found no models with --method=dual, expected --model_dir and")

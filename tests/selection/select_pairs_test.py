@@ -89,9 +89,9 @@ def scores(path):
     return [[float(value) for value in line.split("\t")[-3:]] for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
-def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer, reverse_scorer):
+def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, dual, forward_scorer, reverse_scorer):
     files = {"source": corpus / "source", "source_output": out / "source", "scores": out / "scores"}
-    summary = select_pairs(corpus / "target", out / "target", "dual", dual, top=3, **files)
+    summary = select_pairs(corpus / "target", out / "target", dual, top=3, **files)
     expected = []
     for source, target in PAIRS:
         words = [(source.split(), target.split())]
@@ -109,13 +109,13 @@ def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer,
     assert str(summary).startswith("3 of 7 pairs in ") and str(summary).endswith("left out: 1 empty or too long")
     # The first of equal pairs is the better one; with `deduplicate` the second is none.
     place = ranked.index(0)
-    select_pairs(corpus / "tsv", out / "tsv", "dual", dual, "tsv", top=place + 1)
+    select_pairs(corpus / "tsv", out / "tsv", dual, format="tsv", top=place + 1)
     found = (out / "tsv").read_text("utf-8").splitlines()
     assert found == ["\t".join([*PAIRS[i], "more"]) for i in sorted(ranked[: place + 1])]
     threshold = sorted(row[0] for row in expected)[1] - 1e-6
-    every = select_pairs(corpus / "tsv", out / "tsv", "dual", dual, "tsv", threshold=threshold)
+    every = select_pairs(corpus / "tsv", out / "tsv", dual, format="tsv", threshold=threshold)
     distinct = select_pairs(
-        corpus / "tsv", out / "unique", "dual", dual, "tsv", threshold=threshold, deduplicate=True, max_tokens=3
+        corpus / "tsv", out / "unique", dual, format="tsv", threshold=threshold, deduplicate=True, max_tokens=3
     )
     assert (every.lines, distinct.lines, distinct.duplicates, distinct.without_score) == (6, 4, 1, 2)
     assert (out / "unique").read_text("utf-8").count("chat") == 1
@@ -124,7 +124,7 @@ def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer,
 @pytest.mark.parametrize("end_weight", [0.5, 4.0])
 def test_the_end_of_a_sentence_counts_as_several_tokens(corpus, out, dual, end_weight):
     given = {"top": 3, "end_weight": end_weight, "scores": out / "scores"}
-    select_pairs(corpus / "tsv", out / "best", "dual", dual, "tsv", **given)
+    select_pairs(corpus / "tsv", out / "best", dual, format="tsv", **given)
     for (source, target), (score, *found) in zip(PAIRS, scores(out / "scores"), strict=True):
         if not source:
             assert score == -math.inf and np.isnan(found).all()
@@ -143,22 +143,27 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     of_target = {"in_domain_target": corpus / "likely", "general_target": corpus / "unlikely"}
     of_source = {"in_domain_source": language_models["in_domain"], "general_source": language_models["general"]}
     given = {"share": 0.5, "format": "tsv", "scores": out / "scores"}
-    select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_target, **given)
+    select_pairs(corpus / "tsv", out / "selected", of_target, method="moore_lewis", **given)
     # All are equally good: half of seven pairs is four, the first that have a score.
     assert (out / "selected").read_text("utf-8").splitlines() == ["\t".join([*PAIRS[i], "more"]) for i in (0, 1, 3, 4)]
     values = scores(out / "scores")
     np.testing.assert_allclose(values[0], [0.75 * math.log(10), 0.25 * math.log(10), math.log(10)], rtol=1e-5)
-    select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_source, **given)
+    select_pairs(corpus / "tsv", out / "selected", of_source, method="moore_lewis", **given)
     of_sources = scores(out / "scores")
     assert of_sources[0][0] == pytest.approx(of_sources[0][2] - of_sources[0][1], abs=1e-4)
     assert len({row[0] for row in of_sources}) == 5  # two sentences of unknown words, two the same
-    select_pairs(corpus / "tsv", out / "selected", "bilingual", {**of_source, **of_target}, **given)
+    select_pairs(corpus / "tsv", out / "selected", {**of_source, **of_target}, method="bilingual", **given)
     both = [float(line.split("\t")[3]) for line in (out / "scores").read_text("utf-8").splitlines()]
     np.testing.assert_allclose(both, [row[0] + 0.75 * math.log(10) for row in of_sources], rtol=1e-4)
-    assert select_pairs(corpus / "tsv", out / "selected", "moore_lewis", of_source, "tsv", threshold=-0.1).lines == 1
+    assert (
+        select_pairs(
+            corpus / "tsv", out / "selected", of_source, method="moore_lewis", format="tsv", threshold=-0.1
+        ).lines
+        == 1
+    )
     other = {**of_source, "general_source": language_models["other"]}
     with pytest.raises(InputError, match="other: found another vocabulary than that of --in_domain_source"):
-        select_pairs(corpus / "tsv", out / "selected", "moore_lewis", other, **given)
+        select_pairs(corpus / "tsv", out / "selected", other, method="moore_lewis", **given)
     (corpus / "broken").write_text("no model")
     with pytest.raises(InputError, match=r"broken: found that KenLM cannot read it \(Cannot read model 'x'\)"):
         NgramEntropies(corpus / "broken", "source")
@@ -171,7 +176,7 @@ def test_a_no_break_space_is_part_of_a_token(tmp_path, kenlm):
     models = {"in_domain_target": tmp_path / "likely", "general_target": tmp_path / "unlikely"}
     (tmp_path / "tsv").write_text("a\t10\u00a0000 x\na\t10 000 x\n\u3000\t\u2028\u0085\n", "utf-8")
     given = {"scores": tmp_path / "scores", "max_tokens": 2, "top": 3}
-    summary = select_pairs(tmp_path / "tsv", tmp_path / "out", "moore_lewis", models, "tsv", **given)
+    summary = select_pairs(tmp_path / "tsv", tmp_path / "out", models, method="moore_lewis", format="tsv", **given)
     assert (summary.lines, summary.without_score) == (2, 1)
     found, expected = [row[0] for row in scores(tmp_path / "scores")], 0.75 * math.log(10)
     np.testing.assert_allclose(found, [expected, -math.inf, expected], rtol=1e-5)
@@ -184,24 +189,24 @@ def test_a_vertical_tab_is_part_of_a_token(tmp_path, kenlm):
     np.testing.assert_allclose(entropies([("", "a\vb c\fd"), ("", "a b"), ("", "")]), [math.log(10)] * 3)
 
 
-def test_the_scores_are_the_papers():
+def test_the_scores_follow_the_papers_equations():
     a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
     np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
     np.testing.assert_allclose(cross_entropy_difference(a, b), -(a - b))
     np.testing.assert_allclose(bilingual_difference(a, b, c, d), -((a - b) + (c - d)))
 
 
-def test_malformed_lines_are_no_pairs(corpus, out, dual):
+def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
     (corpus / "tsv").write_bytes(b"le chat\tthe cat\nno tab\nla\tthe\nla\tcat\n")
-    summary = select_pairs(corpus / "tsv", out / "best", "dual", dual, "tsv", share=0.5, on_error="keep")
+    summary = select_pairs(corpus / "tsv", out / "best", dual, format="tsv", share=0.5, on_error="keep")
     assert (summary.lines, summary.malformed) == (2, 1) and "1 malformed" in str(summary)
     assert "no tab" not in (out / "best").read_text()
     with pytest.raises(InputError, match="tsv, line 2: found no tab"):
-        select_pairs(corpus / "tsv", out / "best2", "dual", dual, "tsv", share=0.5)
+        select_pairs(corpus / "tsv", out / "best2", dual, format="tsv", share=0.5)
     (corpus / "source").write_text("le\n")
     files = {"source": corpus / "source", "source_output": out / "source"}
     with pytest.raises(InputError, match="source: found 1 lines, and 7 lines in .*target"):
-        select_pairs(corpus / "target", out / "target", "dual", dual, top=3, **files)
+        select_pairs(corpus / "target", out / "target", dual, top=3, **files)
     assert [path.name for path in out.iterdir()] == ["best"]
 
 
@@ -210,13 +215,13 @@ def test_malformed_lines_are_no_pairs(corpus, out, dual):
     [
         ({}, "none of top, share and threshold, expected one"),
         ({"top": 1, "share": 0.5}, "found top and share, expected one"),
-        ({"top": 0}, "top=0, expected 1 or more"),
-        ({"share": 1.5}, "share=1.5, expected more than 0 and at most 1"),
+        ({"top": 0}, "top=0, expected a whole number, 1 or more"),
+        ({"share": 1.5}, "share=1.5, expected a number, above 0, 1 or less"),
         ({"threshold": math.nan}, "threshold=nan"),
         ({"top": 1, "max_tokens": 0}, "max_tokens=0"),
-        ({"top": 1, "end_weight": 0.0}, "end_weight=0.0, expected more than 0 and at most 1,000"),
-        ({"top": 1, "end_weight": math.inf}, "end_weight=inf, expected more than 0"),
-        ({"top": 1, "end_weight": math.nan}, "end_weight=nan, expected more than 0"),
+        ({"top": 1, "end_weight": 0.0}, "end_weight=0.0, expected a number, above 0, 1000 or less"),
+        ({"top": 1, "end_weight": math.inf}, "end_weight=inf, expected a number, above 0"),
+        ({"top": 1, "end_weight": math.nan}, "end_weight=nan, expected a number, above 0"),
         ({"top": 1, "end_weight": 2.0, "method": "bilingual"}, "end_weight with method=bilingual, expected it with"),
         ({"top": 1, "method": "best"}, "method='best', expected one of dual"),
         ({"top": 1, "format": "sentences"}, "format='sentences', expected one of parallel, tsv"),
@@ -237,10 +242,10 @@ def test_arguments_that_contradict_one_another_are_refused(corpus, out, argument
 def test_models_of_another_kind_are_refused(corpus, out, dual, language_models):
     both = {"model_dir": dual["reverse_model_dir"], "reverse_model_dir": dual["model_dir"]}
     with pytest.raises(InputError, match=r"found a model of p\(source \| target\).* check --model_dir"):
-        select_pairs(corpus / "tsv", out / "best", "dual", both, "tsv", top=1)
+        select_pairs(corpus / "tsv", out / "best", both, format="tsv", top=1)
     with pytest.raises(InputError, match="found a language model.* check --model_dir"):
         given = {**dual, "model_dir": language_models["general"]}
-        select_pairs(corpus / "tsv", out / "best", "dual", given, "tsv", top=1)
+        select_pairs(corpus / "tsv", out / "best", given, format="tsv", top=1)
     with pytest.raises(InputError, match="found a translation model.* check --in_domain_source"):
         given = {"in_domain_source": dual["model_dir"], "general_source": dual["model_dir"]}
-        select_pairs(corpus / "tsv", out / "best", "moore_lewis", given, "tsv", top=1)
+        select_pairs(corpus / "tsv", out / "best", given, method="moore_lewis", format="tsv", top=1)
