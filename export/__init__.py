@@ -6,19 +6,23 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 
 # A client imports neither TensorFlow nor Keras.
 if TYPE_CHECKING:
+    from keras_encdec.export.client.client_options import ClientOptions as ClientOptions
+    from keras_encdec.export.client.client_options import ConnectionOptions as ConnectionOptions
     from keras_encdec.export.client.queries import ModelStatus as ModelStatus
     from keras_encdec.export.client.queries import ServedSignatures as ServedSignatures
     from keras_encdec.export.client.queries import server_health as server_health
     from keras_encdec.export.client.queries import server_metadata as server_metadata
     from keras_encdec.export.client.score_file_with_server import ServedScoreSummary as ServedScoreSummary
     from keras_encdec.export.client.score_file_with_server import score_file_with_server as score_file_with_server
+    from keras_encdec.export.comparison import ScoreDifference as ScoreDifference
     from keras_encdec.export.exporting import ExportResult as ExportResult
     from keras_encdec.export.exporting import export_model as export_model
     from keras_encdec.export.exporting import move_stable_label as move_stable_label
     from keras_encdec.export.exporting import remove_version as remove_version
+    from keras_encdec.export.serving_config import ExportOptions as ExportOptions
     from keras_encdec.export.serving_config import ServingConfig as ServingConfig
-    from keras_encdec.export.verification import Comparison as Comparison
     from keras_encdec.export.verification import VerificationReport as VerificationReport
     from keras_encdec.export.verification import verify_export as verify_export
+    from keras_encdec.export.verification_options import VerificationOptions as VerificationOptions
 
 lazy_imports(__name__)

@@ -1,4 +1,4 @@
-"""Scores held against those of the model itself."""
+"""Scores of an exported model compared with those of the model itself."""
 
 import dataclasses
 import itertools
@@ -22,18 +22,18 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
 
-# Pairs that the model computes together; few, as it has the logits of all their tokens in memory.
+# Pairs that the model computes together; few, as the logits of all their tokens are in memory.
 BATCH = 16
 # Nats.
 TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
-    """Scores that agree with the model's own.
+class ScoreDifference:
+    """How much scores differ from the model's own, within the tolerance.
 
     Attributes:
-        scorer: str. What gave them, such as "exported".
+        scorer: str. The name of what scored, such as "exported".
         pairs: int. Number of pairs.
         largest_difference: float. Nats.
     """
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def made_pairs_of(directory: ModelDirectory, number: int) -> list[tuple[str, str]]:
-    """Pairs made of a model's own words, as far as UTF-8 has them: source and target, the user's."""
+    """Random pairs of a model's words, without those that are not UTF-8: the user's source and target."""
     vocabularies = _model_order(directory, (directory.source_vocabulary, directory.target_vocabulary))
     sides = [[word for word in vocabulary.words if _is_utf8(word)] for vocabulary in vocabularies]
     random = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def made_pairs_of(directory: ModelDirectory, number: int) -> list[tuple[str, str
 def pairs_of_words(
     texts: Sequence[tuple[str, str]], tokenization: dict[str, Any] | None
 ) -> list[tuple[list[str], list[str]]]:
-    """Pairs of lists of words, as the exported model reads the texts: as tokens perhaps, of a model of raw text."""
+    """Pairs of lists of words, as the exported model reads the texts; `tokenization` is the exported model's."""
     sides = [side for pair in texts for side in pair]
     if tokenization is None:
         words = [model_words(side, factored=False) for side in sides]
@@ -70,12 +70,12 @@ def pairs_of_words(
 
 
 def _model_order(directory: ModelDirectory, sides: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The user's source and target to the model's own, and back."""
+    """The user's source and target in the order of the model's, or the other way round."""
     return sides[::-1] if directory.reverse else sides
 
 
 def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], list[str]]]) -> np.ndarray:
-    """ln p by the equations as they stand, in float32: float64 array `(n,)`, nats."""
+    """ln p by the model's equations, without sharing of states, in float32: float64 array `(n,)`, nats."""
     model = model_in_dtype(directory.model, "float32")
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
     scores = []
@@ -94,16 +94,17 @@ def compared(
     export_dir: str | os.PathLike[str],
     remedy: str,
     tolerance: float = TOLERANCE,
-) -> Comparison:
-    """The comparison of the scores of the first pairs with what is expected.
+) -> ScoreDifference:
+    """Compares scores with the expected ones.
 
     Args:
-        scorer: str. What gave the scores.
-        scores, expected: float arrays, nats.
-        texts: the pairs, for the report.
-        export_dir: for the report.
-        remedy: str. What is to be done where they differ.
-        tolerance: float. Nats; of a score so low that float32 holds no more of it, a tenth of that part of it.
+        scorer: str. The name of what scored.
+        scores: float array `(n,)`, nats, of the first n pairs.
+        expected: float array of at least n scores, nats.
+        texts: the pairs, for the error.
+        export_dir: path, for the error.
+        remedy: str. For the error.
+        tolerance: float. Allowed difference in nats; below ln p = -10, relative to ln p = -10. Defaults to `1e-5`.
 
     Raises:
         InputError: where a score differs by more.
@@ -112,7 +113,7 @@ def compared(
     allowed = tolerance * np.maximum(1, np.abs(expected) / 10)
     differences = np.abs(scores - expected)
     worst = int((differences / allowed).argmax())
-    # Not "over", which no comparison with NaN would be.
+    # Not `(differences > allowed).any()`, which is false for NaN.
     if not (differences <= allowed).all():
         source, target = texts[worst]
         raise InputError(
@@ -121,7 +122,7 @@ def compared(
             remedy,
             export_dir,
         )
-    return Comparison(scorer, len(scores), float(differences.max()))
+    return ScoreDifference(scorer, len(scores), float(differences.max()))
 
 
 def _is_utf8(word):
@@ -131,13 +132,13 @@ def _is_utf8(word):
 def process_scores(
     command: Sequence[str], request: dict[str, Any], path: str | os.PathLike, **environment: str
 ) -> list[np.ndarray]:
-    """What a process answers to a request that is about a path.
+    """Scores in another process.
 
     Args:
         command: list of str. It reads the request from standard input and writes lists of numbers, both JSON.
         request: dict.
-        path: of what it scores with, for the report of a failure.
-        **environment: variables that it has besides this process's.
+        path: of the model or version that the process scores with, for the error.
+        **environment: environment variables besides this process's.
 
     Returns:
         list of float64 arrays.
@@ -154,12 +155,12 @@ def process_scores(
 
 
 def _reported(done, path):
-    """The InputError of a process that failed: what it said, and what is to be done about that."""
-    told = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
-    reason = (told or done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+    """The InputError of a process that failed: its error message, and a remedy."""
+    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
+    reason = (errors or done.stderr.strip().splitlines() or ["it printed no error"])[-1]
     kind, _, sentence = reason.partition(": ")
     if kind.endswith("InputError"):
-        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # it says itself what to do
+        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # with a remedy of its own
     if done.returncode < 0:
         reason, remedy = f"its process was ended by signal {-done.returncode}", "free memory, and run it again"
     elif "ImportError" in reason or "ModuleNotFoundError" in reason:
@@ -193,7 +194,7 @@ def read_pairs(
         good = (record for record in reader if not record.problem)
         pairs = [(record.source, record.target) for record in itertools.islice(good, number)]
     if not pairs:
-        raise InputError("found no pair", "expected one at least", "check --format", path)
+        raise InputError("found no pair", "expected at least one", "check --format", path)
     if known.is_factored:
         pairs = [(surface(source), surface(target)) for source, target in pairs]
     return pairs, reader.malformed

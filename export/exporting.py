@@ -1,4 +1,4 @@
-"""Versions of a trained model for TensorFlow Serving: written, labelled, taken away."""
+"""Exporting as a function: versions of a trained model for TensorFlow Serving, written, labelled and removed."""
 
 import contextlib
 import dataclasses
@@ -12,24 +12,24 @@ import tensorflow as tf
 
 from keras_encdec.backend import devices
 from keras_encdec.errors import InputError
-from keras_encdec.export.comparison import Comparison, compared, made_pairs_of, model_scores, pairs_of_words
+from keras_encdec.export.comparison import ScoreDifference, compared, made_pairs_of, model_scores, pairs_of_words
 from keras_encdec.export.models_config import ModelsConfig
-from keras_encdec.export.serving_config import ServingConfig, write_batching_parameters
+from keras_encdec.export.serving_config import ExportOptions, write_batching_parameters
 from keras_encdec.export.versions import locked, new_version, remove_folder, versions
 from keras_encdec.model_directory import ModelDirectory
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportResult:
-    """What an export wrote.
+    """What `export_model` wrote.
 
     Attributes:
         path: pathlib.Path of the version's folder.
         version: int.
-        stable: int. The version that has the label `stable`; 0 where that which had it is gone.
+        stable: int. The version that has the label `stable`; 0 where the version that had it was deleted.
         tokenization: dict of arguments of `Tokenizer`, where the version reads raw text; else `None`.
-        tokenization_is_assumed: bool. Whether the model was trained on tokens, so that how raw text is tokenized was
-            concluded from its vocabularies.
+        tokenization_is_assumed: bool. Whether the model was trained on tokens, so that the tokenization of raw text
+            was concluded from its vocabularies.
     """
 
     path: pathlib.Path
@@ -42,33 +42,29 @@ class ExportResult:
 def export_model(
     model_dir: str | os.PathLike,
     export_dir: str | os.PathLike,
-    version: int | None = None,
-    model_name: str = "encdec",
-    raw_text: bool = False,
-    config: ServingConfig | None = None,
+    options: ExportOptions | None = None,
+    **values: Any,
 ) -> ExportResult:
     """Writes a version of a trained model that TensorFlow Serving loads, and the files the server is started with.
 
-    The version appears in the folder when it is complete, and its scores of a few pairs are those of the model, so that
-    a server may be polling the folder. The label `canary` of
-    `models.config` is moved to it; the label `stable` stays where it is, but for the first version.
+    The version appears in the folder when it is complete and its scores of a few pairs equal the model's, so that a
+    server may poll the folder. The label `canary` of `models.config` moves to it; the label `stable` moves only to the
+    first version.
 
     Args:
         model_dir: path of the model directory; any backend may have trained it.
         export_dir: path of the folder of the served model's versions, made if need be.
-        version: int. Its number. Defaults to `None`: one more than the newest.
-        model_name: str. What the server calls the model. Defaults to `"encdec"`.
-        raw_text: bool. Whether it reads raw text, tokenized in the graph by operations of tensorflow-text. Defaults to
-            `False`: tokens separated by spaces.
-        config: ServingConfig, limits and search. Defaults to `None`: that of the defaults.
+        options: ExportOptions. Defaults to `None`: those of the command.
+        **values: options by name, which override those in `options`.
 
     Returns:
         ExportResult.
 
     Raises:
-        InputError: when the model cannot be read or has no source, the version exists, it cannot be written, or what
-            was written does not score as the model does. Nothing is published then.
-        RuntimeError: under another backend of Keras than TensorFlow.
+        ConfigurationError: a ValueError, for options that contradict one another.
+        InputError: when the model cannot be read or has no source, the version exists, it cannot be written, or the
+            written version does not score as the model does; nothing is published then. Under another backend of Keras
+            than TensorFlow.
         ImportError: when tensorflow-serving-api is not installed.
     """
     require_tensorflow()
@@ -76,18 +72,19 @@ def export_model(
 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", export_dir)
-    labels = ModelsConfig(export_dir, model_name)  # what is wrong with it is told before the work
-    config = config or ServingConfig()
+    options = ExportOptions.combined(options, values)
+    config, model_name = options.serving_config, options.model_name
+    labels = ModelsConfig(export_dir, model_name)  # raises for a file that cannot be used, before the work
     directory = load_served_directory(model_dir)
-    tokenization = (directory.tokenization or _likely_tokenization(directory)) if raw_text else None
+    tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (
         _tensorflow_errors_explained(export_dir),
-        new_version(export_dir, version, labels.largest_labelled) as made,
+        new_version(export_dir, options.version, labels.largest_labelled) as made,
     ):
         write_saved_model(directory, made.path, config, tokenization, model_name)
         check_version(directory, made.path, tokenization, config.max_tokens)
     with locked(export_dir):
-        labels = ModelsConfig(export_dir, model_name)  # they may have been moved meanwhile
+        labels = ModelsConfig(export_dir, model_name)  # read again: they may have been moved meanwhile
         newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number
         labels.write(None if labels.stable else made.number, newest)
     write_batching_parameters(export_dir)
@@ -96,7 +93,7 @@ def export_model(
         made.number,
         labels.stable,
         tokenization,
-        tokenization_is_assumed=raw_text and directory.tokenization is None,
+        tokenization_is_assumed=options.raw_text and directory.tokenization is None,
     )
 
 
@@ -105,7 +102,7 @@ def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: i
 
     Args:
         export_dir: path of the folder of the versions.
-        model_name: str. What the server calls the model.
+        model_name: str. Name of the model on the server.
         version: int.
 
     Returns:
@@ -120,11 +117,11 @@ def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: i
 
 
 def remove_version(export_dir: str | os.PathLike, model_name: str, version: int) -> None:
-    """Takes a version away: its labels from `models.config` first, then its folder.
+    """Removes a version: first its labels from `models.config`, then its folder.
 
     Args:
         export_dir: path of the folder of the versions.
-        model_name: str. What the server calls the model.
+        model_name: str. Name of the model on the server.
         version: int.
 
     Raises:
@@ -136,7 +133,7 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
         if labels.stable == version:
             raise InputError(
                 f"found version {version} to be the stable one",
-                "expected another",
+                "expected another version",
                 "move the label first (--stable_version)",
                 export_dir,
             )
@@ -145,14 +142,14 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
 
 
 def load_served_directory(path: str | os.PathLike) -> ModelDirectory:
-    """Loads a model directory whose model has a source, as all that is served.
+    """Loads the model directory of a model with a source: only such models are served.
 
     Raises:
         InputError: see `ModelDirectory.load`; for a language model.
     """
     directory = ModelDirectory.load(path)
     if not directory.model.has_source:
-        raise InputError("found a language model", "expected one that has a source", "score with encdec-score", path)
+        raise InputError("found a language model", "expected a model with a source", "score with encdec-score", path)
     return directory
 
 
@@ -174,16 +171,14 @@ def _require_version(export_dir, version):
 
 
 def _likely_tokenization(directory):
-    """How the tokens that a model was trained on were probably made: case folded, if its vocabularies are."""
+    """The tokenization that probably made the tokens of a model's training: with case folding if its words have it."""
     words = [*directory.source_vocabulary.words, *directory.target_vocabulary.words]
     return {"lowercase": all(word == word.lower() for word in words)}
 
 
 @contextlib.contextmanager
 def _tensorflow_errors_explained(export_dir) -> Iterator[None]:
-    """TensorFlow's own errors of writing, a full disk above all, as ours."""
-    import tensorflow as tf
-
+    """In the `with` block, TensorFlow's errors of writing, such as a full disk, become InputErrors."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -195,23 +190,23 @@ def _tensorflow_errors_explained(export_dir) -> Iterator[None]:
         ) from error
 
 
-# As many as show a wrong graph or wrong weights; `verify_export` compares a thousand.
+# Enough to detect a wrong graph or wrong weights; `verify_export` compares a thousand.
 PAIRS = 8
 
 
 def check_version(
     directory: ModelDirectory, path: pathlib.Path, tokenization: dict[str, Any] | None, max_tokens: int
-) -> Comparison:
+) -> ScoreDifference:
     """Loads a version that was just written, and compares the scores of a few pairs with the model's own.
 
     Args:
         directory: ModelDirectory, with its model.
         path: pathlib.Path of the version's folder.
         tokenization: dict of arguments of `Tokenizer`, where the version reads raw text; else `None`.
-        max_tokens: int. Tokens that the version allows.
+        max_tokens: int. Most tokens of a phrase that the version accepts.
 
     Returns:
-        Comparison.
+        ScoreDifference.
 
     Raises:
         InputError: when it does not load or score, or the scores differ.
@@ -228,7 +223,7 @@ def check_version(
         score = tf.saved_model.load(str(path)).signatures["serving_default"]
         sources, targets = map(tf.constant, zip(*texts, strict=True))
         scores = score(source=sources, target=targets)["log_prob"].numpy().astype(np.float64)
-    except Exception as error:  # whatever TensorFlow makes of a broken file
+    except Exception as error:  # any kind: TensorFlow raises several for a broken file
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"found an exported model that does not score ({reason})", "expected scores", remedy, path.parent

@@ -1,4 +1,4 @@
-"""What a served model accepts, and how it searches."""
+"""What can be chosen when a model is exported: limits and search of the served model, its name and version."""
 
 import dataclasses
 import os
@@ -6,6 +6,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.export.versions import LARGEST
 from keras_encdec.formats import open_output
 
 if TYPE_CHECKING:
@@ -18,20 +19,20 @@ class ServingConfig(Configuration):
     """Limits and search of a served model.
 
     Attributes:
-        max_tokens: int. Tokens of a phrase, the end of sequence not counted; longer phrases are refused, and strings of
-            more than 64 times as many bytes.
-        beam_size: int. Of the signature `generate`: targets that its search keeps for each source, and gives back.
+        max_tokens: int. Most tokens of a phrase, the end of sequence not counted. Longer phrases are refused, and so
+            are strings of more than 64 times as many bytes.
+        beam_size: int. Of the signature `generate`: targets that its search keeps and returns for each source.
         length_penalty: float. Of `generate`: targets of T tokens are ranked by log p / ((5 + T) / 6) ** length_penalty.
         coverage_penalty: float. Of `generate`, and a model with attention: see `BeamSampler`.
-        suppress_unknown: bool. Whether no generated target has the unknown word.
+        suppress_unknown: bool. Whether to generate no unknown words.
         replace_unknown: bool. Whether unknown words in targets are replaced from the source, of a model with attention
             or position words: see `decoding.UnknownReplacement`.
         dictionary: str. File of translations for it, which become part of the graph; see `read_dictionary`.
         top_k: int. Of `sample`: number of the most probable words that are drawn from; `None` for all.
-        top_p: float. Of `sample`: only the most probable words that have this probability together are drawn from.
+        top_p: float. Of `sample`: draw from the fewest most probable words that have this probability together.
 
     Raises:
-        ValueError: for a value out of bounds, and for values that contradict one another.
+        ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.
 
     Example:
 
@@ -44,7 +45,7 @@ class ServingConfig(Configuration):
     )
     beam_size: int = hyperparameter(
         5,
-        "Of the signature `generate`: targets that the search keeps for each source, and gives back.",
+        "Of the signature `generate`: targets that the search keeps and returns for each source.",
         minimum=1,
         maximum=100,
     )
@@ -66,7 +67,9 @@ class ServingConfig(Configuration):
         "names, whatever the signature; see the dictionary.",
     )
     dictionary: str | None = hyperparameter(
-        None, "For it: lines of a source word, a tab and its translation. Other source words are copied."
+        None,
+        "With --replace_unknown: file of lines of a source word, a tab and its translation. Other source words are "
+        "copied.",
     )
     top_k: int | None = hyperparameter(
         None, "Of the signature `sample`: draw from this number of most probable words; all if not given.", minimum=1
@@ -84,23 +87,51 @@ class ServingConfig(Configuration):
                 "found {replace_unknown} with {suppress_unknown}, which leaves none; drop one of them"
             )
         if self.dictionary and not self.replace_unknown:
-            raise ConfigurationError("found {dictionary} without {replace_unknown}, which it is for")
+            raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
-        """The sampler of a signature, with those of the options here that it has."""
+        """The sampler of a signature, with the options here that it shares."""
         options = self.to_dict()
         options["num_beams"] = options["num_best"] = self.beam_size
         names = {parameter.name for parameter in entry.sampler_class.hyperparameters()}
         return entry.served_sampler(**{name: value for name, value in options.items() if name in names})
 
 
+@dataclasses.dataclass(frozen=True)
+class ExportOptions(ServingConfig):
+    """Options of `export_model`.
+
+    Raises:
+        ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.
+    """
+
+    version: int | None = hyperparameter(
+        None, "Number of the version. Default: one more than the newest there.", minimum=1, maximum=LARGEST
+    )
+    model_name: str = hyperparameter("encdec", "Name of the model on the server.")
+    raw_text: bool = hyperparameter(
+        False, "Read raw text, tokenized in the graph by operations of tensorflow-text, and not tokens."
+    )
+
+    def check(self) -> None:
+        super().check()
+        if not self.model_name:
+            raise ConfigurationError("found an empty {model_name}, expected a name")
+
+    @property
+    def serving_config(self) -> ServingConfig:
+        """The limits and the search alone."""
+        names = (parameter.name for parameter in ServingConfig.hyperparameters())
+        return ServingConfig(**{name: getattr(self, name) for name in names})
+
+
 BATCHING_PARAMETERS = "batching_parameters.txt"
-# The largest is the largest batch, as the server demands.
+# The server demands that the last one is its largest batch.
 BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
 def write_batching_parameters(export_dir: str | os.PathLike) -> None:
-    """Writes how the server merges requests, unless such a file is there: its numbers are the user's to set."""
+    """Writes how the server merges requests, unless there is such a file: users edit its numbers."""
     path = pathlib.Path(export_dir) / BATCHING_PARAMETERS
     if path.exists():
         return
@@ -110,7 +141,7 @@ def write_batching_parameters(export_dir: str | os.PathLike) -> None:
 max_batch_size {{ value: {BATCH_SIZES[-1]} }}
 {sizes}# How long a request waits for others, in microseconds.
 batch_timeout_micros {{ value: 1000 }}
-# As many as the server has cores: here those of the machine that exported.
+# The number of the server's cores: here of the machine that exported the model.
 num_batch_threads {{ value: {os.cpu_count()} }}
 # Further requests are UNAVAILABLE.
 max_enqueued_batches {{ value: 1000 }}

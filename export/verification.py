@@ -1,15 +1,16 @@
-"""The scores of an exported model held against those of the model it was made from."""
+"""Verification as a function: the scores of an exported model compared with those of the model it was made from."""
 
 import dataclasses
 import os
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.export.comparison import (
     TOLERANCE,
-    Comparison,
+    ScoreDifference,
     compared,
     made_pairs_of,
     model_scores,
@@ -18,6 +19,7 @@ from keras_encdec.export.comparison import (
 )
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.saved_model import read_tokenization
+from keras_encdec.export.verification_options import VerificationOptions
 from keras_encdec.export.versions import versions
 
 # Pairs that the exported model scores together.
@@ -28,55 +30,58 @@ sys.path[:] = sys.argv[1:]
 from keras_encdec.export.backend_scores import main
 main()
 """
-# Nats. Between backends, and between the model's equations and the scorer that shares states: other roundings.
+# Nats. Backends round differently, and so does the scorer, which shares states, from the model's equations.
 BACKENDS_TOLERANCE = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
 class VerificationReport:
-    """What was compared, and agrees.
+    """The scores that agree.
 
     Attributes:
         path: pathlib.Path of the version's folder.
-        comparisons: tuple of Comparison: of the exported model with many pairs together, with one at a time, and of
-            each backend.
+        comparisons: tuple of ScoreDifference: of the exported model with many pairs together, of the same with one pair
+            at a time, and of each backend.
     """
 
     path: pathlib.Path
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ScoreDifference, ...]
 
 
 def verify_export(
     model_dir: str | os.PathLike,
     export_dir: str | os.PathLike,
-    version: int | None = None,
+    options: VerificationOptions | None = None,
+    *,
     pairs: Sequence[tuple[str, str]] = (),
     made_pairs: int | None = None,
-    backends: Sequence[str] = (),
+    **values: Any,
 ) -> VerificationReport:
     """Compares the scores of an exported model with those of the model it was made from.
 
-    The exported model is run in a process that has TensorFlow and nothing of this package, as a server has.
+    The exported model runs in a process that imports TensorFlow and nothing of this package, as a server does; each of
+    the backends runs in a process of its own.
 
     Args:
         model_dir: path of the model directory.
         export_dir: path of the folder of the exported versions.
-        version: int. The version to compare. Defaults to `None`: the newest.
-        pairs: source and target as a client would send them.
-        made_pairs: int. Pairs, made of the model's own words, that are compared besides. Defaults to `None`: 1000
-            where no pairs are given, else none.
-        backends: names of backends of Keras whose scores are compared too, "tensorflow", "jax" or "torch", each in a
-            process of its own.
+        options: VerificationOptions. Defaults to `None`: those of the command.
+        pairs: list of source and target, as a client would send them.
+        made_pairs: int. Number of pairs of random words of the model that are compared besides. Defaults to `None`:
+            1000 where no pairs are given, else none.
+        **values: options by name, which override those in `options`.
 
     Returns:
         VerificationReport.
 
     Raises:
-        InputError: when scores differ, or something cannot be read or scored.
-        RuntimeError: under another backend of Keras than TensorFlow.
+        ConfigurationError: a ValueError, for options that cannot be used.
+        InputError: when scores differ, or something cannot be read or scored; under another backend of Keras than
+            TensorFlow.
     """
     require_tensorflow()
-    path = _version_folder(export_dir, version)
+    options = VerificationOptions.combined(options, values)
+    path = _version_folder(export_dir, options.version)
     tokenization = read_tokenization(path)
     directory = load_served_directory(model_dir)
     if made_pairs is None:
@@ -93,14 +98,14 @@ def verify_export(
     def compare(scorer, scores, tolerance=TOLERANCE):
         comparisons.append(compared(scorer, scores, expected, texts, export_dir, remedy, tolerance))
 
-    # By its path, so that this package is not imported.
+    # The script is run by its path, so that this package is not imported.
     script = [sys.executable, "-P", os.fspath(pathlib.Path(__file__).with_name("saved_model_scores.py"))]
     for scorer, scores in zip(
         ("exported", "exported, one at a time"), process_scores(script, request, path), strict=True
     ):
         compare(scorer, scores)
-    for backend in backends:
-        # Of this very package, wherever the process would find one itself.
+    for backend in options.backends:
+        # With this process's path, so that it imports this very package.
         script = [sys.executable, "-P", "-c", _BACKEND_SCORES, *sys.path]
         request = {"path": os.fspath(model_dir), "pairs": words}
         [scores] = process_scores(script, request, model_dir, KERAS_BACKEND=backend)

@@ -1,4 +1,4 @@
-"""A model on a server, called by gRPC."""
+"""A client of a model on a server, by gRPC."""
 
 import contextlib
 import importlib.util
@@ -18,13 +18,13 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 @contextlib.contextmanager
 def _tensorflow_as_a_folder():
-    """Lets TensorFlow's modules be imported in the `with` block without its `__init__`."""
-    found = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
-    if found is None:
+    """In the `with` block, TensorFlow's modules are imported without its slow `__init__`."""
+    spec = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
+    if spec is None:
         yield
         return
     sys.modules["tensorflow"] = folder = types.ModuleType("tensorflow")
-    folder.__path__ = list(found.submodule_search_locations)
+    folder.__path__ = list(spec.submodule_search_locations)
     try:
         yield
     finally:
@@ -65,8 +65,8 @@ _OPTIONS = (
 _VALUES = {types_pb2.DT_FLOAT: ("float_val", np.float32), types_pb2.DT_INT32: ("int_val", np.int32)}
 
 
-class GrpcServer:
-    """A model that TensorFlow Serving serves, over one channel; its methods may be called side by side.
+class GrpcClient:
+    """Calls a model that TensorFlow Serving serves, over one channel. Its methods may be called from several threads.
 
     Args:
         address: str. Host and port, such as "localhost:8500".
@@ -91,9 +91,9 @@ class GrpcServer:
             dict of name to array.
 
         Raises:
-            ServerError: when it fails.
+            ServerError: when the call fails.
         """
-        # No output_filter: a server would prepare and queue each set of outputs apart, and the rest is small.
+        # No output_filter: a server prepares and queues each set of outputs apart, and the other outputs are small.
         request = predict_pb2.PredictRequest()
         self._name_model(request.model_spec)
         request.model_spec.signature_name = signature
@@ -106,14 +106,14 @@ class GrpcServer:
         return {name: _array(response.outputs[name]) for name in outputs if name in response.outputs}
 
     def metadata(self) -> tuple[int, dict[str, Any]]:
-        """Which version answers, int, and its signatures: dict of name to SignatureDef, as in JSON, a dict."""
+        """The number of the version that answers, and its signatures: dict of name to SignatureDef, as in JSON."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         self._name_model(request.model_spec)
         response = self._call(self._predictions.GetModelMetadata, request)
         signatures = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(signatures)
-        found = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
-        return response.model_spec.version.value, found
+        definitions = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
+        return response.model_spec.version.value, definitions
 
     def status(self) -> list[dict[str, Any]]:
         """The model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""
@@ -123,7 +123,7 @@ class GrpcServer:
         return MessageToDict(response, preserving_proto_field_name=True).get("model_version_status", [])
 
     def close(self) -> None:
-        """Ends calls that are under way in other threads, and the connection."""
+        """Cancels calls in other threads, and closes the connection."""
         self._channel.close()
 
     def _name_model(self, spec):
@@ -141,7 +141,7 @@ class GrpcServer:
 
 
 def _array(tensor):
-    """A TensorProto of numbers as an array; where it has fewer values than elements, the last is repeated."""
+    """A TensorProto of numbers as an array; the last value stands for all the elements that it leaves out."""
     if tensor.dtype not in _VALUES:
         raise ServerError("INTERNAL", f"found an output of type {tensor.dtype}, expected float32 or int32")
     field, dtype = _VALUES[tensor.dtype]

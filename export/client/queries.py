@@ -1,12 +1,13 @@
-"""What a server says of a model: its versions and their states, its signatures."""
+"""Questions to a server about a model: its versions and their states, its signatures."""
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from keras_encdec.errors import InputError
-from keras_encdec.export.client.connection import DEADLINE, PATIENCE, connect, labelled_version
+from keras_encdec.export.client.client_options import ConnectionOptions
+from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version
 from keras_encdec.export.client.server_error import ModelName, Retries, ServerError
 
 
@@ -38,7 +39,7 @@ def describe_signatures(signatures: dict[str, Any]) -> str:
         signatures: dict of name to SignatureDef, as a dict in protocol buffers' JSON form.
 
     Returns:
-        str, a line a signature, an input and an output; "?" is a dimension that calls choose.
+        str, a line a signature, an input and an output; "?" is a dimension whose size each call chooses.
 
     Example:
 
@@ -50,7 +51,7 @@ def describe_signatures(signatures: dict[str, Any]) -> str:
     lines = []
     for name, signature in sorted(signatures.items()):
         if name.startswith("__saved_model"):
-            continue  # TensorFlow's own, which nobody calls
+            continue  # TensorFlow's own, which no client calls
         lines.append(name)
         for kind in ("input", "output"):
             for tensor, info in sorted(signature.get(kind + "s", {}).items()):
@@ -111,63 +112,51 @@ class ServedSignatures:
         return describe_signatures(self.signatures)
 
 
-def server_health(
-    server: str,
-    model_name: str = "encdec",
-    version: int | None = None,
-    label: str | None = None,
-    deadline: float = DEADLINE,
-    patience: float = 0.0,
-) -> ModelStatus:
+def server_health(server: str, options: ConnectionOptions | None = None, **values: Any) -> ModelStatus:
     """Asks a server which versions of a model it has, and in which states they are.
 
     Args:
-        server: str. Where TensorFlow Serving listens: host:port for gRPC; for REST a URL, such as
+        server: str. Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as
             "http://localhost:8501".
-        model_name: str. Defaults to `"encdec"`.
-        version: int. The version to ask for. Defaults to `None`: all.
-        label: str. The label of the version to ask for, instead. Optional.
-        deadline: float. Seconds that a call may take. Defaults to `30.0`.
-        patience: float. Seconds for which a call that finds the server unavailable is repeated. Defaults to `0.0`.
+        options: ConnectionOptions. Without a version or a label, all versions are asked for. The default patience is
+            `0.0` seconds. Defaults to `None`: those of the command.
+        **values: options by name, which override those in `options`.
 
     Returns:
         ModelStatus.
 
     Raises:
         InputError: when the server does not answer, or has no such model, version or label.
-        ValueError: for what is no address, or a version together with a label.
+        ConfigurationError: a ValueError, for a text that is not an address, or a version together with a label.
     """
-    model, retries = ModelName(model_name, version, label), Retries(patience)
-    with _reported(server, model, deadline) as asked:
-        if label is None:
-            return ModelStatus(server, model, tuple(retries(asked.status)))
-        with contextlib.closing(connect(server, labelled_version(asked, retries), deadline)) as labelled:
-            return ModelStatus(server, model, tuple(retries(labelled.status)))
+    options = ConnectionOptions.combined(options, values)
+    retries = Retries(options.patience or 0.0)
+    with _connected(server, options) as client:
+        if options.label is None:
+            return ModelStatus(server, options.model, tuple(retries(client.status)))
+        labelled_model = labelled_version(client, retries)
+        with contextlib.closing(connect(server, labelled_model, options.deadline)) as labelled:
+            return ModelStatus(server, options.model, tuple(retries(labelled.status)))
 
 
-def server_metadata(
-    server: str,
-    model_name: str = "encdec",
-    version: int | None = None,
-    label: str | None = None,
-    deadline: float = DEADLINE,
-    patience: float = PATIENCE,
-) -> ServedSignatures:
+def server_metadata(server: str, options: ConnectionOptions | None = None, **values: Any) -> ServedSignatures:
     """Asks a server for the signatures of a model.
 
-    The arguments and errors are those of `server_health`, but for the patience, `60.0` seconds.
+    The arguments and errors are those of `server_health`; the default patience is `60.0` seconds.
 
     Returns:
         ServedSignatures.
     """
-    with _reported(server, ModelName(model_name, version, label), deadline) as asked:
-        return ServedSignatures(*Retries(patience)(asked.metadata))
+    options = ConnectionOptions.combined(options, values)
+    retries = Retries(PATIENCE if options.patience is None else options.patience)
+    with _connected(server, options) as client:
+        return ServedSignatures(*retries(client.metadata))
 
 
 @contextlib.contextmanager
-def _reported(address, model, deadline):
-    """A connection for the time of the `with` block, whose errors become sentences."""
-    with contextlib.closing(connect(address, model, deadline)) as server:
+def _connected(address: str, options: ConnectionOptions) -> Iterator[Server]:
+    """A connection during the `with` block, whose ServerErrors become InputErrors."""
+    with contextlib.closing(connect(address, options.model, options.deadline)) as server:
         try:
             yield server
         except ServerError as error:

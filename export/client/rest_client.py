@@ -1,4 +1,4 @@
-"""A model on a server, called by REST."""
+"""A client of a model on a server, by REST."""
 
 import base64
 import re
@@ -19,8 +19,8 @@ except ImportError as error:
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 
 
-class RestServer:
-    """A model that TensorFlow Serving serves, as `GrpcServer`, by HTTP and JSON.
+class RestClient:
+    """Calls a model that TensorFlow Serving serves, as `GrpcClient` does, by HTTP and JSON.
 
     Args:
         address: str. URL, such as "http://localhost:8501".
@@ -39,29 +39,29 @@ class RestServer:
         self._url = f"{self.address}/v1/models/{quote(model.name, safe='')}{version}{label}"
 
     def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
-        """See `GrpcServer.predict`; the outputs are lists, of lists where there are several dimensions."""
+        """See `GrpcClient.predict`; the outputs are nested lists."""
         inputs = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
-        found = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
-        return {name: found[name] for name in outputs if name in found}
+        answer = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
+        return {name: answer[name] for name in outputs if name in answer}
 
     def metadata(self) -> tuple[int, dict[str, Any]]:
-        """See `GrpcServer.metadata`."""
-        found = self._call("GET", "/metadata", [])
-        return int(found["model_spec"]["version"]), found["metadata"]["signature_def"]["signature_def"]
+        """See `GrpcClient.metadata`."""
+        answer = self._call("GET", "/metadata", [])
+        return int(answer["model_spec"]["version"]), answer["metadata"]["signature_def"]["signature_def"]
 
     def status(self) -> list[dict[str, Any]]:
-        """See `GrpcServer.status`."""
+        """See `GrpcClient.status`."""
         return self._call("GET", "", ["model_version_status"])
 
     def close(self) -> None:
-        """Ends calls that are under way in other threads, and the connections."""
+        """Cancels calls in other threads, and closes the connections."""
         if not self._closed.done():
             self._closed.set_result(None)
         self._session.close()
 
     def _call(self, method, path, keys, body=None):
-        """What is in a JSON answer under the keys, each inside the one before."""
-        # In a thread that nothing waits for: requests can neither end a call nor limit the whole of its time.
+        """The part of a JSON answer under the keys, each inside the one before."""
+        # In a daemon thread: requests can neither cancel a call nor limit its whole time.
         answer = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
         wait([answer, self._closed], self.deadline, FIRST_COMPLETED)
@@ -82,7 +82,7 @@ class RestServer:
     def _ask(self, answer, method, url, body):
         try:
             answer.set_result(self._session.request(method, url, json=body, timeout=self.deadline))
-        except Exception as error:  # whatever it is, the caller's thread raises it
+        except Exception as error:  # the caller's thread raises it
             answer.set_exception(error)
 
 
@@ -95,12 +95,12 @@ def _content(response, keys):
             return content
         reason = content["error"]
     except (requests.JSONDecodeError, KeyError, TypeError):
-        reason = f"HTTP {response.status_code} {response.reason}, and nothing that TensorFlow Serving would say"
+        reason = f"HTTP {response.status_code} {response.reason}, without an error message of TensorFlow Serving"
     raise ServerError(_CODES.get(response.status_code, "UNKNOWN"), reason)
 
 
 def _json_string(string):
-    """Bytes as a string in JSON; those that are not UTF-8 as TensorFlow Serving reads any bytes."""
+    """Bytes as a string in JSON, or in the form in which TensorFlow Serving reads bytes that are not UTF-8."""
     try:
         return string.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,7 @@
-"""A file written again with scores from a server."""
+"""Scoring by a server as a function: a file written again with scores from TensorFlow Serving."""
 
 import contextlib
 import dataclasses
-import os
 import random
 import re
 import threading
@@ -13,42 +12,43 @@ from typing import Any
 import numpy as np
 
 from keras_encdec.errors import InputError
-from keras_encdec.export.client.connection import DEADLINE, IN_FLIGHT, PATIENCE, Server, connect, labelled_version
+from keras_encdec.export.client.client_options import ClientOptions
+from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version
 from keras_encdec.export.client.server_error import ModelName, Retries, ServerError
-from keras_encdec.formats import InputLines, escape, model_words, open_output, pair_format
+from keras_encdec.formats import FilePath, InputLines, escape, model_words, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.scoring.pair_scorer import PairScores, WordPair
 from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
-# A server that merges requests refuses all of them for one bad pair: a lone pair is asked for again after
-# up to these numbers of seconds, so that it does not come together with the bad one each time.
+# A server that merges requests refuses all of them for one bad pair. A single pair is therefore sent again, after up to
+# these numbers of seconds, so that it does not meet the bad pair each time.
 _PAUSES = (0.05, 0.1, 0.2)
 
 
 class ServedLines:
-    """Adds scores to lines; of lines whose pairs a server refuses, finds the ones at fault.
+    """Adds scores to lines, and finds the lines at fault when a server refuses some together.
 
-    Lines that are refused together are asked for in halves.
+    Lines that are refused together are sent again in halves.
 
     Args:
         scorer: RecordScorer of a ServedScorer.
-        server: Server, for reports.
-        path: the input file, for reports.
-        keep: bool. Whether a refused line passes with the neutral score; else it ends the scoring.
+        server: Server, for error messages.
+        path: the input file, for error messages.
+        keep: bool. Whether a refused line is written with the neutral score; otherwise it ends the scoring.
 
     Attributes:
-        refused: int. Lines that passed with the neutral score so far.
+        refused: int. Refused lines so far that were written with the neutral score.
     """
 
-    def __init__(self, scorer: RecordScorer, server: Server, path: str | os.PathLike, keep: bool) -> None:
+    def __init__(self, scorer: RecordScorer, server: Server, path: FilePath, keep: bool) -> None:
         self._scorer, self._server, self._path, self._keep = scorer, server, path, keep
         self.refused: int = 0
         self._lock = threading.Lock()
 
     def __call__(self, window: tuple[int, list[Any]]) -> list[list[bytes]]:
-        """Adds scores.
+        """The lines of records with their scores.
 
         Args:
             window: `(line, records)`: the number of the first line, and records of consecutive lines.
@@ -57,7 +57,7 @@ class ServedLines:
             list of one list of bytes, the lines without line feed.
 
         Raises:
-            InputError: when the server fails or, unless they are kept, refuses a line.
+            InputError: when the server fails or, unless `keep` is set, refuses a line.
         """
         return [self._lines(*window)]
 
@@ -68,15 +68,15 @@ class ServedLines:
             if error.code != "INVALID_ARGUMENT":
                 raise error.report(self._server, self._path, line) from error
         if len(records) == 1:
-            return self._alone(line, records[0])
+            return self._single(line, records[0])
         half = len(records) // 2
         return self._lines(line, records[:half]) + self._lines(line + half, records[half:])
 
     def close(self) -> None:
-        """Ends calls that are under way in other threads."""
+        """Cancels calls in other threads."""
         self._scorer.close()
 
-    def _alone(self, line, record):
+    def _single(self, line, record):
         for pause in _PAUSES:
             time.sleep(random.uniform(0, pause))
             try:
@@ -94,18 +94,18 @@ class ServedLines:
 
 
 class ServedScorer:
-    """A PairScorer by a model on a server, which reads the words that `TextScorer` would read.
+    """A PairScorer by a model on a server, which reads the same words as `TextScorer`.
 
-    A model that has the signature "tokenize" reads raw text and tokenizes it, a phrase table's words
-    too; another reads strings of tokens and takes Moses's escapes off.
+    A model that has the signature "tokenize" reads raw text and tokenizes it, also the words of a phrase table; other
+    models read strings of tokens and remove Moses's escapes.
 
     Args:
         server: Server.
         retries: Retries.
 
     Raises:
-        ServerError: when the server does not say which signatures the model has.
-        InputError: when the model has not the signatures needed.
+        ServerError: when the server does not answer which signatures the model has.
+        InputError: when the model lacks a signature that scores.
     """
 
     def __init__(self, server: Server, retries: Retries) -> None:
@@ -122,7 +122,7 @@ class ServedScorer:
         self._raw = "tokenize" in signatures
 
     def close(self) -> None:
-        """Ends calls that are under way in other threads; further ones fail."""
+        """Cancels calls in other threads; later calls fail."""
         self._retries.close()
         self._server.close()
 
@@ -168,24 +168,24 @@ class ServedScorer:
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
     def _predict(self, signature, inputs, outputs):
-        """One call; the refusal of a request of somebody else's, merged with this one, is UNAVAILABLE."""
+        """One call. The refusal of another client's request, which the server merged with this one, is UNAVAILABLE."""
         try:
             return self._server.predict(signature, inputs, outputs)
         except ServerError as error:
-            if self._is_of_others(error, inputs):
+            if self._is_about_another_request(error, inputs):
                 raise ServerError("UNAVAILABLE", f"merged with a request that it refused: {error.message}") from error
             raise
 
-    def _is_of_others(self, error, inputs):
+    def _is_about_another_request(self, error, inputs):
         if re.search("have different shapes|have different data types", error.message):
-            return True  # this one's are strings in a row
+            return True  # this request's inputs are vectors of strings
         if error.code != "INVALID_ARGUMENT":
             return False
-        # What a server says of a pair is about one of these only if one of these is so.
+        # An error message describes a pair: it is about this request only if one of its pairs is so.
         if size := re.search(r"found a (source|target) of (\d+) (tokens|bytes)", error.message):
             side, number, unit = size.groups()
             if unit == "tokens" and self._raw:
-                return False  # the tokens are the server's
+                return False  # the server makes the tokens, which are not known here
             sizes = {len(string if unit == "bytes" else re.findall(rb"[^ \t]+", string)) for string in inputs[side]}
             return int(number) not in sizes
         if "not UTF-8" in error.message:
@@ -194,7 +194,7 @@ class ServedScorer:
 
     def _strings(self, phrases):
         if self._raw:
-            # A byte that the file's encoding does not have is "?" to the tokenizer.
+            # The tokenizer reads UTF-8 only: a byte that could not be decoded becomes "?".
             return [" ".join(words).encode("utf-8", "replace") for words in phrases]
         return [escape(" ".join(words)).encode("utf-8", "surrogateescape") for words in phrases]
 
@@ -215,9 +215,6 @@ def _finite(name: str, outputs: dict[str, Any]) -> np.ndarray:
     return values
 
 
-Path = str | os.PathLike[str]
-
-
 @dataclasses.dataclass(frozen=True)
 class ServedScoreSummary(FileSummary):
     """What `score_file_with_server` did.
@@ -226,93 +223,87 @@ class ServedScoreSummary(FileSummary):
         lines: int. Lines written.
         seconds: float.
         output: the file.
-        malformed: int. Lines among them that were malformed, and written with a neutral score.
-        refused: int. Lines among them that the server refused, and that were written with a neutral score.
+        malformed: int. Malformed lines among them, which were written with a neutral score.
+        refused: int. Lines among them that the server refused, which were written with a neutral score.
     """
 
     malformed: int = 0
     refused: int = 0
 
+    @property
+    def remarks(self) -> list[str]:
+        """What the user should know about the lines: sentences."""
+        counts = {"malformed lines": self.malformed, "lines that the server refused": self.refused}
+        return [f"{count:,} {lines} were written with a neutral score." for lines, count in counts.items() if count]
+
 
 def score_file_with_server(
     server: str,
-    input: Path,
-    output: Path,
-    format: str = "phrase_table",
+    input: FilePath,
+    output: FilePath,
+    options: ClientOptions | None = None,
     *,
-    model_name: str = "encdec",
-    version: int | None = None,
-    label: str | None = None,
-    unknown_count: bool = False,
-    token_scores: bool = False,
-    encoding: str | None = None,
-    on_error: str = "stop",
-    batch_size: int = 64,
-    in_flight: int = IN_FLIGHT,
-    deadline: float = DEADLINE,
-    patience: float = PATIENCE,
     progress: Callable[[InputLines], Progress] = Progress,
+    **values: Any,
 ) -> ServedScoreSummary:
     """Writes a phrase table or a list of pairs again, with scores from TensorFlow Serving, as `score_file` does.
 
-    One version of the model scores all of the file, though its label be moved meanwhile. Of lines that the server
-    refuses together the ones at fault are found. Neither TensorFlow nor Keras is imported.
+    One version of the model scores the whole file, even if its label is moved meanwhile. When the server refuses
+    lines together, the lines at fault are found. Neither TensorFlow nor Keras is imported.
 
     Args:
-        server: str. Where TensorFlow Serving listens: host:port for gRPC; for REST a URL, such as
+        server: str. Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as
             "http://localhost:8501".
         input: the file, plain or gzipped.
         output: file to write; gzipped if its name ends in .gz. It appears when it is complete.
-        format: str. Name of a registered format whose lines can be written again. Defaults to "phrase_table".
-        model_name: str. What the server calls the model. Defaults to "encdec".
-        version: int. Version of the model. Defaults to `None`: the server's choice, the latest.
-        label: str. Label of the version, such as "stable", instead. Optional.
-        unknown_count: bool. Whether to add the number of target words outside the shortlist. Defaults to `False`.
-        token_scores: bool. Whether to add a column with ln p of each target token. Defaults to `False`.
-        encoding: str. Encoding of the input. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. A line that is malformed, or that the server refuses, raises ("stop"), or is written with a
-            neutral score and counted ("keep"). Defaults to "stop".
-        batch_size: int. Pairs a request. Defaults to `64`.
-        in_flight: int. Requests side by side. Defaults to `16`.
-        deadline: float. Seconds that a call may take. Defaults to `30.0`.
-        patience: float. Seconds for which a call that finds the server unavailable is repeated, with growing pauses.
-            Defaults to `60.0`.
-        progress: callable of the InputLines that are read, which gives a Progress. Defaults to `Progress`, which shows
-            nothing.
+        options: ClientOptions. The default patience is `60.0` seconds. Defaults to `None`: those of the command.
+        progress: callable of the InputLines that are read, which returns a Progress. Defaults to `Progress`, which
+            shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         ServedScoreSummary.
 
     Raises:
-        ValueError: for arguments that contradict one another, and for what is no address.
+        ConfigurationError: a ValueError, for options that contradict one another, and for a text that is not an
+            address.
         InputError: when the input or output cannot be used, or the server does not score.
         ImportError: when the protocol's libraries are not installed.
     """
-    known, retries = pair_format(format), Retries(patience)
+    options = ClientOptions.combined(options, values)
+    known = pair_format(options.format)
+    retries = Retries(PATIENCE if options.patience is None else options.patience)
     check_distinct_files(input, output)
-    options = ScoringOptions(
-        format=format, unknown_count=unknown_count, token_scores=token_scores, max_tokens=None, on_error=on_error
+    scoring = ScoringOptions(
+        format=options.format,
+        unknown_count=options.unknown_count,
+        token_scores=options.token_scores,
+        max_tokens=None,
+        on_error=options.on_error,
     )
-    score_columns(known, options)  # before the server is called
-    model = ModelName(model_name, version, label)
+    score_columns(known, scoring)  # raises for wrong options, before the server is called
     with contextlib.ExitStack() as stack:
-        asked = stack.enter_context(contextlib.closing(connect(server, model, deadline, in_flight)))
+
+        def connected(model: ModelName) -> Server:
+            client = connect(server, model, options.deadline, options.in_flight)
+            return stack.enter_context(contextlib.closing(client))
+
+        client = connected(options.model)
         try:
-            pinned = labelled_version(asked, retries)
-            scoring = stack.enter_context(contextlib.closing(connect(server, pinned, deadline, in_flight)))
-            reader = stack.enter_context(known.open_reader(input, None, encoding, on_error))
+            pinned = connected(labelled_version(client, retries))
+            reader = stack.enter_context(known.open_reader(input, None, options.encoding, options.on_error))
             file = stack.enter_context(open_output(output))
-            scorer = RecordScorer(known, [ServedScorer(scoring, retries)], options)
-            lines = ServedLines(scorer, scoring, input, on_error == "keep")
-            numbered = _numbered(windows(reader, batch_size))
-            written = write_scored_lines(lines, numbered, reader.lines, [file], in_flight, progress)
+            scorer = RecordScorer(known, [ServedScorer(pinned, retries)], scoring)
+            lines = ServedLines(scorer, pinned, input, options.on_error == "keep")
+            numbered = _numbered(windows(reader, options.batch_size))
+            written = write_scored_lines(lines, numbered, reader.lines, [file], options.in_flight, progress)
         except ServerError as error:
-            raise error.report(asked) from error
+            raise error.report(client) from error
     return ServedScoreSummary(written.count, written.seconds, output, reader.malformed, lines.refused)
 
 
 def _numbered(windows: Iterable[list[Any]]) -> Iterator[tuple[int, list[Any]]]:
-    """Each window with the number of its first line."""
+    """Yields each window with the number of its first line."""
     line = 1
     for records in windows:
         yield line, records

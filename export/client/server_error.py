@@ -1,4 +1,4 @@
-"""What a server answers when it does not answer, and the sentences that report it."""
+"""Failed calls to a server: their errors, the sentences that report them, and retries."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 300
-# What TensorFlow puts around an operation's own words.
+# What TensorFlow adds to an operation's own message.
 _AROUND = re.compile(
     r"\{\{.*?\}\}|\[\[.*?\]\]|^\d+ root error\(s\) found\.|^\s*\(\d+\) \w+: |\bassertion failed: ", re.MULTILINE
 )
@@ -27,12 +27,12 @@ class ServerError(Exception):
     """A call to a server that failed.
 
     Args:
-        code: str. The name of gRPC's status code, such as "UNAVAILABLE", whichever protocol was spoken.
-        message: str. What the server, or the library that called it, said.
+        code: str. The name of gRPC's status code, such as "UNAVAILABLE", for both protocols.
+        message: str. The message of the server, or of the library that called it.
 
     Attributes:
         code: str.
-        message: str. The first line that says something, without what TensorFlow puts around it.
+        message: str. The message's first line that is not empty, without what TensorFlow adds to it.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -40,12 +40,12 @@ class ServerError(Exception):
         super().__init__(f"{code}: {self.message}")
 
     def report(self, server: "Server", path: str | os.PathLike | None = None, line: int | None = None) -> InputError:
-        """The sentence for the user.
+        """The error for the user.
 
         Args:
             server: Server.
-            path: the input file. Defaults to `None`: the call was not about lines of a file.
-            line: int. The first line that the call was about. Optional.
+            path: the input file. Defaults to `None`: the call did not score lines of a file.
+            line: int. The first line that the call scored. Optional.
 
         Returns:
             InputError.
@@ -80,7 +80,7 @@ def _readable(message):
     return (line if len(line) <= _LONGEST else line[:_LONGEST] + "...").rstrip(".")
 
 
-# Seconds before the second call; each further wait is twice as long, up to the longest.
+# Seconds before the second call. Each later wait is twice as long as the one before, up to the longest.
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 
 
@@ -95,17 +95,17 @@ class Retries:
         self._patience, self._closed = patience, threading.Event()
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function.
+        """Calls a function until it succeeds or patience is over.
 
         Args:
             function: callable.
             *arguments: its arguments.
 
         Returns:
-            what the function returns.
+            the function's result.
 
         Raises:
-            ServerError: another than UNAVAILABLE, at once; UNAVAILABLE when patience is over, or closed.
+            ServerError: any but UNAVAILABLE at once; UNAVAILABLE when patience is over, or after `close`.
         """
         give_up, longest = time.monotonic() + self._patience, _FIRST_WAIT
         while True:
@@ -115,27 +115,27 @@ class Retries:
                 left = give_up - time.monotonic()
                 if error.code != "UNAVAILABLE" or left <= 0:
                     raise
-                # Jitter, so that calls which failed together do not come again together.
+                # Jitter, so that calls that failed together are not repeated together.
                 if self._closed.wait(min(left, random.uniform(longest / 2, longest))):
                     raise
             longest = min(2 * longest, _LONGEST_WAIT)
 
     def close(self) -> None:
-        """Repeats no call any more, and ends the waits in other threads."""
+        """Stops repeating calls, and ends the waits in other threads."""
         self._closed.set()
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelName:
-    """The name of a served model and, for other than the latest, a version.
+    """The name of a served model and, unless the latest version is meant, a version or a label.
 
     Args:
         name: str.
         version: int. Optional; not together with a label.
-        label: str. A label that the server gives to a version. Optional.
+        label: str. A label of a version in the server's configuration. Optional.
 
     Raises:
-        ConfigurationError: a ValueError, for both.
+        ConfigurationError: a ValueError, for a version together with a label.
 
     Example:
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.formats import ColumnKind, format_names, pair_format
 from keras_encdec.formats.alignments import ALIGNMENT_LINES
 from keras_encdec.formats.nbest_line import check_feature_name
@@ -12,7 +12,21 @@ DTYPES = ("float32", "bfloat16")
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoringOptions(EncodingOption, MalformedLinesOption):
+class ColumnOptions(Configuration):
+    """The columns that a file can get besides ln p, whether the model is here or on a server."""
+
+    unknown_count: bool = hyperparameter(
+        False,
+        "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV, as "
+        "feature Unknown0 in an n-best list.",
+    )
+    token_scores: bool = hyperparameter(
+        False, "TSV: add a column with ln p of each target token, the end of sequence last."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoringOptions(ColumnOptions, EncodingOption, MalformedLinesOption):
     """Options of `score_file`.
 
     Raises:
@@ -30,18 +44,10 @@ class ScoringOptions(EncodingOption, MalformedLinesOption):
         "N-best list: the sentences that were translated, plain or gzipped; id 0 is the first line. Parallel text: "
         "the sources.",
     )
-    unknown_count: bool = hyperparameter(
-        False,
-        "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV, "
-        "feature Unknown0 in an n-best list.",
-    )
     length: bool = hyperparameter(
         False,
-        "Add the number of target tokens, the end of sequence among them: in the same way, feature Length0 in an "
-        "n-best list.",
-    )
-    token_scores: bool = hyperparameter(
-        False, "TSV: add a column with ln p of each target token, the end of sequence last."
+        "Add the number of target tokens, the end of sequence included: written in the same way, as feature Length0 in "
+        "an n-best list.",
     )
     feature_name: str | None = hyperparameter(
         None, "N-best list: name of the new feature; that of the second model counts up, RNN1. Default: RNN0."
@@ -54,8 +60,8 @@ class ScoringOptions(EncodingOption, MalformedLinesOption):
     )
     max_tokens: int | None = hyperparameter(
         10_000,
-        "Tokens of either side, the end of sequence not counted; a longer line is written with a neutral score and "
-        "counted, whatever --on_error says.",
+        "Most tokens of either side, the end of sequence not counted; a longer line is written with a neutral score "
+        "and counted, whatever --on_error says.",
         minimum=1,
     )
     moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.")
@@ -67,7 +73,8 @@ class ScoringOptions(EncodingOption, MalformedLinesOption):
     )
     alignments: str | None = hyperparameter(
         None,
-        "File to write what the target words of each line attend to, a line each. It needs a model with attention.",
+        "File to write the source words that the target words of each line attend to, a line per line of input. It "
+        "needs a model with attention.",
     )
     alignment_format: str | None = hyperparameter(
         None,

@@ -130,7 +130,7 @@ def test_a_version_that_does_not_score_as_the_model_is_not_published(exported, m
 
 def test_a_language_model_is_not_served(tmp_path):
     model = toy_models.save_model(tmp_path / "model", [], WORDS, language_model=True)
-    with pytest.raises(InputError, match="found a language model, expected one that has a source"):
+    with pytest.raises(InputError, match="found a language model, expected a model with a source"):
         export_model(model, tmp_path / "models")
     assert not (tmp_path / "models").exists()
 
