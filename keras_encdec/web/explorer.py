@@ -218,7 +218,9 @@ class Explorer:
                     "text": " ".join(words),
                     **_probability(float(log_probs.sum())),
                     "tokens": [{"word": word, **_probability(float(log_prob))} for word, log_prob in each],
-                    "attention": np.round(scores.attention[i].astype(float), 3).tolist() if self.has_attention else None,
+                    "attention": np.round(scores.attention[i].astype(float), 3).tolist()
+                    if self.has_attention
+                    else None,
                 }
             )
         return scored

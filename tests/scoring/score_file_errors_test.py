@@ -66,7 +66,7 @@ def test_malformed_lines_are_kept_if_asked_for(forward_scorer, tmp_path, out):
 
 def test_a_model_without_its_weights_is_refused(model_dirs, tmp_path, table, out):
     without = ModelDirectory.load(model_dirs / "forward", weights=False)
-    with pytest.raises(InputError, match="forward: found a model directory without its weights"):
+    with pytest.raises(InputError, match="forward: found a model directory that was loaded without its weights"):
         score_file(without, table, out / "table")
     assert os.listdir(out) == []
 
