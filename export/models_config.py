@@ -22,20 +22,20 @@ STABLE, CANARY = "stable", "canary"
 
 
 class ModelsConfig:
-    """The `models.config` of an export folder: what is served, and what its versions are called.
+    """The `models.config` of an export folder: the served models and the labels of their versions.
 
-    Every version whose folder is there is served: a server moves a label only to a version that it has
-    loaded already, and reads no further in a file whose labels it cannot move. The label `stable` stays
-    at a version until it is moved; `canary` is the newest exported. A label of a version that is not there would keep
-    a server from reading on, too, and is left out when the file is written. Of this model the path, platform, policy of
-    versions and these two labels are written; whatever else stands in the file stays, but for comments.
+    Every version whose folder exists is served, because a server moves a label only to a version that it has already
+    loaded, and stops reading a file at a label that it cannot move. The label `stable` stays at a version until it is
+    moved; `canary` is the newest exported version. Labels of versions that do not exist would also stop a server, and
+    are removed when the file is written. Of this model the path, platform, version policy and these two labels are
+    written; the rest of the file stays, without its comments.
 
     Args:
         export_dir: path of the folder of the versions.
         name: str. The model's name.
 
     Raises:
-        InputError: when the file is there and is none.
+        InputError: when the file exists and cannot be used, or the folder is another model's.
     """
 
     def __init__(self, export_dir: str | os.PathLike, name: str) -> None:
@@ -72,32 +72,32 @@ class ModelsConfig:
 
     @property
     def stable(self) -> int:
-        """int. The version labelled so, 0 if none is."""
+        """int. The version with the label `stable`; 0 for none."""
         return self._model.version_labels.get(STABLE, 0)
 
     @property
     def canary(self) -> int:
-        """int. The version labelled so, 0 if none is."""
+        """int. The version with the label `canary`; 0 for none."""
         return self._model.version_labels.get(CANARY, 0)
 
     @property
     def largest_labelled(self) -> int:
-        """int. The largest version that has a label, whether or not it is still there; 0 if none has."""
+        """int. The largest version that has a label, even if it no longer exists; 0 for none."""
         return max(self._model.version_labels.values(), default=0)
 
     def write(self, stable: int | None = None, canary: int | None = None, without: int | None = None) -> pathlib.Path:
         """Writes the file.
 
         Args:
-            stable, canary: int. The versions under these labels. Default to `None`: as they are.
-            without: int. A version that is about to go, and has no label any more. Optional.
+            stable, canary: int. The versions with these labels. Default to `None`: unchanged.
+            without: int. A version that will be removed, and loses its labels. Optional.
 
         Returns:
             path of the file.
         """
         model = self._model
         model.ClearField("model_type")
-        # A server wants it absolute.
+        # A server requires an absolute path.
         model.base_path, model.model_platform = os.path.abspath(self._folder), "tensorflow"
         model.model_version_policy.all.SetInParent()
         for label, version in ((STABLE, stable), (CANARY, canary)):

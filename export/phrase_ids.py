@@ -10,17 +10,17 @@ import tensorflow as tf
 from keras_encdec.formats.escaping import UNESCAPING
 from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
-# A longer string is refused before anything looks at its words: this number of bytes for each token allowed.
+# Strings of more bytes for each allowed token are refused before they are split into words.
 BYTES_A_TOKEN = 64
 
 
 def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
-    """Strings that are sure to be a batch of UTF-8 of bounded length; others are INVALID_ARGUMENT.
+    """Checks that a client's strings are a batch of UTF-8 of bounded length; others are INVALID_ARGUMENT.
 
     Args:
-        text: string tensor, of the shape that a client sent.
-        name: str. What the input is called.
-        max_tokens: int. Tokens that will be allowed.
+        text: string tensor, of any shape.
+        name: str. Name of the input, for the error.
+        max_tokens: int. Most tokens that will be accepted.
 
     Returns:
         string tensor `(n,)`.
@@ -36,16 +36,17 @@ def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
 
 
 def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """What a client sent, which is sure to be of rank 1; other ranks are INVALID_ARGUMENT.
+    """Checks that a client's tensor is of rank 1; other ranks are INVALID_ARGUMENT.
 
     Args:
-        tensor: tensor, of whatever shape.
-        name: str. What the input is called.
+        tensor: tensor, of any shape.
+        name: str. Name of the input, for the error.
 
     Returns:
         tensor `(n,)`.
     """
-    # A server does not hold what it is sent against the signature's rank; hidden here, it is not known beforehand.
+    # A server does not compare the rank with the signature's. The placeholder hides the static rank, which would let
+    # TensorFlow drop the check.
     shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=None))
     batch = tf.debugging.Assert(
         tf.equal(tf.size(shape), 1), [f"found {name} of shape", shape, "expected a batch of values, of rank 1"]
@@ -62,16 +63,16 @@ class PhraseIds:
     Args:
         vocabulary: Vocabulary.
         path: file to save it in, which becomes an asset.
-        escaped: bool. Whether Moses's escapes are to be taken off, as `formats.unescape` does.
+        escaped: bool. Whether to remove Moses's escapes, as `formats.unescape` does.
         max_tokens: int. Longer phrases are INVALID_ARGUMENT.
 
     Attributes:
-        table, words: `tf.lookup.StaticHashTable`, there and back, to be saved with what uses them.
+        table, words: `tf.lookup.StaticHashTable`, words to ids and ids to words, to be saved with the functions.
     """
 
     def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike, escaped: bool, max_tokens: int) -> None:
         self._escaped, self._max_tokens = escaped, max_tokens
-        # TensorFlow drops the carriage returns of the file: a tab stands for them, which no word has.
+        # TensorFlow drops carriage returns when it reads the file: tabs, which no word has, replace them.
         self._has_returns = any("\r" in word for word in vocabulary.words)
         Vocabulary(word.replace("\r", "\t") for word in vocabulary.words).save(path)
         line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
@@ -85,11 +86,11 @@ class PhraseIds:
 
         Args:
             text: string tensor `(n,)`, checked.
-            name: str. What the input is called, for the report of a phrase that is too long.
+            name: str. Name of the input, for the error about a phrase that is too long.
 
         Returns:
-            tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0, and their numbers
-            `(n,)`, the end of sequence counted.
+            tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0, and their lengths
+            `(n,)`, the end of sequence included.
         """
         tokens, rows = self._tokens(text)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
@@ -120,7 +121,7 @@ class PhraseIds:
         return tf.strings.regex_replace(joined, "^ ", "")
 
     def _tokens(self, text):
-        """All tokens `(m,)`, a tab for each carriage return that they have, and the index of the phrase of each."""
+        """All tokens `(m,)`, with tabs for carriage returns, and the index of each token's phrase."""
         split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
         present = tf.not_equal(split.values, "")
         return tf.boolean_mask(split.values, present), tf.boolean_mask(split.indices[:, 0], present)
@@ -139,9 +140,9 @@ class PhraseIds:
 
 
 class _Initializer(tf.lookup.TextFileInitializer):
-    """An initializer whose table is called after its content, not after a folder of this machine.
+    """An initializer whose table is named after its content, not after a folder of this machine.
 
-    In one process tables of one name are one table, whichever model they belong to.
+    In one process all tables of one name are the same table, even of different models.
     """
 
     def __init__(self, path, key_dtype, *arguments):
@@ -155,5 +156,5 @@ class _Initializer(tf.lookup.TextFileInitializer):
 
 
 def _largest(numbers):
-    """The largest number, 0 where there is none."""
+    """The largest number; 0 of an empty tensor."""
     return tf.reduce_max(tf.concat([[0], numbers], 0))

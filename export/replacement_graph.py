@@ -1,4 +1,4 @@
-"""Unknown words in generated targets, replaced from the source inside an exported graph."""
+"""Replacement of unknown words in generated targets from the source, inside an exported graph."""
 
 from collections.abc import Mapping
 
@@ -15,11 +15,11 @@ class ServedReplacement:
 
     Args:
         vocabulary: Vocabulary of the targets.
-        translations: dict of source word to target word; others are copied.
-        carries_attention: bool. Whether the model says which source word each target word attends to.
+        translations: dict of source word to target word; other source words are copied.
+        carries_attention: bool. Whether the model has attention.
 
     Attributes:
-        table: `tf.lookup.StaticHashTable` of the translations, to be saved with what uses it.
+        table: `tf.lookup.StaticHashTable` of the translations, to be saved with the functions that use it.
 
     Raises:
         ConfigurationError: a ValueError, for a model that has neither attention nor position words.
@@ -39,7 +39,7 @@ class ServedReplacement:
         self._is_unknown[[UNKNOWN, *ids]] = True
         for i, word in ids.items():
             distance = position_distance(word)
-            # One that no source has may not fit the type.
+            # A distance larger than any source may not fit the type.
             if distance is not None:
                 self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
         sides = (tf.constant(list(side), tf.string) for side in (translations.keys(), translations.values()))
@@ -48,14 +48,14 @@ class ServedReplacement:
     def __call__(
         self, words: tf.Tensor, ids: tf.Tensor, links: tf.Tensor, source_words: tf.Tensor, source_lengths: tf.Tensor
     ) -> tf.Tensor:
-        """The words of targets, the unknown ones replaced.
+        """Replaces the unknown words of targets.
 
         Args:
             words: string tensor `(sources, results, t)`.
-            ids: int32 tensor, as large: those of the words.
-            links: int32 tensor, as large, see `FoundTargets`.
+            ids: int32 tensor of the same shape, the ids of the words.
+            links: int32 tensor of the same shape, see `FoundTargets`.
             source_words: string tensor `(sources, s)`, padded.
-            source_lengths: int32 tensor `(sources,)`: tokens of each source, its end counted.
+            source_lengths: int32 tensor `(sources,)`: tokens of each source, its end included.
 
         Returns:
             string tensor `(sources, results, t)`.
@@ -73,22 +73,22 @@ class ServedReplacement:
         return _words_apart(words, is_unknown & is_known_position, begin_with_marks[:, None, None])
 
     def _translated(self, words):
-        """What takes the place of source words: a translation, or their pieces."""
+        """The replacements of source words: their translations, or the words themselves."""
         text = tf.strings.regex_replace(tf.strings.regex_replace(words, f"{GOES_ON} | ", ""), f"^{BEGINS}", "")
         first, second = self.table.lookup(text), self.table.lookup(words)
         return tf.where(first != "", first, tf.where(second != "", second, words))
 
 
 def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """For each piece `(sources, s)` all pieces of its word, separated by spaces; and which sources are SentencePiece's.
+    """The whole word of each subword unit `(sources, s)`, its units separated by spaces, and which sources use marks.
 
-    As `text.subwords.word_around`.
+    It is the same as `text.subwords.word_around`. SentencePiece marks the units that begin a word.
     """
     begins = tf.strings.regex_full_match(pieces, f"(?s){BEGINS}.*")
     begin_with_marks = tf.reduce_any(begins, axis=1)
     goes_on = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{GOES_ON}"), [[0, 0], [1, 0]])[:, :-1]
     goes_on |= begin_with_marks[:, None] & ~begins
-    # No word goes on from the source before, or is padding's.
+    # No word continues from the previous source, or into padding.
     is_first = tf.range(tf.shape(pieces)[1]) == 0
     numbers = tf.cumsum(tf.reshape(tf.cast(~goes_on | is_first | (pieces == ""), tf.int32), (-1,))) - 1
     flat = tf.reshape(pieces, (-1,))
@@ -98,7 +98,7 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tensor) -> tf.Tensor:
-    """As `text.subwords.words_apart`, of pieces `(sources, results, t)`."""
+    """The same as `text.subwords.words_apart`, for subword units `(sources, results, t)`."""
     before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
     after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
     pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{GOES_ON}$", ""), pieces)
@@ -107,16 +107,16 @@ def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tenso
 
 
 def attended_words(links: tf.Tensor) -> tf.Tensor:
-    """The source word that each target word attends to most, its end left aside: of `links`, see `FoundTargets`."""
+    """The position of the source word that each target word attends to most, from `links`, see `FoundTargets`."""
     return tf.where(links < 0, -1 - links, links)
 
 
 def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
-    """Which source word each target word is linked to, as Moses writes it: "0-0 2-1".
+    """The source word that each target word is linked to, in Moses's format: "0-0 2-1".
 
     Args:
         ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded.
-        links: int32 tensor `(sources, results, t)`: a source position for each; negative ones are left out.
+        links: int32 tensor `(sources, results, t)`: a source position for each; negative ones are not written.
 
     Returns:
         string tensor `(sources, results)`: links `source-target`, counted from 0, in the order of the target.

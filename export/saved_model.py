@@ -1,4 +1,4 @@
-"""A SavedModel of a trained model, and what a server reads beside it."""
+"""A SavedModel of a trained model, with warm-up requests and a description."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Vocabulary
 
-# Tokens in a phrase and pairs in a request.
+# Tokens per phrase and pairs per request of the warm-up.
 LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
 
 
@@ -35,8 +35,8 @@ def write_warmup(
     Args:
         path: of the file.
         signatures: dict of name to concrete function of string tensors.
-        vocabularies: dict of input name to Vocabulary, whose most frequent words the phrases are made of.
-        max_tokens: int. No phrase is longer.
+        vocabularies: dict of input name to Vocabulary, whose most frequent words make the phrases.
+        max_tokens: int. Most tokens of a phrase.
         model_name: str.
     """
     with tf.io.TFRecordWriter(str(path)) as writer:
@@ -62,19 +62,19 @@ def write_warmup(
 
 
 def _phrases(vocabulary, length, batch):
-    """Phrases of words that follow one another in the vocabulary, each beginning elsewhere."""
+    """Phrases of consecutive words of the vocabulary, each with a different first word."""
     words = itertools.cycle(word.encode("utf-8", "replace") for word in vocabulary.words[:1000])
     return [b" ".join(itertools.islice(words, length)) for _ in range(batch)]
 
 
-# A stock server neither compiles with XLA nor runs Python.
+# Operations that a standard server lacks: it neither compiles with XLA nor runs Python.
 UNSERVED = ("Xla", "PyFunc", "EagerPyFunc")
-# Of tensorflow-text, which a server may have been built without.
+# Operations of tensorflow-text, which a server may have been built without.
 TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
 
 
 def unserved(path: str | os.PathLike, text: bool = False) -> list[str]:
-    """Operations and attributes that a stock TensorFlow Serving may lack, or refuses.
+    """Operations and attributes that a standard TensorFlow Serving may lack or refuse.
 
     Args:
         path: of a version's folder.
@@ -124,7 +124,7 @@ def write_saved_model(
     _name_regression(path)
     missing = unserved(path, text=tokenization is not None)
     if missing:
-        raise RuntimeError(f"found {', '.join(missing)} in the graph, expected what a stock server has")
+        raise RuntimeError(f"found {', '.join(missing)} in the graph, expected operations that a standard server has")
     extra = path / "assets.extra"
     extra.mkdir()
     vocabularies = [directory.source_vocabulary, directory.target_vocabulary]
@@ -134,13 +134,13 @@ def write_saved_model(
 
 
 def _name_regression(path):
-    """Gives the signature `regress` the method that a server's Regress asks for; TensorFlow calls all "predict"."""
+    """Sets the method of the signature `regress`, which a server's Regress needs; TensorFlow sets "predict"."""
     file = path / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     for graph in saved.meta_graphs:
         graph.signature_def["regress"].method_name = tf.compat.v1.saved_model.REGRESS_METHOD_NAME
     file.write_bytes(saved.SerializeToString(deterministic=True))
-    # It is the old file's.
+    # The fingerprint is the old file's.
     (file.parent / "fingerprint.pb").unlink(missing_ok=True)
 
 

@@ -8,15 +8,15 @@ import tensorflow as tf
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
 
-# Phrases in work at a time.
+# Phrases that are computed together.
 PHRASES = 256
 
 
 def in_parts(part: Callable[[tf.Tensor, Any], Any], lengths: tf.Tensor, results: Any) -> Any:
-    """Calls `part(indices, results) -> results` for a number of phrases at a time, those of like length together.
+    """Calls `part(indices, results) -> results` for groups of phrases of similar length, at most 256 each.
 
     Args:
-        part: function of int32 indices `(k,)`, the longest phrase first, and of the results so far.
+        part: function of int32 indices `(k,)`, the longest phrase first, and of the results of the parts before.
         lengths: int32 tensor `(n,)`.
         results: structure of tensors, before the first part.
 
@@ -33,12 +33,12 @@ def in_parts(part: Callable[[tf.Tensor, Any], Any], lengths: tf.Tensor, results:
 
 
 def rows_by_step(lengths: tf.Tensor) -> tf.Tensor:
-    """How many phrases, sorted by their lengths `(k,)`, go on to each step: int32 `(steps,)`."""
+    """The number of phrases that have a token at each step: int32 `(steps,)`, from descending lengths `(k,)`."""
     return tf.reduce_sum(tf.cast(tf.sequence_mask(lengths), tf.int32), axis=0)
 
 
 def put_rows(table: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """The table `(n, ...)` with the rows `(k, ...)` at these indices; what they lack of its width is zero."""
+    """The table `(n, ...)` with the rows `(k, ...)` at the indices; narrower rows are padded with zero."""
     missing = tf.shape(table)[1:] - tf.shape(rows)[1:]
     paddings = tf.pad(tf.stack([tf.zeros_like(missing), missing], axis=1), [[1, 0], [0, 0]])
     rows = rows if table.shape[1:].is_fully_defined() else tf.pad(rows, paddings)
@@ -46,22 +46,22 @@ def put_rows(table: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor
 
 
 def one_by_one(goes_on: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """`tf.while_loop`, one turn after another."""
-    # Side by side, turns would take the memory that the parts are there to save.
+    """A `tf.while_loop` without parallel iterations."""
+    # Parallel iterations would need the memory that cutting into parts saves.
     return tf.while_loop(goes_on, body, values, parallel_iterations=1)
 
 
-# Target tokens whose logits are in memory at a time.
+# Target tokens whose logits are in memory at the same time.
 TOKENS = 512
 
 Tensors = dict[str, tf.Tensor]
 
 
 def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
-    """What the encoder makes of each phrase, the same whatever else is in the batch.
+    """Encodes phrases. The result for a phrase does not depend on the others in the batch.
 
     Args:
-        encoder: Encoder. One that is incremental reads word by word, and no padding.
+        encoder: Encoder. An incremental one reads word by word, and no padding.
         ids: int32 tensor `(n, t)`, closed by the end of sequence and padded.
         lengths: int32 tensor `(n,)`, the end of sequence counted.
 
@@ -96,7 +96,7 @@ def score_in_graph(
     Returns:
         float32 tensor `(n, t)`, nats; 0 on padding.
     """
-    # Of the source alone: once for all of its translations.
+    # This depends on the source alone: it is computed once for all of its translations.
     first_state, memory = decoder.start(encoded)
     source_of_phrase, previous = tf.cast(source_of_phrase, tf.int32), decoder.previous_words(ids)
 
@@ -105,7 +105,7 @@ def score_in_graph(
         words = tf.gather(previous, indices)
         state = {name: tf.gather(table, source) for name, table in first_state.items()}
         states = _states(decoder, words, state, memory, source, rows)
-        # Which step of which phrase each row of the states is: step by step, at each the first rows.
+        # The step and the phrase of each row of the states: all rows of the first step, then those of the next.
         step, row = tf.unstack(tf.cast(tf.where(tf.sequence_mask(rows)), tf.int32), axis=1)
         token_of_row = tf.stack([tf.gather(indices, row), step], axis=1)
         word, target = tf.gather_nd(previous, token_of_row), tf.gather_nd(ids, token_of_row)
@@ -144,7 +144,7 @@ def _call(encoder, ids, lengths):
 
 
 def _states(decoder, words, state, memory, source_of_row, rows):
-    """The states after each word of phrases sorted by length, those of a step one below the other."""
+    """The states after each word of phrases sorted by length: rows of the first step, then those of the next."""
     steps, names = tf.size(rows), list(state)
     tables = [
         tf.TensorArray(state[name].dtype, steps, infer_shape=False, element_shape=(None, *state[name].shape[1:]))

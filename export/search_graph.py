@@ -9,17 +9,17 @@ from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END
 
-# Target sequences that grow together, at most, unless one source needs more.
+# Most target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
-# Numbers that are drawn from: as many as float32 tells apart.
+# Random numbers are multiples of 1 / DRAWS, which float32 represents exactly.
 DRAWS = 1 << 24
 
 
 def target_limits(lengths: tf.Tensor) -> tf.Tensor:
-    """Tokens of a target at most, from those of its source, ends counted: see `decoding.target_limits.target_limit`.
+    """Most tokens of a target for each source, the end of sequence included, as in `decoding`.
 
     Args:
-        lengths: int32 tensor `(sources,)`.
+        lengths: int32 tensor `(sources,)`, the tokens of each source, its end included.
 
     Returns:
         int32 tensor `(sources,)`.
@@ -30,13 +30,13 @@ def target_limits(lengths: tf.Tensor) -> tf.Tensor:
 
 
 class FoundTargets(NamedTuple):
-    """What a search in a graph found. Where a source has fewer hypotheses, the ids of the others are 0.
+    """The results of a search in a graph. Where a source has fewer hypotheses, the ids of the missing ones are 0.
 
     Attributes:
         ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded with 0.
         log_probs: float32 tensor `(sources, results)`: their ln p in nats; the least float32 where there is no
             hypothesis, as JSON has no infinity.
-        scores: float32 tensor `(sources, results)`: what they are ranked by; likewise.
+        scores: float32 tensor `(sources, results)`: the scores that rank them; the least float32 for a missing one.
         links: int32 tensor `(sources, results, t)`: the position s of the source word that each token attends to most;
             -1 - s where it attends more to the end of the source; zero for a model without attention.
     """
@@ -55,16 +55,16 @@ def search_in_graph(
     sampler: Sampler,
     inputs: dict[str, tf.Tensor],
 ) -> FoundTargets:
-    """Targets of many sources, as `keras_encdec.decoding.Generator` finds them with the same sampler.
+    """Generates targets of many sources, the same as `keras_encdec.decoding.Generator` with the same sampler.
 
     Args:
         decoder: Decoder.
         encoded: dict of tensors, of the encoder, one row a source.
-        lengths: int32 tensor `(sources,)`: tokens of each source, its end counted.
+        lengths: int32 tensor `(sources,)`: tokens of each source, its end included.
         limits: int32 tensor `(sources,)`, of `target_limits`.
         sampler: Sampler.
-        inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`: "seed", int64, of a sampler that draws, by
-            which equal seeds draw alike whatever the batch; others are arguments of the sampler's `initial`.
+        inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`. A sampler that draws needs "seed", int64:
+            equal seeds give equal draws, whatever the batch. The others are arguments of the sampler's `initial`.
 
     Raises:
         ConfigurationError: a ValueError, when the sampler needs the attention of a decoder that has none.
@@ -140,7 +140,7 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
         sampler.initial(limits, **arguments),
         state,
     )
-    # Sources are as many as there are, whatever is known of a tensor's shape.
+    # The number of sources is unknown in all shapes of the loop, even where a first shape is more specific.
     shapes = tf.nest.map_structure(
         lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]),
         (tf.constant(0), *variables[1:]),
@@ -162,7 +162,7 @@ def _take(parts, indices):
 
 
 def _draws(seeds, t, rows):
-    """Random numbers from [0, 1) for each row, `(sources, rows)`, which depend on its source's seed and the step."""
+    """Random numbers from [0, 1) `(sources, rows)`, which depend on the source's seed, the step and the row alone."""
     keys = tf.strings.join([tf.strings.as_string(seeds), tf.strings.as_string(t)], separator=" ")
     keys = tf.stack([keys] + [tf.strings.join([keys, str(row)], separator=" ") for row in range(1, rows)], axis=1)
     return tf.cast(tf.strings.to_hash_bucket_fast(keys, DRAWS), tf.float32) / DRAWS

@@ -1,4 +1,4 @@
-"""The functions that are served: strings in, scores and targets out."""
+"""The served functions: strings in, scores and targets out."""
 
 import functools
 import os
@@ -28,24 +28,24 @@ class ServedModel:
     """A trained model as TensorFlow functions on strings, for a SavedModel.
 
     Source and target are the user's in both directions: a reverse model gives p(source | target), and
-    its `encode` reads a target. The functions are made of TensorFlow's core operations alone, but for
-    `raw_text`, which needs those of tensorflow-text. What they compute is float32, whatever the model
-    was trained in, and does not depend on what else is in a batch. Each registered sampler has a signature, such as
-    `generate`, `generate_greedy` and `sample`.
+    its `encode` reads a target. The functions use TensorFlow's core operations alone; only with a `tokenization` they
+    also use those of tensorflow-text. They compute in float32, whatever the model was trained in, and the result for
+    an item does not depend on the rest of its batch. Each registered sampler has a signature, such as `generate`,
+    `generate_greedy` and `sample`.
 
     Args:
         directory: ModelDirectory, with its model, under Keras's TensorFlow backend.
-        folder: where the vocabularies are written, as the assets that `tf.saved_model.save` copies.
+        folder: where the vocabularies are written. They are assets, which `tf.saved_model.save` copies.
         config: ServingConfig. Defaults to `None`: that of the defaults.
-        tokenization: dict of arguments of `Tokenizer`. Raw text is read, and tokenized by it. Defaults to
-            `None`: strings of tokens separated by spaces.
+        tokenization: dict of arguments of the `Tokenizer` that tokenizes raw text. Defaults to `None`: texts are
+            tokens separated by spaces.
 
     Attributes:
         signatures: dict of name to concrete function.
-        resources: tf.Module of all that these use, to be saved with them.
+        resources: tf.Module of the tables and weights that they use, to be saved with them.
 
     Raises:
-        ConfigurationError: a ValueError, for a `config` that asks for what the model does not have.
+        ConfigurationError: a ValueError, for options of `config` that need attention, of a model without it.
         InputError: when the dictionary cannot be read.
     """
 
@@ -69,8 +69,8 @@ class ServedModel:
             )
         )
         self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
-        # Traced once, whichever signatures call them.
-        # What a server is sent may have another rank than a signature says: nothing is said of the shape of texts.
+        # Each function is traced once; several signatures call it. The shape of texts is left open, as clients may send
+        # another rank than the signature's.
         texts = tf.TensorSpec(None, tf.string)
         ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
         self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), ids, lengths)
@@ -85,7 +85,7 @@ class ServedModel:
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
-        """ln p of each pair, its number of predicted tokens, and of target words outside the shortlist."""
+        """ln p of each pair, and its numbers of predicted tokens and of target words outside the shortlist."""
         scored = self._scored(source, target)
         return {name: scored[name] for name in ("log_prob", "token_count", "unknown_count")}
 
@@ -100,8 +100,8 @@ class ServedModel:
         with tf.control_dependencies([same]):
             source, target = tf.identity(source), tf.identity(target)
         read, predicted = (target, source) if self._reverse else (source, target)
-        # Equal phrases are read once, and equal pairs scored once: n-best lists repeat their source, and
-        # a server that fills a batch up repeats its first pair.
+        # Equal phrases are encoded once, and equal pairs scored once: n-best lists repeat their source, and a server
+        # fills batches by repeating the first pair.
         (read, read_index), (predicted, predicted_index) = tf.unique(read), tf.unique(predicted)
         number = tf.size(predicted, tf.int64)
         pairs, pair_index = tf.unique(tf.cast(read_index, tf.int64) * number + tf.cast(predicted_index, tf.int64))
@@ -121,7 +121,7 @@ class ServedModel:
         }
 
     def encode(self, text: tf.Tensor) -> Tensors:
-        """What the encoder makes of each phrase that the model reads: its tensors by name, "summary" of the paper's."""
+        """The encoder's tensors for each phrase by name; the paper's model has one, "summary"."""
         _, encoded, _, text_index = self._encoded(text)
         return {name: tf.gather(table, text_index) for name, table in encoded.items()}
 
@@ -136,7 +136,7 @@ class ServedModel:
         return {"tokens": self._text(text, "text")}
 
     def _encode_distinct(self, text):
-        """The distinct phrases, their `encoded` and lengths, and the index among these of each phrase."""
+        """The distinct phrases, their `encoded` and lengths, and the index of each phrase among the distinct ones."""
         text, text_index = tf.unique(self._text(text, self._read_side))
         ids, lengths = self._read_ids(text, self._read_side)
         return text, self._encode(ids, lengths), lengths, text_index
@@ -146,7 +146,7 @@ class ServedModel:
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
-        """The function that a sampler's signature serves: targets, strings of tokens, and their ln p."""
+        """The function of a sampler's signature: it returns targets, strings of tokens, and their ln p."""
 
         def search(text, *inputs):
             inputs = {name: vector(value, name) for name, value in zip(entry.inputs, inputs, strict=True)}
@@ -192,12 +192,12 @@ class ServedModel:
 
 
 def _shared(function: Callable[..., Any], *inputs: tf.TensorSpec) -> Callable[..., Any]:
-    """The function as one of TensorFlow, whose graph its callers share."""
+    """A `tf.function`, whose graph its callers share."""
     return tf.function(function, input_signature=inputs, autograph=False)
 
 
 def _input_checks(entry, text, inputs):
-    """Assertions that there is a value for each source, and that it is one the sampler takes."""
+    """Assertions that there is a value for each source, and that the sampler accepts it."""
     if not inputs:
         return []
     sizes = [tf.size(value) for value in (text, *inputs.values())]
@@ -222,8 +222,8 @@ def _input_checks(entry, text, inputs):
 
 
 def _traced(function: Callable[..., Tensors], *texts: str, **others: str | tf.DType) -> Any:
-    """The concrete function of vectors of strings and others, which are called by these names."""
-    # By name: a function of several arguments may not be told from its signature otherwise.
+    """The concrete function of named vectors: of strings, and of other types."""
+    # The names identify the arguments of the signature.
     specs = [tf.TensorSpec([None], tf.string, name) for name in texts]
     specs += [tf.TensorSpec([None], dtype, name) for name, dtype in others.items()]
     return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()

@@ -1,4 +1,4 @@
-"""Numbered versions of a served model: a folder each, whole or not there."""
+"""Numbered versions of a served model: a folder each, which is complete or does not exist."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.unfinished import unfinished
 
-# The server's numbers are signed, of 64 bits.
+# The server's version numbers are signed 64-bit integers.
 LARGEST = 2**63 - 1
 
 
@@ -26,11 +26,11 @@ def versions(export_dir: str | os.PathLike) -> list[int]:
 
 
 class NewVersion:
-    """A version in the making.
+    """A version that is being written.
 
     Attributes:
-        path: pathlib.Path of the folder to fill, which is empty.
-        number: int. The version, when it is there.
+        path: pathlib.Path of the empty folder to fill.
+        number: int. The version, after it is published; `None` before.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -42,14 +42,14 @@ class NewVersion:
 def new_version(export_dir: str | os.PathLike, version: int | None = None, above: int = 0) -> Iterator[NewVersion]:
     """Makes a version, which appears under its number when it is complete.
 
-    A server that polls the folder never sees half of it: what is written goes to a hidden folder beside
-    it, is flushed to the disk, and renamed at the end of the `with` block. After any exception nothing
-    is left; what a process left that was killed, the next one removes. A version that is there is not overwritten.
+    A server that polls the folder never sees an unfinished version: it is written to a hidden folder, flushed to the
+    disk, and renamed at the end of the `with` block. After an exception nothing is left; the next export removes the
+    remains of a killed process. An existing version is not overwritten.
 
     Args:
         export_dir: path, made if need be.
         version: int. Defaults to `None`: one more than the newest.
-        above: int. A number that the newest has at least, whether or not it is still there. Defaults to `0`.
+        above: int. Without a `version`, the new number is larger than this one, too. Defaults to `0`.
 
     Yields:
         NewVersion.
@@ -70,7 +70,7 @@ def new_version(export_dir: str | os.PathLike, version: int | None = None, above
             with locked(export_dir):
                 _remove_abandoned(export_dir)
                 made.path.mkdir()
-                # For as long as this process lives it says that somebody is at work there.
+                # The lock lasts as long as this process and shows that the folder is in use.
                 stack.enter_context(locked(made.path))
             yield made
             _flush(made.path)
@@ -81,7 +81,7 @@ def new_version(export_dir: str | os.PathLike, version: int | None = None, above
 
 
 def remove_folder(export_dir: str | os.PathLike, version: int) -> None:
-    """Removes a version: at once for who looks at the folder, then from the disk."""
+    """Removes a version: it is renamed first, so that no server sees a part of it."""
     export_dir = pathlib.Path(export_dir)
     gone = export_dir / f".version.{secrets.token_hex(4)}.tmp"
     os.rename(export_dir / str(version), gone)
@@ -89,7 +89,7 @@ def remove_folder(export_dir: str | os.PathLike, version: int) -> None:
 
 
 def _remove_abandoned(export_dir):
-    """Removes what killed processes left; the folder is locked."""
+    """Removes the remains of killed processes; the caller has locked the folder."""
     for path in export_dir.glob(".version.*.tmp"):
         with contextlib.suppress(OSError), locked(path, wait=False):
             shutil.rmtree(path, ignore_errors=True)
@@ -97,14 +97,14 @@ def _remove_abandoned(export_dir):
 
 @contextlib.contextmanager
 def locked(folder: str | os.PathLike, wait: bool = True) -> Iterator[None]:
-    """Keeps others who lock the folder out, for the time of the `with` block.
+    """Locks a folder during the `with` block.
 
     Args:
         folder: path.
-        wait: bool. Whether to wait while another has locked it. Defaults to `True`.
+        wait: bool. Whether to wait while another process holds the lock. Defaults to `True`.
 
     Raises:
-        BlockingIOError: when another has, and there is no waiting.
+        BlockingIOError: when another process holds the lock, and `wait` is false.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

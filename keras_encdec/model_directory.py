@@ -1,4 +1,4 @@
-"""A trained model on disk, with all that is needed to use it."""
+"""A trained model on disk, with its vocabularies."""
 
 import dataclasses
 import functools
@@ -29,19 +29,19 @@ NOT_A_MODEL = "expected a model directory made by encdec-train"
 
 @dataclasses.dataclass
 class ModelDirectory:
-    """A model, its vocabularies and how its text is read.
+    """A model, its vocabularies and its tokenization.
 
-    `source` and `target` are the model's own: a reverse model, which gives p(source | target), reads
-    what the user calls the target as its source.
+    `source` and `target` are the model's own: the source of a reverse model, which gives p(source | target), is the
+    user's target.
 
     Attributes:
         path: pathlib.Path.
         source_vocabulary, target_vocabulary: Vocabulary, of the model's source and target; a language model's
             source has no words.
         reverse: bool. Whether the model was trained with the sides swapped.
-        tokenization: `None` for text in tokens, or dict of arguments of `Tokenizer` for raw text.
+        tokenization: `None` for tokenized text, or dict of arguments of `Tokenizer` for raw text.
         model: TranslationModel, or `None` while there are no weights yet.
-        training: dict, settings that a training which goes on must have the same.
+        training: dict, settings that must be the same when the training is resumed.
     """
 
     path: pathlib.Path
@@ -53,14 +53,14 @@ class ModelDirectory:
     training: dict = dataclasses.field(default_factory=dict)
 
     def words(self, lines: Sequence[str], factored: bool = False) -> list[list[str]]:
-        """The words of lines of text, read as the training text was.
+        """The words of lines of text, read in the same way as the training text.
 
-        Raw text is tokenized; of text in tokens, Moses's escapes are taken off.
+        Raw text is tokenized; from tokenized text, Moses's escapes are removed.
 
         Args:
             lines: list of str.
-            factored: bool. Whether a bar in a word of text in tokens separates factors, which are taken off.
-                Defaults to `False`.
+            factored: bool. Whether a bar in a word of tokenized text separates factors, which are removed. Defaults to
+                `False`.
 
         Returns:
             list of lists of str.
@@ -74,12 +74,12 @@ class ModelDirectory:
         return Tokenizer(**self.tokenization)
 
     def save_config(self, name: str, model: dict[str, Any], training: dict[str, Any] | None = None) -> None:
-        """Writes everything but the weights.
+        """Writes the vocabularies and the configuration: everything but the weights.
 
         Args:
-            name: str. The model's registered architecture, such as "encdec".
+            name: str. Name of the model's registered architecture, such as "encdec".
             model: dict, the model's hyper-parameters, for people to read.
-            training: dict, what a training that goes on must have the same. Optional.
+            training: dict, settings that must be the same when the training is resumed. Optional.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         has_source = architecture(name).has_source
@@ -145,14 +145,14 @@ class ModelDirectory:
         return directory if isinstance(directory, cls) else cls.load(directory, weights)
 
     def check_direction(self, reverse: bool, flag: str) -> None:
-        """Checks that the model is of the direction that is needed.
+        """Checks the direction of the model.
 
         Args:
-            reverse: bool. Whether it has to give p(source | target).
-            flag: str. What the error calls the argument that named the directory.
+            reverse: bool. Whether the model has to give p(source | target).
+            flag: str. Name of the argument that gave the directory, for the error.
 
         Raises:
-            InputError: when it is of the other one.
+            InputError: for a model of the other direction.
         """
         if self.reverse != reverse:
             kinds = "p(source | target), trained with --reverse", "p(target | source), trained without --reverse"

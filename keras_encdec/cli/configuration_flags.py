@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from absl import flags
 
+from keras_encdec.cli.command import UsageError
 from keras_encdec.configuration import Configuration, Hyperparameter
 from keras_encdec.task_options import shared_option_names
 

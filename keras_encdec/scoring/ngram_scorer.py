@@ -20,21 +20,21 @@ from keras_encdec.scoring.pair_scorer import NgramCounts
 
 
 class NgramDecoder(keras.layers.Layer):
-    """Goes through contexts, batch by batch, and then through the n-grams that begin with them.
+    """Computes the features of contexts, batch by batch, and then the logits of the n-grams that begin with them.
 
-    It runs on a built language model whose decoder has a `context_length`, and has no weights of its own.
+    It wraps a built language model whose decoder has a `context_length`, and has no weights of its own.
 
     Args:
         model: LanguageModel.
         careful: bool. See `PrefixTreeDecoder`. Defaults to `False`.
 
     Call arguments:
-        contexts: int32 tensor `(batches, size, context_length)`, the words before, 0 before the beginning.
+        contexts: int32 tensor `(batches, size, context_length)`, the previous words, 0 before the beginning.
         context_batches: int32 scalar, how many of these batches are in use.
         context_of_ngram: int32 tensor `(batches, size)`, the slot of each n-gram's context: batch * size + column.
         words: int32 tensor `(batches, size)`, the last word of each n-gram.
         ngram_batches: int32 scalar, how many of these batches are in use.
-        table: float tensor `(rows, width)` of `WordProductTables`; the contexts are its rows then, not ids. Defaults
+        table: float tensor `(rows, width)` of `WordProductTables`; the contexts are then its rows, not ids. Defaults
             to `None`.
 
     Returns:
@@ -82,17 +82,17 @@ class NgramDecoder(keras.layers.Layer):
         return logits, totals
 
     def _features(self, contexts, table):
-        """What the output matrix multiplies, of contexts `(size, context_length)`."""
+        """The features of contexts `(size, context_length)`, which the output matrix multiplies."""
         decoder, length = self.model.decoder, contexts.shape[1]
         if table is not None:
             return decoder.features_of_sums(sum(take_rows(table, contexts[:, i]) for i in range(length)))
         state, memory = self.model.start(contexts)
-        for i in range(length):  # more words than these the state does not depend on
+        for i in range(length):  # the state depends on these words alone
             state = decoder.advance(contexts[:, i], state, memory)
         return decoder.features(contexts[:, -1], state, memory)
 
 
-# The largest number that rows of ids are packed into.
+# The largest integer that a row of ids is packed into.
 LARGEST = 2**62
 
 
@@ -137,22 +137,22 @@ def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     packed, values = np.zeros(len(rows), np.int64), 1
     for column in rows.T:
         base = int(column.max(initial=0)) + 1
-        if values * base > LARGEST:  # the numbers of what was packed so far have room for the rest
+        if values * base > LARGEST:  # replaces the packed integers by small numbers, to make room for more columns
             packed = np.unique(packed, return_inverse=True)[1]
             values = int(packed.max(initial=0)) + 1
         packed, values = packed * base + column, values * base
     return np.unique(packed, return_index=True, return_inverse=True)[1:]
 
 
-# Contexts that are computed together, and for few of them.
+# Contexts per batch, and the smallest batch, for few contexts.
 SIZE, SMALLEST = 1024, 64
-# Batches of contexts in a group; there may be twice as many of n-grams.
+# Batches of contexts in a group; it has up to twice as many batches of n-grams.
 BATCHES = 16
 
 
 @dataclasses.dataclass
 class NgramGroup:
-    """The arguments of `NgramDecoder` for some n-grams, and where in its results they are.
+    """The arguments of `NgramDecoder` for a group of n-grams, and the indices of these in its results.
 
     Attributes:
         inputs: tuple of int32 arrays, the arguments.
@@ -165,13 +165,13 @@ class NgramGroup:
     context_of_ngram: np.ndarray
 
     def log_probs(self, logits: np.ndarray, totals: np.ndarray) -> np.ndarray:
-        """ln p of each n-gram's last word, float64 `(ngrams,)`, from what `NgramDecoder` returns."""
+        """ln p of each n-gram's last word, float64 `(ngrams,)`, from the results of `NgramDecoder`."""
         logits, totals = logits[: len(self.context_of_ngram)].astype(np.float64), totals.astype(np.float64)
         return logits - totals[self.context_of_ngram]
 
 
 def cut_ngrams(ngrams: DistinctNgrams) -> Iterator[NgramGroup]:
-    """Cuts n-grams into groups, in their order: a context is in two groups where these meet, if at all."""
+    """Cuts n-grams into groups, in their order. A context whose n-grams are in two groups is computed in both."""
     size = SIZE
     while size > SMALLEST and len(ngrams.contexts) < size:
         size //= 4
@@ -199,18 +199,18 @@ def _filled(rows, batches, size):
     return array.reshape(batches, size, *rows.shape[1:])
 
 
-# A table has at least this many rows for each position: a power of two or the whole vocabulary, as each number of rows
-# is compiled.
+# Fewest rows of a table for each position. The number of rows is a power of two or the size of the vocabulary, as every
+# number is compiled.
 FEWEST = 256
-# A table takes at most this much memory, in bytes: enough for the paper's CSLM with 15,000 words.
+# The largest table, in bytes: enough for the paper's CSLM with 15,000 words.
 BYTES = 640 << 20
 
 
 class WordProductTables:
-    """Makes tables of what words add to the first layer, where such a table saves computation.
+    """Makes tables of the products of words with the first layer's matrix, where such a table saves computation.
 
-    A table costs as much as the first layer of as many contexts as it has words; with it, the first layer of a context
-    is a sum of n - 1 of its rows. `benchmarks/ngrams.py` shows what it is worth (sentences, nbest).
+    A table of k words costs as much as the first layer of k contexts. With it, the first layer of a context is the sum
+    of n - 1 rows. `benchmarks/ngrams.py` measures the gain (sentences, nbest).
 
     Args:
         model: LanguageModel whose decoder has a `context_length`.
@@ -221,15 +221,15 @@ class WordProductTables:
         self._products = compiled_call(_WordProducts(model.decoder, name="word_products", dtype=model.dtype_policy))
 
     def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Any]:
-        """The table for a number of contexts, and where in it their words are.
+        """The table for contexts, and the rows of their words in it.
 
         Args:
             contexts: int array `(contexts, context_length)`, ids.
 
         Returns:
             tuple: int32 array `(contexts, context_length)`, rows of the table, and the table, float tensor `(rows,
-            context_sum_width)`. The contexts as they are, and `None`, where a table is not worth computing, or would be
-            too large.
+            context_sum_width)`. Where a table would not save time, or would be too large: the contexts as they are, and
+            `None`.
         """
         width = self._decoder.context_sum_width
         if width is None:
@@ -247,7 +247,7 @@ class WordProductTables:
 
 
 class _WordProducts(keras.layers.Layer):
-    """The `word_products` of a decoder, those of all positions below each other; it has no weights of its own."""
+    """The `word_products` of a decoder, of one position after the other; it has no weights of its own."""
 
     def __init__(self, decoder: Decoder, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -260,21 +260,21 @@ class _WordProducts(keras.layers.Layer):
 
 
 class NgramScorer:
-    """Scores sequences as the model's `score` does, every distinct n-gram among them once, in large batches.
+    """Scores sequences as the model's `score` does, but computes every distinct n-gram once, in large batches.
 
     Args:
         model: LanguageModel whose decoder has a `context_length`.
-        run: callable of a function and items to its results in their order, such as `map`.
+        run: callable of a function and items, which returns the results in the order of the items. Defaults to `map`.
 
     Attributes:
-        counts: NgramCounts of all that was scored.
+        counts: NgramCounts of all sequences so far.
     """
 
     def __init__(
         self, model: LanguageModel, run: Callable[[Callable, Iterable[NgramGroup]], Iterator[np.ndarray]] = map
     ) -> None:
         self._context_length = model.decoder.context_length
-        # By whether the maximum of the logits is subtracted.
+        # One for each value of `careful`, see NgramDecoder.
         self._decoders = {careful: compiled_call(NgramDecoder(model, careful)) for careful in (False, True)}
         self._tables = WordProductTables(model)
         self._careful, self._run = False, run

@@ -4,10 +4,10 @@ import numpy as np
 
 
 class PrefixTree:
-    """The distinct prefixes of many sequences: a node each.
+    """A tree whose nodes are the distinct prefixes of many sequences.
 
-    A recurrent network that reads sequences makes the same state for the same prefix, so that each
-    node is one state to compute, from that of its parent.
+    A recurrent network computes the same state for the same prefix. Each node is therefore one state, which is computed
+    from its parent's.
 
     Args:
         rows: int array `(n, width)`, sequences padded at the end.
@@ -29,7 +29,7 @@ class PrefixTree:
         inside = np.arange(width) < lengths[:, None]
         new &= inside
         numbers = np.cumsum(new.ravel()).reshape(count, width) - 1
-        # The prefix of a row that is not new is that of the nearest row above which is.
+        # A prefix that is not new in its row is the prefix of the nearest row above where it is new.
         paths = np.maximum.accumulate(np.where(new, numbers, 0), axis=0)
         self.ids = rows[new]
         self.parents = np.concatenate([np.full((count, 1), -1), paths[:, :-1]], axis=1)[new]
@@ -37,21 +37,21 @@ class PrefixTree:
         for depth in range(width):
             first = np.flatnonzero(new[:, depth])
             if len(first):
-                # Rows after the last of a prefix are shorter, or new: they change no maximum.
+                # The slices also contain rows after the last one of a prefix; these are shorter and change no maximum.
                 self.heights[numbers[first, depth]] = np.maximum.reduceat(lengths, first) - 1 - depth
         self.paths = np.empty_like(paths)
         self.paths[order] = np.where(inside, paths, paths[np.arange(count), lengths - 1][:, None])
 
 
 def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple[np.ndarray, int]:
-    """Puts nodes of a tree into batches of one size, every node in a later batch than its parent.
+    """Assigns the nodes of a tree to batches of one size, every node to a later batch than its parent.
 
-    The longest way to a leaf goes first, so that the last batches are full as well (Hu's rule).
+    Nodes with the longest path to a leaf go first, so that the last batches are full as well (Hu's rule).
 
     Args:
         parents: int array `(nodes,)`, -1 at a root.
-        heights: int array `(nodes,)`, a parent's larger than its children's.
-        size: int. Nodes a batch.
+        heights: int array `(nodes,)`, larger for a parent than for its children.
+        size: int. Nodes per batch.
 
     Returns:
         tuple: int array `(nodes,)`, each node's slot, batch * size + its column there, and the number of batches.
@@ -59,8 +59,8 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
     Reference:
         - Hu, 1961, "Parallel Sequencing and Assembly Line Problems"
     """
-    # Nodes are told by their rank from here on, the highest first. A batch looks at those alone that are ready, so that
-    # the time is linear in the number of nodes, of a single long sequence too.
+    # From here on a node is identified by its rank, the highest node first. Each batch looks only at the nodes whose
+    # parents are assigned, so that the time is linear in the number of nodes, even for a single long sequence.
     order = np.argsort(-heights, kind="stable")
     ranks = np.empty(len(order) + 1, np.int64)
     ranks[order], ranks[-1] = np.arange(len(order)), -1
@@ -79,26 +79,26 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
     return slots, batch
 
 
-# States computed together, and the longest sequence for which there are slots enough. A batch of 1024
-# is the fastest a state; long sequences leave too few at each step to fill it.
+# Most and fewest states per batch, and the longest sequence for the largest batch. Batches of 1024 take the least time
+# per state; long sequences have too few states at each step to fill them.
 LARGEST, SMALLEST, LONGEST = 1024, 64, 16
 # With batches of one node, TensorFlow's XLA copies whole tables at every step, which takes 40 times as long.
 FEWEST = 2
 
 
 class NodeBatches:
-    """Puts the nodes of a tree into batches, each in a later one than its parent.
+    """The nodes of a tree in batches, every node in a later batch than its parent.
 
     Args:
         tree: PrefixTree.
-        size: int. Nodes of a batch at most; fewer where they would not fill it.
-        slots: int. Slots of all batches together, unless the tree is higher than there are batches then.
+        size: int. Most nodes of a batch; smaller batches are used where the nodes would not fill it.
+        slots: int. Slots of all batches together; more if the tree is higher than that number of batches.
 
     Attributes:
         size: int. Slots of a batch.
         slots: int array `(nodes,)`, each node's slot: batch * size + column.
-        used: int. Batches that hold a node.
-        room: int. Batches that the slots are enough for.
+        used: int. Number of batches that hold a node.
+        room: int. Number of batches that fit into the slots.
     """
 
     def __init__(self, tree: PrefixTree, size: int, slots: int) -> None:
@@ -112,7 +112,7 @@ class NodeBatches:
         self._parents = tree.parents
 
     def filled(self, values: np.ndarray, default: int = 0) -> np.ndarray:
-        """Values of the nodes as int32 array `(batches, size)`, the default in what is left free."""
+        """Values of the nodes as int32 array `(batches, size)`, with the default in free slots."""
         array = np.full(self._rows * self.size, default, np.int32)
         array[self.slots] = values
         return array.reshape(self._rows, self.size)
@@ -124,7 +124,7 @@ class NodeBatches:
 
 
 def largest_batch(longest: int | np.ndarray) -> np.ndarray:
-    """Nodes of a batch at most, for sequences of a length: int or int array."""
+    """The most nodes of a batch, for sequences of this length: int or int array."""
     return np.maximum(FEWEST, LARGEST // 4 ** np.maximum(0, np.ceil(np.log2(longest / LONGEST) / 2)).astype(np.int64))
 
 

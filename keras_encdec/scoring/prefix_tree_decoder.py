@@ -1,4 +1,4 @@
-"""The decoder over the prefix tree of many targets, every state computed once, as one compiled call."""
+"""A decoder over the prefix tree of many targets: computes every state once, in one compiled call."""
 
 import dataclasses
 import math
@@ -18,17 +18,17 @@ from keras_encdec.text.vocabulary import END
 
 
 class PrefixTreeDecoder(keras.layers.Layer):
-    """Goes through the tree of (source, target prefix), batch by batch of its nodes.
+    """Computes the states of the tree of (source, target prefix), batch by batch of its nodes.
 
-    It runs on a built decoder and has no weights of its own. The states of all nodes lie in tables, where each batch
-    finds those of its parents; the memory has one row a source. All logits are taken as they are, without the maximum
-    subtracted first, which saves a pass over them; `careful` subtracts it, for a sum that float32 cannot hold
-    otherwise.
+    It wraps a built decoder and has no weights of its own. Tables hold the states of all nodes: each batch takes the
+    states of its parents from there. The memory has one row per source. The sum of exp of the logits is computed
+    without subtracting their maximum, which saves a pass over them; `careful` subtracts it, for sums that float32
+    cannot hold otherwise.
 
     Args:
         decoder: Decoder, a model's.
         careful: bool. Defaults to `False`.
-        with_attention: bool. Whether the attention is returned, too, of a decoder that carries it. Defaults to `False`.
+        with_attention: bool. Whether to return the attention, too, of a decoder that has it. Defaults to `False`.
 
     Call arguments:
         previous: int32 tensor `(batches, size)`, the last word of each target prefix, 0 for the empty one, in an order
@@ -61,11 +61,11 @@ class PrefixTreeDecoder(keras.layers.Layer):
         total = log_sum_exp(matrix, bias, self.careful)
         slots, size = previous.shape
         slots *= size
-        # A decoder without a state, which sees the word before alone, needs no tables.
+        # A decoder without a state, which sees only the previous word, needs no tables.
         roots = next((table.shape[0] for table in state.values()), 0)
 
         def body(batch, features_table, totals, states):
-            # A root starts from its source's state; the tables have these first.
+            # A root starts from its source's state: these are the first rows of the tables.
             source = sources[batch]
             rows = ops.where(parents[batch] < 0, source, parents[batch] + roots)
             state = {name: take_rows(table, rows) for name, table in states.items()}
@@ -82,7 +82,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         tables = {name: with_slots(first) for name, first in state.items()}
         features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
         features, totals, tables = counted_loop(body, batches, features, totals, tables)
-        # After the loop: a table that is read and written in it would be copied at each turn.
+        # After the loop: a table that is both read and written in the loop would be copied at each turn.
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
         before = ops.take(features, parent, axis=0)
@@ -118,7 +118,7 @@ class PairGroup:
     lengths: np.ndarray
 
     def log_probs(self, results: np.ndarray) -> np.ndarray:
-        """Token log-probabilities `(n, width)`, float64, 0 after the end, from what `PrefixTreeDecoder` returns."""
+        """Token log-probabilities `(n, width)`, float64, 0 after the end, from the results of `PrefixTreeDecoder`."""
         into, end, total = results.astype(np.float64)
         last = np.arange(self.paths.shape[1]) == self.lengths[:, None] - 1
         after = np.concatenate([self.paths[:, 1:], self.paths[:, :1]], axis=1)
@@ -142,8 +142,8 @@ def cut_into_groups(
         source_of_pair: int array `(n,)`, the source of each pair.
         targets: int array `(n, width)`, padded with 0.
         target_lengths: int array `(n,)`.
-        room: callable from the length of the longest source to how many states a group may have, on either side, and
-            how many sources: they bound the memory of a call.
+        room: callable from the length of the longest source to the most states of a group, on either side, and the
+            most sources, which bound the memory of a call.
 
     Yields:
         PairGroup.
@@ -159,7 +159,7 @@ def cut_into_groups(
         first[1:] = source[1:] != source[:-1]
         needed = np.cumsum([first, np.where(first, source_lengths[source], 0), target_lengths[pairs]], axis=1)
         slots, most = room(int(source_lengths[source].max()))
-        # A source that was begun in the group before is there once more.
+        # A source whose pairs are in two groups counts in both.
         limits = np.array([max(1, most - 1), slots - source_lengths.max(), slots])
         for start, stop in cuts_within(needed, limits):
             yield from _groups(
@@ -176,10 +176,10 @@ def cut_into_groups(
 
 
 def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]:
-    """Where to cut pairs so that no part needs more than there is, into parts of about one size.
+    """Cuts pairs into parts of similar size, none of which needs more than the limits.
 
     Args:
-        needed: int array `(resources, n)`, what the pairs up to each one need together.
+        needed: int array `(resources, n)`, cumulative: the resources that all pairs up to each one need.
         limits: int array `(resources,)`.
 
     Returns:
@@ -187,23 +187,23 @@ def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]
     """
 
     def cuts(most):
-        found, start, before = [], 0, np.zeros(len(limits), np.int64)
+        parts, start, before = [], 0, np.zeros(len(limits), np.int64)
         while start < needed.shape[1]:
             stops = (np.searchsorted(row, limit, "right") for row, limit in zip(needed, before + limits, strict=True))
             stop = max(start + 1, min(*stops, start + most))
-            found.append((start, stop))
+            parts.append((start, stop))
             before, start = needed[:, stop - 1], stop
-        return found
+        return parts
 
-    # As full as can be, the last part is small, and its batches are mostly empty.
-    parts = len(cuts(needed.shape[1]))
-    while len(found := cuts(math.ceil(needed.shape[1] / parts))) > parts:
-        parts += 1
-    return found
+    # If every part were as full as possible, the last would be small, and its batches mostly empty.
+    count = len(cuts(needed.shape[1]))
+    while len(parts := cuts(math.ceil(needed.shape[1] / count))) > count:
+        count += 1
+    return parts
 
 
 def _groups(sources, source_lengths, source_of_pair, targets, target_lengths, slots, rows, pairs, size):
-    """One group of the given pairs; two if they need more slots than there are."""
+    """Yields one group of the given pairs, or two if one would need too many slots."""
     distinct, source = np.unique(source_of_pair[pairs], return_inverse=True)
     lengths = target_lengths[pairs]
     # A prefix is the source and the words before the one that is predicted.

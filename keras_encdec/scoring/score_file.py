@@ -29,23 +29,23 @@ def scored_moses_ini(
     feature: str | None = None,
     table_scores: int | None = None,
 ) -> tuple[bytes, list[str]]:
-    """Makes the moses.ini of a phrase table with new scores from that of the table as it was.
+    """Makes the moses.ini of a phrase table with added scores from the moses.ini of the input table.
 
-    A new probability gets the mean of the table's weights, a count the weight 0: as e^n it is no probability, and
-    a positive weight would reward words outside the shortlist. Tuning sets it.
+    An added probability gets the mean of the table's weights, a count the weight 0: it is written as e^n, which is not
+    a probability, and a positive weight would reward words outside the shortlist. Tuning sets the weights.
 
     Args:
-        path: moses.ini of the table as it was.
-        table: path of the table with scores.
-        columns: list of Column, the scores that are added.
+        path: moses.ini of the input table.
+        table: path of the table with added scores.
+        columns: list of Column, the added scores.
         feature: str. Name of the table's feature, where the file has several tables. Optional.
-        table_scores: int. Scores on each line of the table as it was, to be checked. Optional.
+        table_scores: int. Number of scores on each line of the input table, to be checked. Optional.
 
     Returns:
         A tuple of the new file's bytes and notices for the user, list of str.
 
     Raises:
-        InputError: when the file cannot be read, or does not fit the table.
+        InputError: when the file cannot be read, or does not match the table.
     """
     weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
     path = pathlib.Path(path)
@@ -57,9 +57,9 @@ def scored_moses_ini(
     return text.encode("utf-8", "surrogateescape"), notices
 
 
-# Records scored together: among them, equal pairs are scored once and equal sources encoded once.
+# Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
 WINDOW = 1 << 15
-# Windows in work at a time: while the model scores one, another is read and a third written.
+# Windows that are scored at the same time, while others are read and written.
 WINDOWS = 2
 
 
@@ -72,12 +72,12 @@ class ScoreSummary(FileSummary):
         seconds: float.
         output: the file.
         malformed: int. Lines among them that were written with a neutral score.
-        dry_run: bool. Whether nothing was kept of what was written.
-        notices: tuple of str, what the user is to know of the new moses.ini.
-        too_long: int. Lines among them that had more than `max_tokens` tokens, written with a neutral score.
-        max_tokens: int, as it was given.
-        unknown_words: tuple of UnknownWords, of each side and model.
-        ngrams: tuple of NgramCounts, of each model of limited context, such as `FeedForwardLanguageModel`.
+        dry_run: bool. Whether it was a dry run, whose output is discarded.
+        notices: tuple of str: notices for the user about the new moses.ini.
+        too_long: int. Lines among them with more than `max_tokens` tokens, which were written with a neutral score.
+        max_tokens: int, the option.
+        unknown_words: tuple of UnknownWords, one for each side and model.
+        ngrams: tuple of NgramCounts, one for each model of limited context, such as `FeedForwardLanguageModel`.
     """
 
     malformed: int = 0
@@ -90,21 +90,21 @@ class ScoreSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user is to know of the lines: sentences."""
-        passed = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
-        said = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
-        said += [f"{counts}." for counts in self.ngrams]
+        """What the user should know about the lines: sentences."""
+        neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
+        remarks = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
+        remarks += [f"{counts}." for counts in self.ngrams]
         if self.malformed:
-            said.append(f"{self.malformed:,} malformed lines {passed}")
+            remarks.append(f"{self.malformed:,} malformed lines {neutral}")
         if self.too_long:
-            said.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {passed}")
-        said += [
+            remarks.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}")
+        remarks += [
             f"warning: most of the {words.side} words are unknown to the {words.model}, whose scores mean little then; "
             "check the language of the file, which side is which, and how its text is tokenized."
             for words in self.unknown_words
             if words.is_high
         ]
-        return said
+        return remarks
 
     @property
     def _result(self):
@@ -124,18 +124,18 @@ def score_file(
     """Writes a file of pairs again, with the model's scores on each line.
 
     A phrase table gets probabilities, TSV and parallel text (which is written as TSV) ln p in new columns, a Moses
-    n-best list ln p as new features. As many lines come out as went in, in their order; the output appears when it
-    is complete.
+    n-best list ln p as new features. The output has the same number of lines in the same order, and appears when it is
+    complete.
 
     Args:
-        model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a
-            TextScorer, which stays open, and keeps from file to file what was compiled.
+        model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a TextScorer,
+            which stays open, keeps its dtype, and reuses for the next file what it has compiled.
         input: the file, plain or gzipped; of parallel text that of the targets. "-" is the standard input.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        options: ScoringOptions. Defaults to `None`: those of the command.
+        options: ScoringOptions. Defaults to `None`: the command's defaults.
         reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
             score; a ModelDirectory or a TextScorer of it. Optional.
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+        progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
@@ -172,7 +172,7 @@ def score_file(
         read = windows(known.check_columns(reader, columns), WINDOW)
         ini_file = outputs.enter_context(open_output(options.moses_ini_out, keep=keep)) if options.moses_ini else None
         first = next(read)
-        # Whatever can be wrong with the other inputs is found before hours of scoring.
+        # Errors in the other inputs are found before hours of scoring.
         if ini_file:
             ini, notices = scored_moses_ini(
                 options.moses_ini, output, columns, options.moses_feature, reader.num_scores

@@ -1,4 +1,4 @@
-"""Log-probabilities of many pairs."""
+"""Log-probabilities of many pairs of ids."""
 
 import concurrent.futures
 import functools
@@ -24,30 +24,33 @@ from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END
 
-# Slots of a group for states, fewer if these, or the memory of their sources, would take more bytes.
+# Slots for states in a group of pairs; fewer if the states, or the memory of their sources, would take more bytes.
 SLOTS, BYTES = 1 << 15, 1 << 28
-# Ids in memory as one padded array.
+# Most ids in one padded array.
 AREA = 1 << 22
 
 Pair = tuple[Sequence[int], Sequence[int]]
 
 
 class Scorer:
-    """Scores pairs as the model's `score` does, every state of the decoder computed once.
+    """Scores pairs as the model's `score` does, but computes every state of the decoder once.
 
-    Among the pairs that it is given together, the targets of a source share the decoder's states of their common
-    prefixes, and what depends on the source alone is computed once a source; sources share the states of an
-    incremental encoder, such as that of `RNNEncoderDecoder`, in the same way. No padding of a target is
-    computed. A score does not depend on what it is scored with. A model without a source scores the targets alone; one
-    of limited context, such as `FeedForwardLanguageModel`, computes each distinct n-gram among them once.
+    Among pairs that are scored together, the targets of a source share the decoder's states of their common prefixes,
+    and what depends on the source alone is computed once for each source. In the same way, sources share the states of
+    an incremental encoder, such as that of `RNNEncoderDecoder`. Padding of targets is not computed. The score of a pair
+    does not depend on the other pairs. A model without a source scores the targets alone. A model of limited context,
+    such as `FeedForwardLanguageModel`, computes each distinct n-gram once.
 
     Args:
         model: TranslationModel, such as RNNEncoderDecoder.
-        dtype: str. What to compute in, "float32" or "bfloat16"; log-probabilities are summed in float32
-            at least. Defaults to `None`: the model's own compute dtype.
+        dtype: str. Dtype of the computation, "float32" or "bfloat16"; log-probabilities are summed in float32 or
+            more. Defaults to `None`: the model's own compute dtype.
+
+    Attributes:
+        carries_attention: bool. Whether the model has attention.
 
     Raises:
-        ValueError: for another dtype.
+        ValueError: for an unknown dtype.
     """
 
     def __init__(self, model: TranslationModel, dtype: str | None = None) -> None:
@@ -62,7 +65,7 @@ class Scorer:
             self._encoder = PrefixTreeEncoder(computed, self._room(1)[0])
         else:
             self._encoder = BatchEncoder(computed)
-        # By whether the maximum of the logits is subtracted, and whether the attention is asked for.
+        # One for each combination of `careful` and `with_attention`, see PrefixTreeDecoder.
         self._decoders = {
             (careful, attention): compiled_call(PrefixTreeDecoder(decoder, careful, attention))
             for careful in (False, True)
@@ -70,7 +73,7 @@ class Scorer:
         }
         self.carries_attention = decoder.carries_attention
         self._careful = False
-        # Two groups at a time: one computes while the other waits for memory. PyTorch would double its threads.
+        # Two groups at a time: one computes while the other waits for memory. PyTorch would start twice its threads.
         self._workers = 2 if xla_on_cpu() else 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
         self._ngrams = None
@@ -78,12 +81,12 @@ class Scorer:
             self._ngrams = NgramScorer(computed, self._in_order)
 
     def close(self) -> None:
-        """Drops what is still to be computed: calls in other threads fail, and further ones."""
+        """Cancels pending computations: calls in other threads fail, and so do later ones."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     @property
     def ngram_counts(self) -> NgramCounts | None:
-        """The n-grams scored so far and how many were distinct; `None` for a model without limited context."""
+        """The numbers of n-grams scored so far and of distinct ones; `None` for a model without limited context."""
         return self._ngrams and self._ngrams.counts
 
     def score(self, pairs: Sequence[Pair]) -> np.ndarray:
@@ -96,8 +99,8 @@ class Scorer:
             float64 array `(n,)`, nats.
 
         Raises:
-            ValueError: for a sequence that is not closed by the end of sequence, or has ids that the model
-                does not have.
+            ValueError: for a sequence that does not end with the end of sequence, or has ids that the model does not
+                have.
         """
         scores = np.empty(len(pairs))
         for indices, log_probs, _ in self._log_probs(pairs):
@@ -123,14 +126,14 @@ class Scorer:
         return tokens
 
     def token_scores_with_attention(self, pairs: Sequence[Pair]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What `token_scores` gives, and the weights of attention by which each target token was predicted.
+        """The token scores, and the attention weights by which each target token was predicted.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
 
         Returns:
-            tuple: the token scores, and a list of n float32 arrays `(target tokens, source tokens)`, the ends of
-            sequence counted.
+            tuple: the results of `token_scores`, and a list of n float32 arrays `(target tokens, source tokens)`, the
+            ends of sequence included.
 
         Raises:
             ValueError: see `score`; for a model without attention.
@@ -167,7 +170,7 @@ class Scorer:
         yield from self._in_order(functools.partial(self._decoded, with_attention), self._groups(pairs))
 
     def _groups(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, PairGroup]]:
-        """Yields indices of pairs, and the group of the pairs there."""
+        """Yields indices of pairs, and the group of these pairs."""
         if not self.model.has_source:
             pairs = [((END,), target) for _, target in pairs]
         for indices in _cut(pairs):
@@ -181,8 +184,10 @@ class Scorer:
                 yield indices[group.pairs], group
 
     def _room(self, longest: int) -> tuple[int, int]:
-        """States and sources of a group at most, by the length of its longest source: powers of two, as each number
-        is compiled."""
+        """The most states and the most sources of a group whose longest source has this length.
+
+        Both are powers of two, as every new number compiles the call again.
+        """
         width, slots = padded_width(longest), SLOTS
         while slots > 2 and 4 * slots * _elements(self._state_spec, width) > BYTES:
             slots //= 2
@@ -210,12 +215,12 @@ class Scorer:
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:
-    """Numbers in a row of tensors."""
+    """The number of elements in a row of tensors."""
     return sum(math.prod(spec.with_time(steps)) for spec in specs.values())
 
 
 def _cut(pairs: Sequence[tuple[Sequence[int], ...]]) -> Iterator[np.ndarray]:
-    """Indices of the pairs, in parts whose padded arrays are not too large: all at once unless some are long."""
+    """Indices of the pairs, in parts whose padded arrays are not too large; long pairs make several parts."""
     longest = np.fromiter((max(map(len, pair)) for pair in pairs), np.int64, len(pairs))
     order = np.argsort(longest, kind="stable")
     start = 0

@@ -1,4 +1,4 @@
-"""What decoding starts from for each of many sources, with any encoder."""
+"""Encoding of many sources: the first states and the memory of the decoder, for any encoder."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,15 +14,15 @@ from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
 
-# Tokens of a batch, padding counted, and fewer for what is left over.
+# Tokens of a batch, padding included, and of a batch for the remaining sources.
 TOKENS, REST_TOKENS = 2048, 256
 LEAST_WIDTH = 8
-# Sources for which a smaller table is worth one more shape to compile.
+# Up to this number of sources, smaller tables are worth compiling another shape.
 FEW_SOURCES = 64
 
 
 class BatchEncoder:
-    """Encodes the sources of a group in batches of like length. The interface is that of `PrefixTreeEncoder`.
+    """Encodes the sources of a group in batches of similar length. The interface is that of `PrefixTreeEncoder`.
 
     Args:
         model: TranslationModel.
@@ -33,9 +33,9 @@ class BatchEncoder:
         self._specs = {**model.decoder.state_spec, **model.decoder.memory_spec}
 
     def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `PrefixTreeEncoder.start`; arrays, float32 where the tensors are floats of fewer bits.
+        """See `PrefixTreeEncoder.start`. The results are arrays; floats of fewer bits become float32.
 
-        A state or a memory along the source may be large: it gets no more rows than a few sources need.
+        States and memory with a source time axis may be large: for few sources they get fewer rows.
         """
         steps = padded_width(int(lengths.max()))
         if len(lengths) <= FEW_SOURCES and any(spec.time_axis for spec in self._specs.values()):
@@ -74,19 +74,19 @@ class _Start(keras.layers.Layer):
 
 
 def _for_numpy(tensors: dict[str, Any], specs: dict[str, TensorSpec]) -> dict[str, Any]:
-    """The tensors; NumPy has no bfloat16."""
+    """Casts floats to float32, as NumPy has no bfloat16."""
     return {name: tensors[name] if spec.dtype else ops.cast(tensors[name], "float32") for name, spec in specs.items()}
 
 
 def padded_width(length: int) -> int:
-    """The width that sources of a length are padded to: a power of two, so that few shapes are compiled."""
+    """The width that sources of this length are padded to: a power of two, so that few shapes are compiled."""
     return max(LEAST_WIDTH, 1 << (length - 1).bit_length())
 
 
 def _batches(lengths: np.ndarray) -> Iterator[tuple[np.ndarray, int, int]]:
-    """Yields indices of sources of like length, the rows of their batch and its width.
+    """Yields indices of sources of similar length, and the number of rows and the width of their batch.
 
-    The widths are few, and the rows of each, as each shape is compiled anew.
+    There are few different numbers of rows and widths, as every shape is compiled.
     """
     widths = np.array([padded_width(int(length)) for length in lengths])
     for width in np.unique(widths):
@@ -103,7 +103,7 @@ class PrefixTreeEncoder:
 
     Args:
         model: TranslationModel whose `encoder.is_incremental`.
-        slots: int. Slots for states, unless a source is longer.
+        slots: int. Slots for states; more if a source is longer.
     """
 
     def __init__(self, model: TranslationModel, slots: int) -> None:
@@ -130,7 +130,7 @@ def call_arguments(sources: np.ndarray, lengths: np.ndarray, slots: int, rows: i
     batches = NodeBatches(tree, int(largest_batch(lengths.max())), slots)
     lasts = np.zeros(rows, np.int32)
     lasts[: len(sources)] = batches.slots[tree.paths[np.arange(len(sources)), lengths - 1]]
-    # No more sources at a time than there may be.
+    # Batches of whole sources are not larger than the number of rows.
     lasts = lasts.reshape(-1, min(batches.size, rows))
     return (
         batches.filled(tree.ids),
@@ -142,7 +142,7 @@ def call_arguments(sources: np.ndarray, lengths: np.ndarray, slots: int, rows: i
 
 
 class _PrefixTreeCall(keras.layers.Layer):
-    """Goes through the tree of source prefixes, batch by batch, and starts the decoder from whole sources.
+    """Computes the states of the tree of source prefixes, batch by batch, and starts the decoder from whole sources.
 
     Call arguments:
         ids: int32 tensor `(batches, size)`, the last ids of source prefixes, in an order in which each
@@ -173,7 +173,7 @@ class _PrefixTreeCall(keras.layers.Layer):
         return counted_loop(body, last_batches, *(self._zeros(rows, spec) for spec in specs))
 
     def _states(self, ids, parents, batches):
-        """Tables of the encoder's states, `(1 + slots, ...)`, the first row of them zero."""
+        """Tables of the encoder's states, `(1 + slots, ...)`; the first row is zero, the state of an empty prefix."""
         size = ids.shape[1]
 
         def body(batch, tables):

@@ -15,7 +15,7 @@ from fake_scores import expected
 from plain_or_gzipped import write
 
 
-def test_bytes_that_no_text_has_are_the_servers_to_refuse(client, tmp_path, out):
+def test_bytes_that_are_not_utf8_are_refused_by_the_server(client, tmp_path, out):
     table = write(tmp_path / "table", b"a ||| b ||| 1\na\xff ||| b ||| 1\n")
     flags = [f"--input={table}", f"--output={out}/table", "--encoding=utf-8"]
     fail(client(*flags), 1, f"{table}, line 2: found a pair that the server refuses (found a source that is not UTF-8")
@@ -24,7 +24,7 @@ def test_bytes_that_no_text_has_are_the_servers_to_refuse(client, tmp_path, out)
     assert (out / "table").read_bytes().splitlines()[1] == b"a\xff ||| b ||| 1 1"
 
 
-def test_a_server_that_comes_back_is_waited_for(client, model, many, out):
+def test_calls_are_repeated_until_the_server_is_back(client, model, many, out):
     model.failures = [Failure("UNAVAILABLE", "try again")] * 7
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=3"))
     assert (out / "table").read_bytes() == expected(many)
@@ -40,7 +40,7 @@ def test_patience_ends_with_the_line_that_was_waited_for(client, model, many, ou
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_a_server_that_is_not_there_is_told(client_command, many, out, scheme):
+def test_a_server_that_does_not_answer_is_reported(client_command, many, out, scheme):
     with socket.socket() as closed:
         closed.bind(("localhost", 0))
         address = f"{scheme}localhost:{closed.getsockname()[1]}"
@@ -72,7 +72,7 @@ def test_a_refused_pair_is_found(client, model, many, out):
     assert (out / "table").read_bytes() == b"\n".join(lines)
 
 
-def test_pairs_that_were_refused_for_others_are_healed(client, model, many, out):
+def test_pairs_that_were_refused_together_with_others_are_scored_again(client, model, many, out):
     # Ten pairs, five, two and one, and that twice again, as when a server merges them with a bad one.
     model.failures = [Failure("INVALID_ARGUMENT", "somebody else's")] * 6
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=1"))

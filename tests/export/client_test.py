@@ -80,7 +80,7 @@ def test_requests_run_side_by_side_and_lines_stay_in_order(client, model, many, 
     assert sorted(len(sources) for _, sources, _, _ in model.requests) == [1] + [3] * 33
 
 
-def test_malformed_lines_stop_or_pass(client, model, tmp_path, out):
+def test_malformed_lines_stop_the_command_or_are_kept(client, model, tmp_path, out):
     lines = [b"le ||| the ||| 0.5", b"le ||| the", b"le ||| caf\xe9 ||| 0.5 0.5", b"la ||| the ||| 1"]
     table = write(tmp_path / "table", b"\n".join(lines))
     flags = [f"--input={table}", f"--output={out}/table", "--batch_size=2"]
@@ -98,7 +98,7 @@ def test_a_declared_encoding_is_sent_as_utf8_and_kept(client, model, tmp_path, o
     assert read_words(model) == [("été", "summer")]
 
 
-def test_one_version_scores_a_file_that_which_is_asked_for_or_the_latest(client, model, many, out):
+def test_one_version_scores_a_file_the_one_asked_for_or_the_latest(client, model, many, out):
     """By its number: a label may be moved, and a new version published, before the file is at its end."""
     model.versions = {1: "AVAILABLE", 2: "AVAILABLE", 3: "LOADING"}
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=100"]
@@ -137,7 +137,7 @@ def test_metadata_tells_the_signatures(client, model):
     assert ["output", "token_log_probs", "float", "(?,", "?)"] in lines
 
 
-def test_wrong_use_is_told(client_command, many, out):
+def test_wrong_use_is_explained(client_command, many, out):
     flags = [f"--input={many}", f"--output={out}/table"]
     for given, sentence in {
         (): "found no --input, expected one to score, or --health or --metadata.",
@@ -156,7 +156,7 @@ def test_wrong_use_is_told(client_command, many, out):
 
 
 @pytest.mark.parametrize("module", ["grpc", "tensorflow_serving", "tensorflow", "requests"])
-def test_what_is_not_installed_is_told(module):
+def test_a_missing_library_is_named_with_the_extra_that_has_it(module):
     server = "http://localhost:1" if module == "requests" else "localhost:1"
     program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.COMMAND.run()"
     command = [sys.executable, "-c", program, f"--server={server}", "--health"]
@@ -164,7 +164,7 @@ def test_what_is_not_installed_is_told(module):
     fail(done, 1, module, "pip install 'keras-encdec[serving]'.")
 
 
-def test_nothing_heavy_is_imported(servers, many, out):
+def test_neither_keras_nor_tensorflow_is_imported(servers, many, out):
     for server in servers.values():
         program = (
             "import atexit, sys; atexit.register(lambda: print(sys.modules.keys() & {'keras', 'tensorflow', 'jax'}));"

@@ -27,7 +27,7 @@ def test_the_attention_of_each_token_is_returned_with_its_score():
         np.testing.assert_allclose(row, log_probs, atol=1e-4)
 
 
-def test_a_model_without_attention_has_none_to_give():
+def test_attention_of_a_model_without_it_is_refused():
     with pytest.raises(ValueError, match="found a model without attention"):
         Scorer(toy(layers=1)).token_scores_with_attention(PAIRS)
 
@@ -70,7 +70,7 @@ def test_alignments_of_a_file_are_written_a_line_each(model_dirs, tmp_path):
 
 
 @needs_one_backend
-def test_what_cannot_be_written_is_told(model_dirs, tmp_path):
+def test_alignments_that_cannot_be_written_are_refused(model_dirs, tmp_path):
     (tmp_path / "pairs.tsv").write_text("w1\tw2\n")
     arguments = tmp_path / "pairs.tsv", tmp_path / "scored.tsv", ScoringOptions(format="tsv")
     with pytest.raises(ConfigurationError, match="found alignments with a model that has no attention"):
@@ -84,7 +84,7 @@ def test_what_cannot_be_written_is_told(model_dirs, tmp_path):
 
 @needs_one_backend
 @pytest.mark.usefixtures("uncompiled")
-def test_a_reverse_model_attends_from_what_it_predicts(tmp_path):
+def test_the_attention_of_a_reverse_model_is_from_source_tokens_to_target_tokens(tmp_path):
     words = [f"w{i}" for i in range(9)]
     save_model(tmp_path, words, words, reverse=True, cell="gru", layers=1, attention="global")
     [weights] = TextScorer(tmp_path).attention([(["w1", "w2", "w3"], ["w4"])])

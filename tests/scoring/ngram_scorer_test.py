@@ -1,4 +1,4 @@
-"""Scoring with a language model of limited context: what comes out is the model's own score."""
+"""Scoring with a language model of limited context: the scores are the model's own."""
 
 import keras
 import numpy as np
@@ -8,10 +8,8 @@ from recurrent_toys import stirred
 
 from keras_encdec.data import pad
 from keras_encdec.models import FeedForwardLanguageModel
-from keras_encdec.scoring import Scorer
-from keras_encdec.scoring import ngram_scorer as ngram_groups
-from keras_encdec.scoring import ngram_scorer as word_product_tables
-from keras_encdec.scoring.ngram_scorer import WordProductTables
+from keras_encdec.scoring import Scorer, ngram_scorer
+from keras_encdec.scoring.ngram_scorer import DistinctNgrams, WordProductTables
 from keras_encdec.scoring.pair_scorer import NgramCounts
 
 
@@ -31,7 +29,7 @@ def with_table(request, monkeypatch):
         return found
 
     contexts_and_table = WordProductTables.contexts_and_table
-    monkeypatch.setattr(word_product_tables, "FEWEST", 2 if request.param else 1024)
+    monkeypatch.setattr(ngram_scorer, "FEWEST", 2 if request.param else 1024)
     monkeypatch.setattr(WordProductTables, "contexts_and_table", recorded)
     yield request.param
     assert tables and set(tables) == {request.param}
@@ -48,9 +46,9 @@ def pairs_of(targets):
 
 @pytest.mark.usefixtures("uncompiled", "with_table")
 @pytest.mark.parametrize("size, batches", [(1024, 16), (3, 4)], ids=["one group", "many groups"])
-def test_scores_are_the_models_and_each_ngram_is_computed_once(model, monkeypatch, size, batches):
+def test_scores_equal_the_models_and_each_ngram_is_computed_once(model, monkeypatch, size, batches):
     for name, value in (("SIZE", size), ("SMALLEST", size), ("BATCHES", batches)):
-        monkeypatch.setattr(ngram_groups, name, value)
+        monkeypatch.setattr(ngram_scorer, name, value)
     targets = random_targets(60)
     scorer = Scorer(model)
     tokens, scores = scorer.token_scores(pairs_of(targets)), scorer.score(pairs_of(targets))
@@ -66,7 +64,7 @@ def test_scores_are_the_models_and_each_ngram_is_computed_once(model, monkeypatc
 
 
 @pytest.mark.usefixtures("with_table")
-def test_scores_are_the_models_when_compiled(model):
+def test_compiled_scores_equal_the_models(model):
     targets = random_targets(60)
     np.testing.assert_allclose(Scorer(model).score(pairs_of(targets)), numpy(model.score(pad(targets))), atol=1e-5)
 
@@ -75,7 +73,7 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
     unchanged, table = WordProductTables(model).contexts_and_table(contexts)
     assert unchanged is contexts and table is None, "few contexts are not worth a table"
-    monkeypatch.setattr(word_product_tables, "FEWEST", 2)
+    monkeypatch.setattr(ngram_scorer, "FEWEST", 2)
     rows, table = WordProductTables(model).contexts_and_table(contexts)
     # Three distinct ids, 0 among them: room for four at each of two positions.
     assert rows[:3].tolist() == [[0, 4], [0, 5], [1, 6]]
@@ -86,15 +84,15 @@ def test_a_table_has_the_products_of_the_words_of_contexts(model, monkeypatch):
 
 
 def test_a_table_that_is_too_large_is_not_computed(model, monkeypatch):
-    monkeypatch.setattr(word_product_tables, "FEWEST", 2)
+    monkeypatch.setattr(ngram_scorer, "FEWEST", 2)
     contexts = np.array([[0, 0], [0, 3], [3, 8]] * 10)
-    monkeypatch.setattr(word_product_tables, "BYTES", 2 * 4 * 6 * 4)
+    monkeypatch.setattr(ngram_scorer, "BYTES", 2 * 4 * 6 * 4)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is not None
-    monkeypatch.setattr(word_product_tables, "BYTES", 2 * 4 * 6 * 4 - 1)
+    monkeypatch.setattr(ngram_scorer, "BYTES", 2 * 4 * 6 * 4 - 1)
     assert WordProductTables(model).contexts_and_table(contexts)[1] is None
 
 
-def test_few_bits_and_models_without_hidden_layers_have_no_sums_of_products():
+def test_low_precision_and_models_without_hidden_layers_use_no_table():
     sizes = {"ngram_order": 3, "embedding_dim": 4}
     assert FeedForwardLanguageModel(6, **sizes, hidden_units=(6,)).decoder.context_sum_width == 6
     assert FeedForwardLanguageModel(6, **sizes, hidden_units=(6,), dtype="bfloat16").decoder.context_sum_width is None
@@ -102,7 +100,7 @@ def test_few_bits_and_models_without_hidden_layers_have_no_sums_of_products():
 
 
 @pytest.mark.usefixtures("uncompiled", "with_table")
-def test_large_logits_are_summed_with_care(model):
+def test_large_logits_are_summed_after_their_maximum_is_subtracted(model):
     large = keras.models.clone_model(model)
     large.set_weights(model.get_weights())
     large.decoder.output_matrix.bias.assign([300.0] * 9)
@@ -110,6 +108,28 @@ def test_large_logits_are_summed_with_care(model):
     np.testing.assert_allclose(Scorer(large).score(pairs_of(targets)), numpy(large.score(pad(targets))), atol=1e-3)
 
 
-def test_sequences_that_are_none_of_the_models_are_refused(model):
+def test_ids_that_the_model_does_not_have_are_refused(model):
     with pytest.raises(ValueError, match=r"found the target \[3, 9, 2\], expected ids from 1 to 8 closed by the end"):
         Scorer(model).score(pairs_of([(3, 2), (3, 9, 2)]))
+
+
+@pytest.mark.parametrize("largest", [2**62, 100], ids=["packed at once", "packed in steps"])
+def test_distinct_ngrams_are_the_same_as_in_a_set_of_tuples(monkeypatch, largest):
+    monkeypatch.setattr(ngram_scorer, "LARGEST", largest)
+    random = np.random.default_rng(0)
+    rows = random.integers(1, 6, (50, 9)) * (np.arange(9) < random.integers(1, 10, (50, 1)))
+    ngrams = DistinctNgrams(rows, 3)
+    expected = set()
+    for row, numbers in zip(rows.tolist(), ngrams.numbers, strict=True):
+        before = [0, 0, 0, *row]
+        for t, word in enumerate(row):
+            if word:
+                number = numbers[t]
+                context = ngrams.contexts[ngrams.context_of_ngram[number]].tolist()
+                assert (context, ngrams.words[number]) == (before[t : t + 3], word)
+                expected.add((*context, word))
+            else:
+                assert numbers[t] == 0
+    assert len(ngrams.words) == len(ngrams.context_of_ngram) == len(expected)
+    assert len(ngrams.contexts) == len({ngram[:-1] for ngram in expected})
+    assert (np.diff(ngrams.context_of_ngram) >= 0).all()

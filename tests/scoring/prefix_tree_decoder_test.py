@@ -13,7 +13,7 @@ SLOTS, SOURCES = 1 << 15, 1 << 12
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_a_source_that_is_cut_in_two_counts_in_both_groups(count):
+def test_a_source_whose_pairs_are_in_two_groups_counts_in_both(count):
     # Half of the sources have a target more: the first cut is within one, the second where SOURCES are full.
     source_of_pair = np.repeat(np.arange(2 * SOURCES), np.repeat([count + 1, count], SOURCES))
     sources = np.stack([np.arange(2 * SOURCES) % 90 + 3, np.arange(2 * SOURCES) // 90 + 3, np.full(2 * SOURCES, 2)], 1)
@@ -26,7 +26,7 @@ def test_a_source_that_is_cut_in_two_counts_in_both_groups(count):
     assert all(len(np.unique(source_of_pair[group.pairs])) <= SOURCES for group in found)
 
 
-def test_a_batch_has_room_for_two_nodes_however_long_a_sequence_is():
+def test_a_batch_holds_at_least_two_nodes_even_for_long_sequences():
     # With room for one, XLA copies whole tables at each step: 5,500 tokens took 34 s, and 4,000 took 1 s.
     lengths = np.array([1, 16, 17, 4096, 4097, 100_000])
     np.testing.assert_array_equal(largest_batch(lengths), [1024, 1024, 256, 4, 2, 2])
@@ -36,7 +36,7 @@ costs = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7), st.integers(1, 
 
 
 @given(costs)
-def test_groups_follow_one_another_and_hold_what_they_need(costs):
+def test_groups_are_consecutive_and_within_the_limits(costs):
     limits = np.array([3, 20, 24])
     cuts = cuts_within(np.cumsum(costs, axis=0).T, limits)
     assert [start for start, _ in cuts] == [0, *(stop for _, stop in cuts[:-1])] and cuts[-1][1] == len(costs)
@@ -46,7 +46,7 @@ def test_groups_follow_one_another_and_hold_what_they_need(costs):
 
 
 @pytest.mark.parametrize("length", [16, 17, 300, 20_000, 40_000])
-def test_a_sequence_of_any_length_finds_room(length):
+def test_a_sequence_of_any_length_fits_into_the_slots(length):
     long, short = (np.full((1, length), 5), np.array([length])), (np.array([[6, 2]]), np.array([2]))
     (group,) = cut_into_groups(*long, np.array([0]), *short, lambda longest: (SLOTS, SOURCES))
     ids, parents, batches, lasts, groups_of_sources = call_arguments(
@@ -65,6 +65,6 @@ def steps_to_root(parents, slot):
     return steps
 
 
-def test_groups_are_of_about_one_size():
+def test_groups_have_similar_sizes():
     cuts = cuts_within(np.arange(1, 2101)[None], np.array([1000]))
     assert [stop - start for start, stop in cuts] == [700, 700, 700]

@@ -69,7 +69,7 @@ def pairs():
     return edges + random_pairs(60, 60) + random_pairs(200, 7) + shared_pairs(300)
 
 
-def test_scores_are_those_of_the_model(model, scorer, pairs):
+def test_scores_equal_the_models(model, scorer, pairs):
     expected = model_scores(model, pairs)
     assert expected.std() > 5, "a test of scores that hardly differ would show nothing"
     scores = scorer.score(pairs)
@@ -77,7 +77,7 @@ def test_scores_are_those_of_the_model(model, scorer, pairs):
     np.testing.assert_allclose(scores, expected, rtol=2e-6, atol=1e-4)
 
 
-def test_token_scores_are_those_of_the_model_and_add_up(model, scorer, pairs):
+def test_token_scores_equal_the_models_and_add_up(model, scorer, pairs):
     tokens = scorer.token_scores(pairs)
     expected = numpy(model.token_log_probs(pad([source for source, _ in pairs]), pad([target for _, target in pairs])))
     for row, wanted, (_, target) in zip(tokens, expected, pairs, strict=True):
@@ -86,7 +86,7 @@ def test_token_scores_are_those_of_the_model_and_add_up(model, scorer, pairs):
     np.testing.assert_allclose([row.sum() for row in tokens], scorer.score(pairs), atol=1e-9)
 
 
-def test_a_score_does_not_depend_on_what_it_is_scored_with(scorer, pairs):
+def test_a_score_does_not_depend_on_the_other_pairs(scorer, pairs):
     together = scorer.score(pairs)
     order = np.random.default_rng(2).permutation(len(pairs))
     np.testing.assert_allclose(scorer.score([pairs[i] for i in order]), together[order], atol=1e-4)
@@ -122,7 +122,7 @@ def test_a_scorer_sees_the_weights_it_was_made_of(model, pairs):
     np.testing.assert_allclose(Scorer(other).score(pairs[:50]), model_scores(other, pairs[:50]), rtol=2e-6, atol=1e-4)
 
 
-def test_logits_that_float32_cannot_sum_are_scored_all_the_same():
+def test_logits_whose_sum_overflows_float32_are_scored():
     huge = random_model()
     huge.decoder.readout.output_bias.assign(np.linspace(-300, 300, WORDS + 3))
     some = random_pairs(40, 6)
@@ -131,7 +131,7 @@ def test_logits_that_float32_cannot_sum_are_scored_all_the_same():
     np.testing.assert_allclose(scores, model_scores(huge, some), rtol=2e-6, atol=1e-3)
 
 
-def test_more_words_than_are_summed_at_a_time():
+def test_vocabularies_larger_than_one_part_of_the_sum_are_scored():
     keras.utils.set_random_seed(3)
     wide = RNNEncoderDecoder(WORDS, 5000, embedding_dim=4, units=8, maxout_units=4, output_rank=5, initial_stddev=0.3)
     random = np.random.default_rng(3)
@@ -165,7 +165,7 @@ def test_a_sequence_of_more_than_a_thousand_words(model, scorer):
         (([5, 2], [-1, 2]), r"target \[-1, 2\], expected"),
     ],
 )
-def test_what_is_no_sequence_of_the_models_words_is_refused(scorer, pair, message):
+def test_sequences_that_the_model_cannot_read_are_refused(scorer, pair, message):
     for others in ([], [([5, 2], [6, 2])]):
         with pytest.raises(ValueError, match=message):
             scorer.score([*others, pair])
@@ -178,7 +178,7 @@ def test_a_model_in_double_precision_is_scored():
     np.testing.assert_allclose(scores, model_scores(random_model(), some), atol=1e-4)
 
 
-def test_a_closed_scorer_computes_no_more(model):
+def test_a_closed_scorer_refuses_to_score(model):
     other = Scorer(model)
     other.close()
     with pytest.raises(RuntimeError):
@@ -197,7 +197,7 @@ def test_the_dtype_of_the_computation_can_be_chosen(dtype):
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
-def test_low_precision_scores_are_those_of_the_model(policy):
+def test_low_precision_scores_equal_the_models(policy):
     low = random_model(dtype=policy)
     some = random_pairs(50, 6)
     scores, full = Scorer(low).score(some), model_scores(random_model(), some)

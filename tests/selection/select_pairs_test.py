@@ -14,6 +14,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
+    SelectionOptions,
     bilingual_difference,
     cross_entropy_difference,
     dual_conditional_cross_entropy,
@@ -89,7 +90,7 @@ def scores(path):
     return [[float(value) for value in line.split("\t")[-3:]] for line in path.read_text("utf-8").split("\n")[:-1]]
 
 
-def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer, reverse_scorer):
+def test_pairs_on_which_two_translation_models_agree_are_selected(corpus, out, dual, forward_scorer, reverse_scorer):
     files = {"source": corpus / "source", "source_output": out / "source", "scores": out / "scores"}
     summary = select_pairs(corpus / "target", out / "target", dual, top=3, **files)
     expected = []
@@ -123,8 +124,8 @@ def test_two_translation_models_have_to_agree(corpus, out, dual, forward_scorer,
 
 @pytest.mark.parametrize("end_weight", [0.5, 4.0])
 def test_the_end_of_a_sentence_counts_as_several_tokens(corpus, out, dual, end_weight):
-    given = {"top": 3, "end_weight": end_weight, "scores": out / "scores"}
-    select_pairs(corpus / "tsv", out / "best", dual, format="tsv", **given)
+    options = SelectionOptions(top=3, end_weight=end_weight)
+    select_pairs(corpus / "tsv", out / "best", dual, options, format="tsv", scores=out / "scores")
     for (source, target), (score, *found) in zip(PAIRS, scores(out / "scores"), strict=True):
         if not source:
             assert score == -math.inf and np.isnan(found).all()
@@ -155,12 +156,8 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     select_pairs(corpus / "tsv", out / "selected", {**of_source, **of_target}, method="bilingual", **given)
     both = [float(line.split("\t")[3]) for line in (out / "scores").read_text("utf-8").splitlines()]
     np.testing.assert_allclose(both, [row[0] + 0.75 * math.log(10) for row in of_sources], rtol=1e-4)
-    assert (
-        select_pairs(
-            corpus / "tsv", out / "selected", of_source, method="moore_lewis", format="tsv", threshold=-0.1
-        ).lines
-        == 1
-    )
+    given_threshold = {"format": "tsv", "method": "moore_lewis", "threshold": -0.1}
+    assert select_pairs(corpus / "tsv", out / "selected", of_source, **given_threshold).lines == 1
     other = {**of_source, "general_source": language_models["other"]}
     with pytest.raises(InputError, match="other: found another vocabulary than that of --in_domain_source"):
         select_pairs(corpus / "tsv", out / "selected", other, method="moore_lewis", **given)
@@ -189,14 +186,14 @@ def test_a_vertical_tab_is_part_of_a_token(tmp_path, kenlm):
     np.testing.assert_allclose(entropies([("", "a\vb c\fd"), ("", "a b"), ("", "")]), [math.log(10)] * 3)
 
 
-def test_the_scores_are_the_papers():
+def test_the_scores_follow_the_papers_equations():
     a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
     np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
     np.testing.assert_allclose(cross_entropy_difference(a, b), -(a - b))
     np.testing.assert_allclose(bilingual_difference(a, b, c, d), -((a - b) + (c - d)))
 
 
-def test_malformed_lines_are_no_pairs(corpus, out, dual):
+def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
     (corpus / "tsv").write_bytes(b"le chat\tthe cat\nno tab\nla\tthe\nla\tcat\n")
     summary = select_pairs(corpus / "tsv", out / "best", dual, format="tsv", share=0.5, on_error="keep")
     assert (summary.lines, summary.malformed) == (2, 1) and "1 malformed" in str(summary)

@@ -1,4 +1,4 @@
-"""Calls of a server that is not there yet."""
+"""Repeated calls to a server that is unavailable."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_pauses_between_calls_grow_until_patience_is_over(monkeypatch):
 
     with pytest.raises(ServerError, match="UNAVAILABLE"):
         retries(unavailable, "UNAVAILABLE")
-    assert clock[0] == pytest.approx(30), "it was there until the end"
+    assert clock[0] == pytest.approx(30), "it did not wait for all of its patience"
     assert 0.05 <= pauses[0] <= 0.1 and 0.4 <= pauses[3] <= 0.8 and max(pauses) <= 5
     doubled = [seconds / (0.1 * 2**i) for i, seconds in enumerate(pauses[:6])]
     assert len(set(doubled)) == 6, "no jitter"

@@ -1,0 +1,26 @@
+"""Options of an export, and those of them that are the served model's."""
+
+import pytest
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.export.serving_config import ExportOptions, ServingConfig
+
+
+def test_the_served_model_gets_the_limits_and_the_search_alone():
+    options = ExportOptions(version=3, model_name="phrases", raw_text=True, max_tokens=20, beam_size=2)
+    assert type(options.serving_config) is ServingConfig
+    assert options.serving_config == ServingConfig(max_tokens=20, beam_size=2)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"model_name": ""}, "found an empty model_name, expected a name"),
+        ({"version": 2**63}, "found version=9223372036854775808, expected a whole number, 1 to 9223372036854775807"),
+        ({"dictionary": "words"}, "found dictionary without replace_unknown, expected both"),
+        ({"suppress_unknown": True, "replace_unknown": True}, "found replace_unknown with suppress_unknown"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(values, message):
+    with pytest.raises(ConfigurationError, match=message):
+        ExportOptions(**values)
