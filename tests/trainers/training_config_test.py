@@ -116,7 +116,7 @@ def test_settings_that_contradict_are_told(values, expected):
 @pytest.mark.parametrize(
     "values, expected",
     [
-        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, which holds tokens already; drop tokenize"),
+        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, whose text is in tokens; drop tokenize"),
         ({**TSV, "lowercase": True}, "found lowercase without tokenize: text in tokens is taken as it is"),
         ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
         ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
@@ -130,7 +130,7 @@ def test_data_that_contradict_are_told(values, expected):
 @pytest.mark.parametrize(
     "settings, data, expected",
     [
-        ({}, {}, "found none, expected one of phrase_table, tsv, input, or source with target"),
+        ({}, {}, "found no data to train on, expected one of phrase_table, tsv, input, or source with target"),
         ({}, {**TABLE, **TSV}, "found phrase_table and tsv, expected one of"),
         ({}, {"source": "s"}, "found one of source and target, expected both"),
         ({}, {"target": "t"}, "found one of source and target, expected both"),
