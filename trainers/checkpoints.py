@@ -1,4 +1,4 @@
-"""The best and the last model of a training, kept so that a killed process loses at most a round."""
+"""The best and the last model of a training, saved after each round, so that a killed process loses at most a round."""
 
 import contextlib
 import dataclasses
@@ -30,10 +30,10 @@ _LOCK = threading.RLock()
 
 @contextlib.contextmanager
 def building(seed: int | None = None) -> Iterator[None]:
-    """Keeps other trainings in this process from making a model while the block does.
+    """Context in which no other training in this process builds a model.
 
     Args:
-        seed: int. Seed of all generators of the process, set first. Optional.
+        seed: int. Seed of all random generators of the process, which is set first. Optional.
     """
     with _LOCK:
         if seed is not None:
@@ -46,10 +46,10 @@ HELD_OUT = "val_perplexity"
 
 @dataclasses.dataclass(frozen=True)
 class Monitor:
-    """A measured value, by which rounds are compared.
+    """A measurement by which rounds are compared.
 
     Attributes:
-        name: str. As `history.json` calls it.
+        name: str. Its name in `history.json`.
         higher_is_better: bool. Defaults to `False`.
     """
 
@@ -57,7 +57,10 @@ class Monitor:
     higher_is_better: bool = False
 
     def best(self, rounds: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """The best of the rounds; of equals that with the lowest held-out perplexity, or the first; `None` of none.
+        """The best round; of equal rounds that of the lowest held-out perplexity, or else the first.
+
+        Returns:
+            dict; `None` for no rounds.
 
         Example:
 
@@ -67,7 +70,7 @@ class Monitor:
         {'val_bleu': 0.0, 'val_perplexity': 8.4}
         """
         sign = -1 if self.higher_is_better else 1
-        return min(rounds, key=lambda one: (sign * one[self.name], one.get(HELD_OUT, math.inf)), default=None)
+        return min(rounds, key=lambda past: (sign * past[self.name], past.get(HELD_OUT, math.inf)), default=None)
 
 
 PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(HELD_OUT)
@@ -80,22 +83,26 @@ PARTIAL = ".partial-"
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Keeps after every round the history, the last model with its optimizer, and the best model.
+    """Saves after every round the history, the last model with its optimizer, and the best model.
 
-    The last model's file holds the history up to it, so that a kill between two files leaves them
-    fitting, and the state of the generator that dropout is drawn from; `history.json` is for people.
+    The file of the last model also has the history up to this model, so that both fit even if the process is killed
+    between writing two files, and the state of the random generator that dropout uses. `history.json` is for people.
 
     Args:
         folder: path of the model directory.
-        budget: Budget, for the updates and seconds so far.
-        batch_size: int.
-        monitor: Monitor. What decides which model is the best. Defaults to the perplexity of the pairs to validate on.
-        rounds: list of dict, the history before. Defaults to none.
-        patience: int. Stop after this number of rounds that were not the best. Defaults to `None`: never.
-        patience_updates: float. Stop when the best round is this number of updates ago. Defaults to `None`: never.
+        budget: Budget, for the number of updates and the time so far.
+        batch_size: int. Number of pairs per update.
+        monitor: Monitor. Decides which model is the best. Defaults to the perplexity of the validation pairs.
+        rounds: list of dict, the rounds before. Defaults to none.
+        patience: int. Stop after this number of rounds without a better model. Defaults to `None`: never.
+        patience_updates: float. Stop after this number of updates without a better model. Defaults to `None`: never.
+
+    Attributes:
+        folder: pathlib.Path.
+        rounds: list of dict of name to value, one for each round so far, as in `history.json`.
 
     Raises:
-        InputError: after a round in which the training diverged, which is not kept; when the disk is full.
+        InputError: after a round in which the training diverged, which is not saved; when the disk is full.
     """
 
     def __init__(
@@ -125,8 +132,8 @@ class Checkpoints(keras.callbacks.Callback):
 
     @property
     def out_of_patience(self) -> bool:
-        """bool. Whether as many rounds in a row as the patience, or in as many updates, were not the best."""
-        rounds = [one for one in self.rounds if "averaged_rounds" not in one]
+        """Whether the best round is further back than `patience` or `patience_updates` allows."""
+        rounds = [past for past in self.rounds if "averaged_rounds" not in past]
         if not rounds:
             return False
         best = rounds.index(self._monitor.best(rounds))
@@ -148,8 +155,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self.out_of_patience:
             self.model.stop_training = True
 
-    def _gradients(self):
-        """The mean norm of the round's gradients before they were clipped, and the share of updates that were."""
+    def _gradients(self) -> dict[str, float]:
+        """The mean norm of the round's gradients before clipping, and the share of updates that were clipped."""
         norms = GradientNorms.of(self.model.optimizer)
         if norms is None:
             return {}
@@ -164,19 +171,20 @@ class Checkpoints(keras.callbacks.Callback):
     def add_average(
         self, model: keras.Model, weights: Sequence[np.ndarray], number: int, measured: Mapping[str, float]
     ) -> None:
-        """Puts an average of rounds on record as one more, which may be the best.
+        """Adds an average of rounds to the history as one more round, which may be the best.
 
         Args:
             model: the model that was trained.
-            weights: list of arrays, its weights averaged.
-            number: int. Rounds they are the average of.
-            measured: dict, what `model.evaluate` gives with these weights.
+            weights: list of arrays, its averaged weights.
+            number: int. Number of rounds that are averaged.
+            measured: dict, the result of `model.evaluate` with these weights.
         """
         self.set_model(model)
         self._record({f"val_{name}": value for name, value in measured.items()}, averaged_rounds=number)
         self._keep(weights)
 
-    def _record(self, logs, **more):
+    def _record(self, logs: Mapping[str, float], **more: float) -> dict[str, Any]:
+        """Adds a round to the history."""
         measured = {name: value for name, value in logs.items() if name.startswith("val_") or name != "loss"}
         measured.pop("val_loss", None)
         done = self._budget.updates_done

@@ -16,10 +16,11 @@ _LUONG = "Luong et al., 2015, section 4.1"
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Configuration):
-    """Which model is trained, and how; the defaults are those of the body of Cho et al., 2014.
+    """Which model is trained, and how. The defaults are the values in the body of Cho et al., 2014.
 
-    Attributes beside the hyper-parameters:
-        model: configuration of the architecture, or a dict of its hyper-parameters. Defaults to its defaults.
+    Attributes:
+        model: configuration of the architecture, or a dict of its hyper-parameters. Defaults to the architecture's
+            defaults. All other attributes are hyper-parameters of training.
 
     Example:
 
@@ -48,18 +49,19 @@ class TrainingConfig(Configuration):
     )
     patience_epochs: float | None = hyperparameter(
         None,
-        "The same by passes over the pairs: stop when it has not improved for this number of epochs.",
+        "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of passes "
+        "over the pairs.",
         above=0,
         published={"CSLM of Cho et al., 2014, section 4.1.2": 10.0},
     )
     validation_bleu: bool = hyperparameter(
         False,
-        "After each round, translate the sources of the validation pairs greedily, and take the model of the highest "
-        "BLEU for the best; needs sacrebleu.",
+        "After each round, translate the sources of the validation pairs greedily; the best model is then that of the "
+        "highest BLEU. Needs sacrebleu.",
         fixed=True,
     )
     round_updates: int = hyperparameter(
-        500, "Updates per round; after each round the model is validated and saved.", minimum=1
+        500, "Updates per round, the interval of validation and checkpoints.", minimum=1
     )
     optimizer: str = hyperparameter(
         "adadelta",
@@ -71,8 +73,8 @@ class TrainingConfig(Configuration):
     learning_rate: float = hyperparameter(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
     warmup_updates: int = hyperparameter(
         0,
-        "Updates at the start over which the learning rate rises in equal steps from near 0 to what it would be "
-        "without; 0: no warm-up.",
+        "Number of updates at the start over which the learning rate rises linearly from near 0 to the value of the "
+        "schedule; 0: no warm-up.",
         minimum=0,
         published={"Vaswani et al., 2017, section 5.3": 4000},
     )
@@ -107,7 +109,7 @@ class TrainingConfig(Configuration):
     )
     label_smoothing: float = hyperparameter(
         0.0,
-        "Share of the probability of each training token that is spread evenly over all words; validation is without.",
+        "Share of the probability of each training token that is spread evenly over all words; not used in validation.",
         minimum=0,
         maximum=0.99,
         published={"Vaswani et al., 2017, section 5.4": 0.1},
@@ -115,25 +117,26 @@ class TrainingConfig(Configuration):
     )
     average_rounds: int = hyperparameter(
         0,
-        "At the end, average the weights of this number of last rounds, and keep the average if it is the best.",
+        "At the end, average the weights after this number of last rounds, and save the average if it is the best "
+        "model; 0: no average.",
         minimum=0,
     )
     batch_size: int = hyperparameter(64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True)
     dtype_policy: str = hyperparameter(
         "float32",
-        "Keras dtype policy. Fewer bits than float32's are faster on hardware that supports them only: on a GPU; "
-        "bfloat16 on a CPU with AVX512_BF16 or AMX-BF16, or ARM's BF16; float16 on one with AVX512_FP16 or AMX-FP16, "
-        "or ARM's FP16.",
+        "Keras dtype policy. Dtypes of fewer bits than float32 are faster only on hardware that supports them: a GPU; "
+        "for bfloat16 a CPU with AVX512_BF16 or AMX-BF16, or ARM's BF16; for float16 a CPU with AVX512_FP16 or "
+        "AMX-FP16, or ARM's FP16.",
         choices=("float32", "mixed_bfloat16", "mixed_float16", "bfloat16"),
         fixed=True,
     )
     jit_compile: str = hyperparameter(
-        "auto", "Compile with XLA; auto: whatever is faster on the backend.", choices=("auto", "true", "false")
+        "auto", "Compile with XLA; auto: if that is faster on the backend.", choices=("auto", "true", "false")
     )
     pad_to: tuple[int, ...] = hyperparameter(
         (4, 6, 8, 12, 16, 24, 32),
-        "Widths in tokens that batches are padded to where each shape is compiled: fewer widths need less compilation, "
-        "more need less padding.",
+        "Widths in tokens that batches are padded to if each shape is compiled: fewer widths need less compilation, "
+        "more widths less padding.",
         minimum=1,
     )
     seed: int = hyperparameter(
@@ -152,8 +155,10 @@ class TrainingConfig(Configuration):
         if not isinstance(self.model, Configuration):
             object.__setattr__(self, "model", kind.from_dict(self.model or {}))
         elif type(self.model) is not kind:
-            found = type(self.model).__name__
-            raise ConfigurationError("found a %s with {architecture}=%s", found, self.architecture)
+            given = type(self.model).__name__
+            raise ConfigurationError(
+                "found a %s with {architecture}=%s, expected a %s", given, self.architecture, kind.__name__
+            )
         super().__post_init__()
 
     def check(self) -> None:
@@ -178,8 +183,8 @@ class TrainingConfig(Configuration):
                 self.architecture,
             )
         for parameter in self.hyperparameters():
-            other = getattr(self, parameter.name) != parameter.default
-            if parameter.name.startswith("halving_") and other and self.schedule != "halving":
+            is_set = getattr(self, parameter.name) != parameter.default
+            if parameter.name.startswith("halving_") and is_set and self.schedule != "halving":
                 raise ConfigurationError(
                     f"found {{{parameter.name}}} with {{schedule}}=%s, expected it with {{schedule}}=halving",
                     self.schedule,
@@ -195,11 +200,11 @@ class TrainingConfig(Configuration):
         super().check_names({name: value for name, value in values.items() if name != "model"})
 
     def to_dict(self) -> dict[str, Any]:
-        """The values by name, "model" the dict of the model's, as `from_dict` takes them and JSON holds them."""
+        """The values by name, for `from_dict` and JSON; "model" is a dict of the model's values."""
         return {**super().to_dict(), "model": self.model.to_dict()}
 
     def replace(self, **values: Any) -> Self:
-        """The same configuration with other values; another architecture begins with its own default sizes."""
+        """The same configuration with other values; another architecture gets its own defaults for the model."""
         if values.get("architecture", self.architecture) != self.architecture:
             values = {"model": None, **values}
         return super().replace(**values)
@@ -208,15 +213,16 @@ class TrainingConfig(Configuration):
     def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
         """The configuration of a preset, with other values of some hyper-parameters.
 
-        What the preset says of another architecture or another schedule than the one that is given does not count.
+        If `values` give another architecture or schedule than the preset's, the preset's values for its own
+        architecture or schedule are left out.
 
         Args:
             preset: str. One of `keras_encdec.architectures.preset_names()`, or the path of such a file.
-            **values: hyper-parameters, and `model`, a dict of the model's. They override the preset's.
+            **values: hyper-parameters, and `model`, a dict of the model's. They override those of the preset.
 
         Raises:
-            ConfigurationError: a ValueError, for names and values that cannot be used.
-            InputError: for a preset that cannot be read, or holds an unknown name.
+            ConfigurationError: a ValueError, for unknown names and wrong values.
+            InputError: for a preset that cannot be read or has an unknown name.
         """
         known = load_preset(preset)
         training, model = dict(known.table(cls, "training")), values.pop("model", None) or {}
@@ -230,26 +236,26 @@ class TrainingConfig(Configuration):
 
 
 def check_together(config: TrainingConfig, data: TrainingData) -> None:
-    """Checks that data and training fit.
+    """Checks that the training and its data fit each other.
 
     Raises:
-        ConfigurationError: a ValueError, where they contradict.
+        ConfigurationError: a ValueError, for options that contradict one another.
     """
     sides = ("source", "target") if config.has_source else ("target",)
     kinds = dict.fromkeys(sides[0] if kind in sides else kind for kind in data.files)
     alone = "{source} with {target}" if config.has_source else "{target}"
     if not config.has_source:
-        found = [name for name in ("source", "source_vocabulary", "reverse") if getattr(data, name)]
+        source_options = [name for name in ("source", "source_vocabulary", "reverse") if getattr(data, name)]
         if data.has_position_words:
-            found.append("unknown")
-        if found:
+            source_options.append("unknown")
+        if source_options:
             raise ConfigurationError(
-                f"found {{{found[0]}}} with {{architecture}}=%s, which has no source; drop one of the two",
+                f"found {{{source_options[0]}}} with {{architecture}}=%s, which has no source; drop one of the two",
                 config.architecture,
             )
     if len(kinds) != 1:
-        found = " and ".join(f"{{{name}}}" for name in kinds) or "none"
-        raise ConfigurationError(f"found {found}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
+        given = " and ".join(f"{{{name}}}" for name in kinds) or "no data to train on"
+        raise ConfigurationError(f"found {given}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
     if config.has_source and bool(data.source) != bool(data.target):
         raise ConfigurationError("found one of {source} and {target}, expected both")
     for name in ("patience", "patience_epochs", "validation_bleu", "average_rounds"):

@@ -5,8 +5,9 @@ import os
 from typing import Any, Self
 
 from keras_encdec.architectures.presets import load_preset
-from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.formats.format_registry import pair_format
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 from keras_encdec.text.subwords import POSITION_WORDS
 
 _CHO = "Cho et al., 2014, section 4.1"
@@ -14,8 +15,11 @@ _LUONG = "Luong et al., 2015, section 4.1"
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingData(Configuration):
-    """What a model is trained and validated on, and how it is read: one of five inputs.
+class TrainingData(EncodingOption, MalformedLinesOption):
+    """The data that a model is trained and validated on, and how to read it.
+
+    The data is one of: a phrase table; a TSV file; source and target; the target alone, for a language model; a file
+    in another registered format.
 
     Example:
 
@@ -32,10 +36,6 @@ class TrainingData(Configuration):
     input: str | None = hyperparameter(None, "Pairs to train on in another format; needs the format.")
     format: str | None = hyperparameter(
         None, "Format of the input: any registered format that has its pairs in one file."
-    )
-    encoding: str | None = hyperparameter(None, "Encoding of the input. Default: UTF-8, and other bytes are an error.")
-    on_error: str = hyperparameter(
-        "stop", "A malformed line stops the command, or (keep) is left out and counted.", choices=("stop", "keep")
     )
     tokenize: bool = hyperparameter(
         False, "The text of a TSV file or of source and target is raw: normalize and tokenize it."
@@ -65,26 +65,28 @@ class TrainingData(Configuration):
     )
     unknown: str = hyperparameter(
         "unk",
-        "What a target word outside the shortlist is in training: one unknown word, or (posunk) a word unkpos_d that "
-        "says how many positions it stands after its source word; these 16 words are part of the shortlist.",
+        "What stands for a target word outside the shortlist in training: one unknown word (unk), or a position word "
+        "unkpos_d (posunk), which names the number of positions d from its source word to it; the 16 position words "
+        "are part of the shortlist.",
         choices=("unk", "posunk"),
         fixed=True,
     )
     alignment: str | None = hyperparameter(
         None,
-        "With posunk: word alignment of the input, lines of links such as 0-0 2-1, source-target in the order of the "
-        "files. Default: that in the lines of a phrase table; other pairs are aligned by sil-thot.",
+        "With posunk: file with the word alignment of the input, lines of links such as 0-0 2-1, source-target in the "
+        "order of the files. Default: the alignment in a phrase table; other pairs are aligned by sil-thot.",
     )
     validation: tuple[str, ...] = hyperparameter(
         (), "Pairs to validate on, in the format of the training data: one file, or two for parallel text."
     )
     validation_alignment: str | None = hyperparameter(
         None,
-        "With posunk: word alignment of the pairs to validate on. Default: as for the alignment, by themselves.",
+        "With posunk: file with the word alignment of the pairs to validate on. Default: as for the input; without a "
+        "phrase table these pairs are aligned separately.",
     )
     held_out_fraction: float = hyperparameter(
         0.01,
-        "Random fraction of the unique pairs to validate on if no files are given.",
+        "Random fraction of the unique pairs that is held out to validate on if no validation files are given.",
         minimum=0,
         maximum=0.5,
         published={"CSLM of Cho et al., 2014, section 4.1.2": 0.001},
@@ -98,47 +100,45 @@ class TrainingData(Configuration):
         if self.format and pair_format(self.format).has_source_file:
             raise ConfigurationError("found {format}=%s, whose pairs stand in two files; give {source}", self.format)
         if self.tokenize and self.phrase_table:
-            raise ConfigurationError(
-                "found {tokenize} with {phrase_table}, which holds tokens already; drop {tokenize}"
-            )
+            raise ConfigurationError("found {tokenize} with {phrase_table}, whose text is in tokens; drop {tokenize}")
         if self.lowercase and not self.tokenize:
             raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
         if self.has_position_words:
             if self.shortlist <= len(POSITION_WORDS):
                 raise ConfigurationError(
-                    "found {shortlist}=%d with {unknown}=posunk, expected more than %d, as many as words unkpos_d",
+                    "found {shortlist}=%d with {unknown}=posunk, expected more than %d, the number of position words",
                     self.shortlist,
                     len(POSITION_WORDS),
                 )
         elif self.alignment or self.validation_alignment:
             name = "alignment" if self.alignment else "validation_alignment"
-            raise ConfigurationError(f"found {{{name}}} without {{unknown}}=posunk, which it is for")
+            raise ConfigurationError(f"found {{{name}}} without {{unknown}}=posunk, expected both")
         if self.validation_alignment and not self.validation:
-            raise ConfigurationError("found {validation_alignment} without {validation}, whose alignment it is")
-        files = 2 if self.source else 1  # of parallel text; a language model has the target alone
-        if self.validation and len(self.validation) != files:
+            raise ConfigurationError("found {validation_alignment} without {validation}, expected both")
+        num_files = 2 if self.source else 1
+        if self.validation and len(self.validation) != num_files:
             raise ConfigurationError(
-                "found %d files in {validation}, expected %d as for training", len(self.validation), files
+                "found %d files in {validation}, expected %d as for training", len(self.validation), num_files
             )
 
     @property
     def has_position_words(self) -> bool:
-        """Whether unknown target words become words that say where in the source they come from."""
+        """Whether position words, which name the source word, stand for unknown target words."""
         return self.unknown == "posunk"
 
     @property
     def files(self) -> dict[str, str]:
-        """The files to train on, by their kind: "phrase_table", "tsv", "source", "target", "input"."""
+        """The files to train on, by the names of their options, such as "phrase_table"."""
         named = {name: getattr(self, name) for name in ("phrase_table", "tsv", "source", "target", "input")}
         return {name: path for name, path in named.items() if path}
 
     @property
     def registered_format(self) -> str:
-        """The name of the registered format that the files have."""
+        """The name of the registered format of the files."""
         kind = next(iter(self.files))
         return {"source": "parallel", "target": "sentences", "input": self.format}.get(kind, kind)
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
-        """The preset's hyper-parameters of the data, with other values of some; see `TrainingConfig.from_preset`."""
+        """The data options of a preset; `values` override them, see `TrainingConfig.from_preset`."""
         return cls(**{**load_preset(preset).table(cls, "data"), **values})

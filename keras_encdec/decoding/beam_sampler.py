@@ -11,31 +11,31 @@ from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Choice, Sampler
 from keras_encdec.text.vocabulary import END
 
-# Attention that counts as none: its logarithm would have no bound.
+# Lower bound of the coverage of a source word, so that its logarithm is finite.
 LEAST_COVERAGE = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class BeamSampler(Sampler):
-    """Beam search: the best target sequences that a beam of partial sequences finds.
+    """Beam search.
 
-    At each step the best continuations of all partial sequences of a source are ranked together; those of them that
-    end are kept apart, and the best that do not end go on. The search for a source is over when no partial sequence
-    can become better than the worst of the `num_best` best that ended. Every hypothesis ends: at the length limit
-    nothing else may follow. Hypotheses of T tokens are ranked by
+    At each step the best continuations of all partial sequences of a source are ranked together. Continuations that
+    end are set aside as hypotheses; the best of the others form the new beam. The search for a source is over when no
+    partial sequence can become better than the worst of the `num_best` best hypotheses. At the length limit only the
+    end of sequence may follow. Hypotheses of T tokens are ranked by
 
         score = ln p / ((5 + T) / 6) ** length_penalty + coverage_penalty * coverage
         coverage = sum over s of ln min(sum over t of a_t(s), 1)
 
-    a_t(s) is the attention to source position s at target word t, the end of sequence counted.
+    where a_t(s) is the attention to source position s at target word t, the end of sequence included.
 
     Args:
-        num_beams: int. Partial sequences a source. Defaults to `12`.
-        num_best: int. Hypotheses to keep a source, at most `num_beams`. Defaults to `1`.
-        length_penalty: float. Above 0, longer hypotheses are favoured. Defaults to `0.0`: they are ranked by ln p.
-        coverage_penalty: float. Above 0, hypotheses that leave source words unattended fall behind; it needs a model
-            with attention. Defaults to `0.0`.
-        suppress_unknown: bool. Whether no hypothesis may have the unknown word. Defaults to `False`.
+        num_beams: int. Number of partial sequences per source. Defaults to `12`.
+        num_best: int. Number of hypotheses to return per source, at most `num_beams`. Defaults to `1`.
+        length_penalty: float. Above 0, it favours longer hypotheses. Defaults to `0.0`: hypotheses are ranked by ln p.
+        coverage_penalty: float. Above 0, it lowers the rank of hypotheses that leave source words unattended. It needs
+            a model with attention. Defaults to `0.0`.
+        suppress_unknown: bool. Whether to exclude the unknown word. Defaults to `False`.
 
     Raises:
         ValueError: when a number is out of its range.
@@ -82,11 +82,12 @@ class BeamSampler(Sampler):
     def initial(self, limits: Any, source_mask: Any = None) -> dict[str, Any]:
         limits = ops.convert_to_tensor(limits, "int32")
         zeros = ops.zeros_like(limits, dtype="float32")
-        # At first all the beams of a source are the same: one counts.
+        # At first all beams of a source are equal, so that only the first may be continued.
         first = np.where(np.arange(self.num_beams) == 0, 0.0, -np.inf)
-        # Padding counts as covered.
-        covered = ops.cast(ops.logical_not(source_mask), "float32")[:, None] if self.needs_attention else None
-        coverage = {} if covered is None else {"coverage": ops.repeat(covered, self.num_beams, axis=1)}
+        coverage = {}
+        if self.needs_attention:
+            padding = ops.cast(ops.logical_not(source_mask), "float32")  # counts as covered
+            coverage["coverage"] = ops.repeat(padding[:, None], self.num_beams, axis=1)
         return {
             **coverage,
             "limits": limits,
@@ -101,7 +102,7 @@ class BeamSampler(Sampler):
         self, log_probs: Any, search: dict[str, Any], draws: Any = None, attention: Any = None
     ) -> tuple[Choice, dict[str, Any]]:
         beams, limits, length = self.num_beams, search["limits"], search["length"] + 1
-        # The best words of each beam that do not end it, and the best of them all.
+        # The best words of each beam other than the end of sequence, and the best continuations of all beams.
         best = min(beams, log_probs.shape[-1])
         values, words = top_k(self.allowed(log_probs, end=False), best)
         totals = search["totals"][:, :, None] + ops.reshape(values, (-1, beams, best))
@@ -111,7 +112,7 @@ class BeamSampler(Sampler):
         def in_order(values):
             return ops.take_along_axis(ops.reshape(values, (-1, beams * best)), order, axis=1)
 
-        # An end is kept apart where it is among the best of all continuations.
+        # A beam that ends becomes a hypothesis if it is among the best of all continuations.
         end_log_probs = ops.reshape(log_probs[:, END], (-1, beams))
         ended = search["totals"] + end_log_probs
         least = stable_top_k(ops.concatenate([totals, ended], axis=1), beams)[0][:, -1:]
@@ -125,7 +126,8 @@ class BeamSampler(Sampler):
         ended = ops.where(is_kept, ended_scores, -np.inf)
         scores, kept = stable_top_k(ops.concatenate([search["scores"], ended], axis=1), self.num_best)
 
-        # ln p falls with every word; a longer sequence may be divided by more, at most at the limit, and cover all.
+        # An upper bound of the scores that the beams can reach: ln p falls with every word, the length normalization
+        # helps most at the limit, and the coverage penalty is at best 0.
         possible = _score(totals[:, 0], limits, penalty)
         searching = ops.logical_and(search["searching"], possible > scores[:, -1])
         parents = order // best
@@ -138,5 +140,5 @@ class BeamSampler(Sampler):
 
 
 def _score(log_probs: Any, lengths: Any, penalty: Any) -> Any:
-    """What hypotheses are ranked by."""
+    """The length-normalized score, by which hypotheses are ranked."""
     return log_probs / ((5 + ops.cast(lengths, log_probs.dtype)) / 6) ** penalty

@@ -1,4 +1,4 @@
-"""Several models that predict each word together."""
+"""Ensembles of models."""
 
 import math
 from collections.abc import Sequence
@@ -11,20 +11,21 @@ from keras_encdec.formats.fields import LARGEST
 
 
 class Ensemble(keras.layers.Layer):
-    """Models whose probabilities of the next word are averaged; one model is an ensemble, too.
+    """Models whose probabilities of the next word are averaged; a single model is an ensemble of one.
 
         arithmetic   p(y) = sum_m w_m p_m(y)
         geometric    p(y) = prod_m p_m(y)^w_m / sum_y' prod_m p_m(y')^w_m
 
-    State and memory are dicts of those of each model, by its number ("0", "1", ...).
+    State and memory are dicts with those of each model, by its number ("0", "1", ...).
 
     Args:
-        models: list of models that keep the decoder contract, over the same vocabularies.
-        weights: list of positive float, made to sum to one. Defaults to `None`: equal ones.
+        models: list of models that implement the decoder contract, with the same vocabularies.
+        weights: list of positive floats, which are divided by their sum. Defaults to `None`: equal weights.
         average: "arithmetic" or "geometric". Defaults to "arithmetic".
 
     Raises:
-        ValueError: when there is no model, their numbers of words differ, or the weights do not fit.
+        ValueError: for no models, for vocabularies of different sizes, and for weights that are not as many positive
+            numbers as there are models.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), section 2.3: ensembles
@@ -35,13 +36,13 @@ class Ensemble(keras.layers.Layer):
     ) -> None:
         super().__init__(name="ensemble", dtype="float32")
         if not models:
-            raise ValueError("found no models, expected one at least")
+            raise ValueError("found no models, expected at least one")
         words = [(model.source_words, model.target_words) for model in models]
         if len(set(words)) > 1:
             raise ValueError(f"found models of (source, target) words {words}, expected the same of all")
         weights = [1.0] * len(models) if weights is None else list(weights)
         if len(weights) != len(models) or not all(0 < weight <= LARGEST for weight in weights):
-            raise ValueError(f"found the weights {weights}, expected {len(models)} positive ones, up to {LARGEST:g}")
+            raise ValueError(f"found the weights {weights}, expected {len(models)} positive numbers, up to {LARGEST:g}")
         if average not in ("arithmetic", "geometric"):
             raise ValueError(f'found average={average!r}, expected "arithmetic" or "geometric"')
         self.models = list(models)
@@ -50,13 +51,13 @@ class Ensemble(keras.layers.Layer):
         self.built = True
 
     def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What decoding begins with.
+        """Encodes sources.
 
         Args:
             source: integer ids `(sources, time)`.
 
         Returns:
-            tuple: the first state and the memory, each a dict of those of each model.
+            tuple of the initial state and the memory, each a dict with that of each model.
         """
         state, memory = {}, {}
         for number, model in enumerate(self.models):
@@ -69,13 +70,13 @@ class Ensemble(keras.layers.Layer):
         """ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
 
         Args:
-            previous: integer ids `(rows,)`, the word before; 0 at the beginning.
-            state: dict of the state of each model, with as many rows.
-            memory: dict of the memory of each model, of `start`.
+            previous: integer ids `(rows,)`, the previous word; 0 at the beginning.
+            state: dict with the state of each model, of the same number of rows.
+            memory: dict with the memory of each model, from `start`.
             source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
 
         Returns:
-            tuple: nats `(rows, vocabulary)`, and the new state.
+            tuple of ln p in nats, float tensor `(rows, vocabulary)`, and the new state.
         """
         log_probs, new = [], {}
         for number, model in enumerate(self.models):
@@ -90,7 +91,7 @@ class Ensemble(keras.layers.Layer):
         return any(model.decoder.carries_attention for model in self.models)
 
     def attention(self, state: dict[str, Any]) -> Any:
-        """The attention of the last step, averaged over the models that have any: float32 `(rows, source_time)`."""
+        """The attention of the last step, averaged over the models with attention: float32 `(rows, source_time)`."""
         weighted = [
             (weight, state[str(number)]["attention"])
             for number, (model, weight) in enumerate(zip(self.models, self.model_weights, strict=True))

@@ -16,50 +16,25 @@ from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.models.translation_model import copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 
-# A target has at most that many words for each of its source, or as many as a phrase of a word or two may need.
+# Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
 LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
-# No target comes near; a search has room for as many words as its limit.
+# No target is that long. A search allocates memory for as many words as its limit.
 LONGEST_LIMIT = 100_000
 
 
-def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:
-    """Tokens of a target at most, its end counted.
-
-    Args:
-        source_length: int. Words of the source, its end not counted.
-        max_length_factor: float. At most that many words for each of the source, or 10 if that is more; none for an
-            empty source. Defaults to `1.5`.
-        max_length: int. That many words at most instead, whatever the source. Defaults to `None`.
-
-    Returns:
-        int, 1 or more; no more than for 100,000 words, whatever is asked for.
-
-    Example:
-
-    >>> target_limit(20), target_limit(3), target_limit(0), target_limit(20, max_length=5)
-    (31, 11, 1, 6)
-    >>> target_limit(20, 1e308), target_limit(20, max_length=10**14)
-    (100001, 100001)
-    """
-    if max_length is not None:
-        return min(max_length, LONGEST_LIMIT) + 1
-    longest = min(max_length_factor * source_length, LONGEST_LIMIT)
-    return max(SHORTEST_LIMIT, math.ceil(longest)) + 1 if source_length else 1
-
-
-# Target sequences that grow together, at most, unless one source needs more.
+# Maximum number of target sequences in a batch, unless a single source needs more.
 MOST_ROWS = 768
-# Source tokens of a batch, padding counted, at most, unless one source has more.
+# Maximum number of source tokens in a batch, padding included, unless a single source has more.
 MOST_TOKENS = 1 << 15
 
 
 class Generator:
     """Generates target sequences with a model or an ensemble.
 
-    What is compiled serves all samplers of one `step_key`, whatever else they do.
+    Samplers with the same `step_key` share a compiled step.
 
     Args:
-        models: model that keeps the decoder contract, or a list of such.
+        models: a model that implements the decoder contract, or a list of such models.
         weights: list of float. See `Ensemble`. Optional.
         average: str. See `Ensemble`. Defaults to "arithmetic".
         dtype: str. Dtype of the computation, such as "float32" or "bfloat16"; log-probabilities are summed in float64.
@@ -101,26 +76,27 @@ class Generator:
         first: int = 0,
         with_attention: bool = False,
     ) -> list[list[Hypothesis]]:
-        """Generates.
+        """Generates target sequences.
 
         Args:
-            sources: list of sequences of ids closed by the end of sequence, or integer array
+            sources: list of sequences of ids, each closed by the end of sequence, or integer array
                 `(sources, time)`, padded with 0.
-            sampler: `Sampler`, or the name of a registered one, with its usual options. Defaults to "greedy".
-            max_length_factor: float. A target sequence has at most that many words for each of its source,
-                or 10 if that is more; that of an empty source has none. Defaults to `1.5`.
-            max_length: int. That many words at most instead, whatever the source. Defaults to `None`.
-            first: int. The number of the first source among all, for sampling. Defaults to `0`.
-            with_attention: bool. Whether hypotheses get their attention, averaged over the models that have any.
-                Defaults to `False`.
+            sampler: `Sampler`, or the name of a registered one, with its default options. Defaults to "greedy".
+            max_length_factor: float. Maximum number of target words per source word; 10 words are always allowed. The
+                target of an empty source is empty. Defaults to `1.5`.
+            max_length: int. Maximum number of target words, whatever the source, instead of `max_length_factor`.
+                Defaults to `None`.
+            first: int. Index of the first source in the whole input, on which samples depend. Defaults to `0`.
+            with_attention: bool. Whether to return the attention with each hypothesis, averaged over the models that
+                have attention. Defaults to `False`.
 
         Returns:
-            list, for each source a list of Hypothesis, the best first (samples: as they were drawn).
+            list, for each source a list of Hypothesis: the best first, samples in the order of drawing.
 
         Raises:
-            ValueError: when a source is no sequence of the models' ids closed by the end of sequence, the
-                sampler is no sampler, a limit is out of range, attention is wanted of models without it, or the
-                model gives no numbers.
+            ConfigurationError: a ValueError, for attention of models that have none.
+            ValueError: for a source that is not a sequence of the models' ids closed by the end of sequence, for an
+                unknown sampler, for a limit out of range, and when a model gives NaN.
         """
         sampler = sampler_of(sampler)
         if (with_attention or sampler.needs_attention) and not self._functions.carries_attention:
@@ -138,7 +114,7 @@ class Generator:
         results: list[list[Hypothesis]] = [[] for _ in sources]
         most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
         for indices, rows, width in length_batches([len(source) for source in sources], most_rows, MOST_TOKENS):
-            # What fills the batch up is over at once.
+            # Batches come in few shapes. Empty sources fill them up: their searches end at the first step.
             filler = rows - len(indices)
             batch = pad([sources[index] for index in indices] + [[END]] * filler, width)
             batch_limits = np.array([limits[index] for index in indices] + [1] * filler)
@@ -154,7 +130,33 @@ class Generator:
         return results
 
 
+def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:
+    """Maximum number of tokens of a target, the end of sequence included.
+
+    Args:
+        source_length: int. Number of words of the source, the end of sequence not counted.
+        max_length_factor: float. Maximum number of target words per source word; 10 words are always allowed, except
+            for an empty source, whose target is empty. Defaults to `1.5`.
+        max_length: int. Maximum number of target words, whatever the source, instead. Defaults to `None`.
+
+    Returns:
+        int, from 1 to 100,001.
+
+    Example:
+
+    >>> target_limit(20), target_limit(3), target_limit(0), target_limit(20, max_length=5)
+    (31, 11, 1, 6)
+    >>> target_limit(20, 1e308), target_limit(20, max_length=10**14)
+    (100001, 100001)
+    """
+    if max_length is not None:
+        return min(max_length, LONGEST_LIMIT) + 1
+    longest = min(max_length_factor * source_length, LONGEST_LIMIT)
+    return max(SHORTEST_LIMIT, math.ceil(longest)) + 1 if source_length else 1
+
+
 def _unpadded(source: Any, ids: int) -> list[int]:
+    """Checks a source, and returns its ids without padding."""
     if not np.iterable(source):
         raise ValueError(f"found the source {source}, expected a sequence of ids: give a list of sources")
     source = [int(i) for i in source]
@@ -163,5 +165,5 @@ def _unpadded(source: Any, ids: int) -> list[int]:
     if not source or source[-1] != END or not {PADDING, END}.isdisjoint(source[:-1]):
         raise ValueError(f"found the source {source}, expected ids closed by one end of sequence, {END}")
     if not 0 <= min(source) <= max(source) < ids:
-        raise ValueError(f"found the source {source}, expected ids below {ids}, which is what the model knows")
+        raise ValueError(f"found the source {source}, expected ids below {ids}, those of the model's vocabulary")
     return source

@@ -12,10 +12,12 @@ from keras_encdec.text.vocabulary import END
 
 @dataclasses.dataclass(frozen=True)
 class GreedySampler(Sampler):
-    """Greedy search: the most probable word at each step, as a `BeamSampler` with one beam finds it.
+    """Greedy search: the most probable word at each step.
+
+    It finds what a `BeamSampler` with one beam finds.
 
     Args:
-        suppress_unknown: bool. Whether no target may have the unknown word. Defaults to `False`.
+        suppress_unknown: bool. Whether to exclude the unknown word. Defaults to `False`.
 
     Example:
 

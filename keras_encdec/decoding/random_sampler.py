@@ -9,31 +9,30 @@ from keras_encdec.backend.keras_ops import ops
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.decoding.sampler import Sampler
 
-# Words whose probabilities are added up at a time, where a draw is looked up.
+# Number of words whose probabilities are summed first when a word is drawn, see `drawn`.
 BLOCK = 128
-# Halvings of the interval that the least probability of a nucleus lies in: to float32's last bit.
+# Steps of the bisection that finds the smallest probability in a nucleus: enough for float32's last bit.
 HALVINGS = 32
-# A temperature below is as good as this, at which only the most probable word is drawn, and float32 has no such number.
+# Temperatures are clipped to these bounds, as float32 cannot hold much smaller or larger numbers. At the lower bound
+# only the most probable word is drawn; at the upper bound all words are equally probable.
 COLDEST = 1e-30
-# Of one above, which is as good as this, float32 has none either.
 HOTTEST = 1e30
 
 
 @dataclasses.dataclass(frozen=True)
 class RandomSampler(Sampler):
-    """Target sequences drawn word by word from the model's probabilities.
+    """Ancestral sampling: target sequences drawn word by word from the model's probabilities.
 
-    What is drawn depends on the seed and on the source's number among all, not on the batch or the
-    backend (but for probabilities that differ in their last bits).
+    Samples depend on the seed and on the index of the source in the input, not on the batch or the backend, except
+    where probabilities differ in their last bits.
 
     Args:
-        num_samples: int. Sequences a source. Defaults to `50`.
-        temperature: float. Logits are divided by it: below 1, probable words become more probable. Defaults to `1.0`.
-        top_k: int. Only that many of the most probable words are drawn from. Defaults to `None`: all.
-        top_p: float. Only the most probable words that have this probability together are drawn from.
-            Defaults to `1.0`: all.
+        num_samples: int. Number of samples per source. Defaults to `50`.
+        temperature: float. Divides the logits: below 1, probable words become more probable. Defaults to `1.0`.
+        top_k: int. Number of most probable words to draw from. Defaults to `None`: all words.
+        top_p: float. Total probability of the most probable words to draw from. Defaults to `1.0`: all words.
         seed: int. Defaults to `0`.
-        suppress_unknown: bool. Whether the unknown word is never drawn. Defaults to `False`.
+        suppress_unknown: bool. Whether to exclude the unknown word. Defaults to `False`.
 
     Raises:
         ValueError: when a number is out of its range.
@@ -94,11 +93,11 @@ class RandomSampler(Sampler):
 
 
 def _nucleus(probabilities: Any, top_p: float) -> Any:
-    """The probabilities of the fewest words that have `top_p` of all together, 0 for others."""
+    """The probabilities of the fewest words whose sum is `top_p` of the whole; 0 for all other words."""
     wanted = top_p * ops.sum(probabilities, axis=-1, keepdims=True)
     low = ops.zeros_like(wanted)
     high = ops.max(probabilities, axis=-1, keepdims=True)
-    # The largest bound above which there is enough; sorting would take far longer.
+    # Bisection finds the largest threshold above which the sum is enough; sorting would take far longer.
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         enough = ops.sum(ops.where(probabilities >= middle, probabilities, 0.0), axis=-1, keepdims=True) >= wanted
@@ -107,7 +106,7 @@ def _nucleus(probabilities: Any, top_p: float) -> Any:
 
 
 def tempered(log_probs: Any, temperatures: Any) -> Any:
-    """Probabilities at a temperature, the largest of each row 1.
+    """Unnormalized probabilities at a temperature, scaled so that the largest in each row is 1.
 
     Args:
         log_probs: float tensor `(rows, vocabulary)`.
@@ -116,33 +115,34 @@ def tempered(log_probs: Any, temperatures: Any) -> Any:
     Returns:
         float tensor `(rows, vocabulary)`.
     """
-    # The maximum is subtracted first: divided first, all might be -inf.
+    # The maximum is subtracted before the division, which might make all values -inf.
     below = log_probs - ops.max(log_probs, axis=-1, keepdims=True)
     return ops.exp(ops.divide(below, ops.clip(temperatures, COLDEST, HOTTEST)))
 
 
 def drawn(probabilities: Any, draws: Any) -> Any:
-    """Words by inverse transform sampling.
+    """Draws a word for each row by inverse transform sampling.
 
     Args:
-        probabilities: float tensor `(rows, vocabulary)`, not necessarily of sum one.
-        draws: float tensor `(rows,)`, from [0, 1), each a share of the sum of its row.
+        probabilities: float tensor `(rows, vocabulary)`, not necessarily normalized.
+        draws: float tensor `(rows,)` of random numbers from [0, 1).
 
     Returns:
-        int32 tensor `(rows,)`.
+        int32 tensor `(rows,)`, the ids of the words.
     """
-    # First the block that a draw falls into, then the word in it: adding up all words would take far longer.
+    # First find the block of words that a draw falls into, then the word in it: a cumulative sum over all words would
+    # take far longer.
     words = probabilities.shape[-1]
     padded = ops.pad(probabilities, [[0, 0], [0, -words % BLOCK]])
     blocks = ops.reshape(padded, (-1, -(-words // BLOCK), BLOCK))
     ends = ops.cumsum(ops.sum(blocks, axis=-1), axis=-1)
-    # Below the whole, whatever is lost in rounding.
+    # Below the sum of the row even after rounding.
     aim = ops.minimum(draws, 1 - 1e-7)[:, None] * ends[:, -1:]
     block = ops.sum(ops.cast(ends <= aim, "int32"), axis=-1, keepdims=True)
     within = ops.take_along_axis(blocks, block[:, :, None], axis=1)[:, 0]
     before = ops.take_along_axis(ends, block, axis=1) - ops.sum(within, axis=-1, keepdims=True)
     shares = ops.cumsum(within, axis=-1)
-    # Never a word of probability 0, before the first or after the last that has any.
+    # Rounding must not lead past the last word with a probability above 0.
     possible = within > 0
     last = BLOCK - 1 - ops.argmax(ops.flip(possible, axis=-1), axis=-1)
     index = ops.sum(ops.cast(shares <= aim - before, "int32"), axis=-1)

@@ -1,4 +1,4 @@
-"""The base class of samplers: how target sequences grow, word by word."""
+"""The base class of samplers, which extend target sequences word by word."""
 
 import dataclasses
 import functools
@@ -13,15 +13,17 @@ from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
 
 class Choice(NamedTuple):
-    """What a sampler chooses in a step, for each source.
+    """A sampler's decisions in a step, for each source.
 
     Attributes:
         words: int32 tensor `(sources, rows)`: the next word of each row.
-        log_probs: float tensor `(sources, rows)`: ln p of these words, given what stands before them.
-        end_log_probs: float tensor `(sources, rows)`: ln p of the end of sequence after each row as it was before.
+        log_probs: float tensor `(sources, rows)`: ln p of these words, given the words before them.
+        end_log_probs: float tensor `(sources, rows)`: ln p of the end of sequence as the next word of each row before
+            the step.
         kept: int32 tensor `(sources, results)`: which hypotheses are kept after the step. An index below `results`
-            is that of a hypothesis kept so far; `results + r` is row r as it was before, with the end of sequence.
-        parents: int32 tensor `(sources, rows)`: which row of the same source, as it was before, each row continues.
+            means a hypothesis that was kept before; `results + r` means row r before the step, closed by the end of
+            sequence.
+        parents: int32 tensor `(sources, rows)`: which row of the same source before the step each row continues.
             Defaults to `None`: each row continues itself.
     """
 
@@ -33,16 +35,16 @@ class Choice(NamedTuple):
 
 
 def forbid_words(log_probs: Any, ids: Sequence[int]) -> Any:
-    """Log-probabilities of the next word, -inf for forbidden ids.
+    """Sets the log-probabilities of forbidden words to -inf.
 
     Args:
-        log_probs: float tensor `(..., vocabulary)`.
-        ids: sequence of int, the forbidden ones.
+        log_probs: float tensor `(..., vocabulary)`: ln p of the next word.
+        ids: sequence of int, the ids of the forbidden words.
 
     Returns:
         tensor of the same shape and dtype.
     """
-    # Adding a row takes one pass over the rows; choosing word by word takes two.
+    # Adding a row of 0 and -inf takes one pass over the tensor; `where` takes two.
     mask = np.zeros(log_probs.shape[-1], "float32")
     mask[list(ids)] = -np.inf
     return log_probs + ops.convert_to_tensor(mask, log_probs.dtype)
@@ -52,39 +54,40 @@ def forbid_words(log_probs: Any, ids: Sequence[int]) -> Any:
 class Sampler(Configuration):
     """Base class of samplers, which search for target sequences or draw them.
 
-    For each source, `rows_per_source` partial sequences grow together, and the `results_per_source` hypotheses that
-    were kept when the search is over are its results. A sampler is the definition of one step, in `keras.ops`:
+    For each source, a search extends `rows_per_source` partial sequences together. It results in the at most
+    `results_per_source` hypotheses that are kept at its end. A sampler defines one step of the search, in `keras.ops`:
 
         search         = initial(limits)
         choice, search = step(log_probs, search)      until search["searching"] is false for every source
 
-    What may follow, what ends, what is kept and when a search is over stand there and nowhere else. The tokens, the
-    sums of ln p and the decoder's state are kept by who drives the search: `Generator` in Python, on any backend,
-    and the graph of an exported model. `search` is a dict of named tensors, each with one row a SOURCE, so that a
-    driver can take sources out of it. "searching", boolean `(sources,)`, is always there; "scores", float
-    `(sources, results)`, holds what the kept hypotheses are ranked by, where that is not their ln p. All others are
-    the sampler's own.
+    The sampler alone decides which words may follow, which sequences end, which hypotheses are kept and when a search
+    is over. The driver of the search holds the tokens, the sums of ln p and the decoder's state. There are two
+    drivers: `Generator` in Python, on any backend, and the graph of an exported model.
 
-    Here rows grow independently of each other, and each becomes a result when it ends: such a sampler only overrides
-    `choose`. Others override `initial` and `step`. Options are fields declared by `hyperparameter`, and
-    `register_sampler` makes the sampler available by name, to commands and in exported models.
+    `search` is a dict of named tensors, each with one row per SOURCE, so that a driver can remove sources from it. It
+    always has "searching", boolean `(sources,)`. It has "scores", float `(sources, results)`, if the kept hypotheses
+    are not ranked by their ln p. All other tensors are the sampler's own.
+
+    In this base class the rows grow independently of one another, and each becomes a result when it ends; a subclass
+    of this kind overrides only `choose`. Other samplers override `initial` and `step`. Options are fields declared by
+    `hyperparameter`. `register_sampler` makes a sampler available by name, to commands and in exported models.
     """
 
-    #: Whether no hypothesis may have the unknown word. A sampler that offers it declares it as an option.
-    suppress_unknown = False  # without an annotation: no field, so that it takes no place among a sampler's options
+    #: Whether to exclude the unknown word. A sampler that offers the choice declares it as an option.
+    suppress_unknown = False  # without an annotation it is no field, and so no option of all samplers
     #: Whether `step` needs a random number for each row.
     needs_draws: ClassVar[bool] = False
-    #: Options that `step` reads from the search or not at all: what is compiled does not depend on them.
+    #: Options that `step` reads from `search`, or not at all: the compiled step does not depend on them.
     search_options: ClassVar[tuple[str, ...]] = ()
 
     @property
     def rows_per_source(self) -> int:
-        """Target sequences that grow together for a source."""
+        """Number of target sequences that a search extends together for a source."""
         return 1
 
     @property
     def results_per_source(self) -> int:
-        """Hypotheses that are kept for a source, at most."""
+        """Maximum number of hypotheses that are kept for a source."""
         return self.rows_per_source
 
     @property
@@ -94,19 +97,20 @@ class Sampler(Configuration):
 
     @functools.cached_property
     def step_key(self) -> Hashable:
-        """All that `step` depends on: samplers of one key share what is compiled."""
+        """What the compiled step depends on: samplers with equal keys share it."""
         options = ((name, value) for name, value in self.to_dict().items() if name not in self.search_options)
         return type(self), *options
 
     def initial(self, limits: Any) -> dict[str, Any]:
-        """What a search begins with.
+        """The tensors of a search at its beginning.
 
         Args:
-            limits: int32 `(sources,)`: tokens of a target at most, its end counted; 1 or more.
-            source_mask: boolean `(sources, source_time)`, false on padding; where `needs_attention`.
+            limits: int32 `(sources,)`: maximum number of tokens of each target, the end of sequence included; 1 or
+                more.
+            source_mask: boolean `(sources, source_time)`, false on padding. Given only if `needs_attention`.
 
         Returns:
-            dict of tensors, each with one row a source.
+            dict of tensors, each with one row per source.
         """
         limits = ops.convert_to_tensor(limits, "int32")
         searching = ops.ones_like(limits, dtype="bool")
@@ -117,15 +121,15 @@ class Sampler(Configuration):
         """Takes a step.
 
         Args:
-            log_probs: float tensor `(sources * rows, vocabulary)`: ln p of the next word of each row, the rows of a
-                source together, in order.
-            search: dict of tensors, of `initial` or the step before.
-            draws: float tensor `(sources, rows)` of random numbers from [0, 1), where `needs_draws`.
-            attention: float tensor `(sources, rows, source_time)`: where each row attended to when it gave these
-                log-probabilities; where `needs_attention`.
+            log_probs: float tensor `(sources * rows, vocabulary)`: ln p of the next word of each row; the rows of a
+                source are consecutive.
+            search: dict of tensors, from `initial` or the previous step.
+            draws: float tensor `(sources, rows)` of random numbers from [0, 1). Given only if `needs_draws`.
+            attention: float tensor `(sources, rows, source_time)`: the attention with which the log-probabilities of
+                each row were computed. Given only if `needs_attention`.
 
         Returns:
-            tuple: Choice, and the new search, of the same names, shapes and dtypes.
+            tuple of the Choice and the new `search`, with the same names, shapes and dtypes.
         """
         rows = self.rows_per_source
         words = ops.cast(self.choose(log_probs, search, draws), "int32")
@@ -144,10 +148,9 @@ class Sampler(Configuration):
         return choice, {**search, "length": length, "growing": growing, "searching": ops.any(growing, axis=1)}
 
     def choose(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> Any:
-        """The next word of each row.
+        """Chooses the next word of each row.
 
-        At the limit the end of sequence follows, whatever was chosen; what is chosen for a row that has ended does
-        not matter.
+        The choice does not matter at the limit, where the end of sequence follows, and for rows that have ended.
 
         Args:
             log_probs, search, draws: see `step`.
@@ -158,22 +161,22 @@ class Sampler(Configuration):
         raise NotImplementedError
 
     def allowed(self, log_probs: Any, end: bool) -> Any:
-        """Log-probabilities of the words that may follow, -inf for all others.
+        """Log-probabilities of the words that may follow, and -inf for all other words.
 
         Args:
             log_probs: float tensor `(..., vocabulary)`.
-            end: bool. Whether the end of sequence is among them.
+            end: bool. Whether the end of sequence may follow.
         """
         return forbid_words(log_probs, [PADDING] + [END] * (not end) + [UNKNOWN] * self.suppress_unknown)
 
     def draws(self, number: int, steps: int) -> np.ndarray:
-        """Random numbers for a search in Python, where `needs_draws`.
+        """Random numbers for a search in Python, if `needs_draws`.
 
         Args:
-            number: int. The source's number among all.
-            steps: int.
+            number: int. Index of the source in the whole input.
+            steps: int. Number of steps of the search.
 
         Returns:
-            float32 array `(steps, rows)`, from [0, 1); those of a step do not depend on how many follow.
+            float32 array `(steps, rows)` of numbers from [0, 1). The first rows do not depend on the number of steps.
         """
         raise NotImplementedError

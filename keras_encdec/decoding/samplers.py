@@ -1,4 +1,4 @@
-"""The samplers by name, those of this package among them."""
+"""The registry of samplers by name."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ class RegisteredSampler:
     """A sampler that commands offer and exported models serve.
 
     Attributes:
-        name: str. Commands offer it by this name.
+        name: str. Name of the sampler in commands.
         sampler_class: the subclass of `Sampler`.
-        signature: str. Name of the signature of an exported model that serves it.
-        served_options: dict of option to value: what is served where no other is given. An option that is not
-            among them has its usual default.
-        inputs: dict of name to dtype: what each request gives for each source, beside the source. "seed", an int64,
-            is what a sampler's random numbers are made from; others are arguments of the sampler's `initial`.
-        single: bool. Whether the signature gives one target a source, in a vector, and not several.
+        signature: str. Name of the exported model's signature that serves the sampler.
+        served_options: dict of option to value: options of the served sampler that differ from the sampler's own
+            defaults.
+        inputs: dict of name to dtype: the signature's inputs beside the source, one value per source. "seed", an
+            int64, seeds the sampler's random numbers; all others are arguments of the sampler's `initial`.
+        single: bool. Whether the signature returns one target per source, in a vector, instead of several.
     """
 
     name: str
@@ -34,7 +34,7 @@ class RegisteredSampler:
     single: bool
 
     def served_sampler(self, **options: Any) -> Sampler:
-        """The sampler of the signature, with the given options over `served_options`."""
+        """The sampler of the signature: the given options override `served_options`."""
         return self.sampler_class.from_dict({**self.served_options, **options})
 
 
@@ -55,12 +55,13 @@ def register_sampler(
     Args:
         name: str.
         sampler_class: a subclass of `Sampler`.
-        signature, served_options, inputs, single: see `RegisteredSampler`. Defaults: a signature of the sampler's
-            name, the usual options, no inputs beside the source, and several targets a source.
+        signature, served_options, inputs, single: see `RegisteredSampler`. By default the signature has the
+            sampler's name, the sampler's default options, no inputs beside the source, and several targets per
+            source.
 
     Raises:
-        ValueError: when another sampler has the name or the signature, or a sampler that needs random numbers has no
-            input "seed".
+        ValueError: when another sampler has the name or the signature, and for a sampler that needs random numbers
+            without an input "seed".
     """
     entry = RegisteredSampler(
         name, sampler_class, signature or name, dict(served_options or {}), dict(inputs or {}), single
@@ -69,7 +70,7 @@ def register_sampler(
         if {other.name, other.signature} & {entry.name, entry.signature}:
             raise ValueError(f"found the sampler {name!r}, expected another name and signature than {other.name!r} has")
     if sampler_class.needs_draws and "seed" not in entry.inputs:
-        raise ValueError(f"found the inputs {[*entry.inputs]} of the sampler {name!r}, expected a seed among them")
+        raise ValueError(f'found the inputs {[*entry.inputs]} of the sampler {name!r}, expected "seed" among them')
     _SAMPLERS.register(name, entry)
 
 
@@ -77,14 +78,28 @@ def unregister_sampler(name: str) -> None:
     """Removes a sampler from the registry.
 
     Raises:
-        KeyError: when no sampler has the name.
+        KeyError: for an unknown name.
     """
     _SAMPLERS.unregister(name)
 
 
 def registered_samplers() -> dict[str, RegisteredSampler]:
-    """The registered samplers by name, in the order of their registration: first those of this package."""
+    """The registered samplers by name, those of this package first."""
     return dict(_SAMPLERS)
+
+
+def sampler_of(sampler: Sampler | str) -> Sampler:
+    """Returns a sampler itself, or makes the registered sampler of a name, with its default options.
+
+    Raises:
+        ValueError: for an unknown name, and for objects of other types.
+    """
+    if isinstance(sampler, Sampler):
+        return sampler
+    if isinstance(sampler, str) and sampler in _SAMPLERS:
+        return _SAMPLERS[sampler].sampler_class()
+    expected = f"a keras_encdec.decoding.Sampler or one of {', '.join(_SAMPLERS)}"
+    raise ValueError(f"found sampler={sampler!r}, expected {expected}")
 
 
 register_sampler("beam", BeamSampler, signature="generate", served_options={"num_beams": 5, "num_best": 5})
@@ -96,17 +111,3 @@ register_sampler(
     inputs={"seed": "int64", "temperature": "float32"},
     single=True,
 )
-
-
-def sampler_of(sampler: Sampler | str) -> Sampler:
-    """The sampler itself, or the registered one of a name, with its usual options.
-
-    Raises:
-        ValueError: for anything else.
-    """
-    if isinstance(sampler, Sampler):
-        return sampler
-    if isinstance(sampler, str) and sampler in _SAMPLERS:
-        return _SAMPLERS[sampler].sampler_class()
-    expected = f"a keras_encdec.decoding.Sampler or one of {', '.join(_SAMPLERS)}"
-    raise ValueError(f"found sampler={sampler!r}, expected {expected}")

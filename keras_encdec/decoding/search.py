@@ -1,4 +1,4 @@
-"""A search for the targets of a batch of sources, driven from Python."""
+"""The search for the targets of a batch of sources, driven from Python."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
@@ -12,27 +12,27 @@ from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END, PADDING
 
-# Batches of fewer rows take no less time.
+# Smaller batches than this number of rows take no less time.
 LEAST_ROWS = 48
 
 
 class SearchFunctions:
-    """An ensemble's start, and its step with a sampler's, compiled.
+    """The compiled functions of a search: the ensemble's start, and its step together with a sampler's.
 
     Args:
         ensemble: Ensemble.
 
     Attributes:
-        start: callable, see `Ensemble.start`.
+        start: function, see `Ensemble.start`.
         carries_attention: bool. See `Ensemble`.
-        batches: BatchReduction, of the steps' batches.
+        batches: BatchReduction, which decides when sources whose search is over are removed from the batch.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self.start = compiled_call(_Start(ensemble))
         self.carries_attention = ensemble.carries_attention
-        # About half of a model's weights are the decoder's, and few of these are of words that are only looked up.
+        # The weights that a step multiplies by: about half of a model's are the decoder's, few of them embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
         self._steps: dict[Hashable, Any] = {}
 
@@ -50,15 +50,15 @@ class SearchFunctions:
 
         Args:
             sampler: Sampler.
-            words: int32 `(sources, rows)`, the words before; 0 at the beginning.
+            words: int32 `(sources, rows)`, the previous word of each row; 0 at the beginning.
             search: see `Sampler.step`.
             state, memory: see `Ensemble.next_log_probs`.
             draws: see `Sampler.step`. Optional.
-            with_attention: bool. Whether the attention of each row is wanted. Defaults to `False`.
+            with_attention: bool. Whether to return the attention of each row. Defaults to `False`.
 
         Returns:
-            tuple: the fields of the `Choice` that are not `None`, and "attention" `(sources, rows, source_time)` if it
-            is wanted; the new search, and the new state.
+            tuple of three dicts: the fields of the `Choice` that are not `None` and, `with_attention`, "attention"
+            `(sources, rows, source_time)`; the new search; the new state.
         """
         key = sampler.step_key, with_attention
         if key not in self._steps:
@@ -79,7 +79,7 @@ class _Start(keras.layers.Layer):
 
 class _Step(keras.layers.Layer):
     def __init__(self, ensemble, sampler, with_attention) -> None:
-        # The state has dtypes of its own.
+        # No autocast: the tensors of the state have different dtypes.
         super().__init__(name="step", dtype="float32", autocast=False)
         self.ensemble, self.sampler, self.with_attention = ensemble, sampler, with_attention
         self.built = True
@@ -98,10 +98,10 @@ class _Step(keras.layers.Layer):
 
 
 class AttentionHistory:
-    """Remembers where all rows of a search attended to, and which rows they continued.
+    """The attention of all rows of a search, and which rows they continued.
 
     Args:
-        source_lengths: int array `(sources,)`: tokens of each source, its end counted.
+        source_lengths: int array `(sources,)`: number of tokens of each source, the end of sequence included.
     """
 
     def __init__(self, source_lengths: np.ndarray) -> None:
@@ -112,23 +112,23 @@ class AttentionHistory:
         """Adds a step.
 
         Args:
-            sources: int array `(n,)`: the sources that are searched for.
-            attention: float array `(n, rows, source_time)`, by which the next words were predicted.
-            parents: int array `(n, rows)`: which row each row then continues; `None` where each continues itself.
+            sources: int array `(n,)`: the sources in the batch.
+            attention: float array `(n, rows, source_time)`, with which the next words were predicted.
+            parents: int array `(n, rows)`: which row each row continues; `None` if each continues itself.
         """
         indices = np.full(len(self._lengths), -1)
         indices[sources] = np.arange(len(sources))
         self._steps.append((indices, attention, parents))
 
     def of(self, source: int, row: int) -> np.ndarray:
-        """The attention of a row as it was before the last step, its end counted: `(tokens, source_tokens)`."""
-        found = []
+        """The attention of a row before the last step, that of its end included: `(tokens, source_tokens)`."""
+        attention_of_tokens = []
         for number, (indices, attention, parents) in enumerate(reversed(self._steps)):
             index = indices[source]
             if number and parents is not None:
                 row = parents[index, row]
-            found.append(attention[index, row, : self._lengths[source]])
-        return np.stack(found[::-1])
+            attention_of_tokens.append(attention[index, row, : self._lengths[source]])
+        return np.stack(attention_of_tokens[::-1])
 
 
 class Hypothesis(NamedTuple):
@@ -136,11 +136,11 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         ids: tuple of int, closed by the end of sequence.
-        log_prob: float. ln p(ids | source) in nats, as the model's `score` gives it; for an ensemble that of its
+        log_prob: float. ln p(ids | source) in nats, equal to the model's `score`; for an ensemble that of the
             averaged probabilities.
-        score: float. What hypotheses are ranked by: `log_prob`, or that normalized by length.
+        score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it.
         attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of
-            sequences counted, if it was asked for; else `None`.
+            sequence included; `None` if it was not requested.
     """
 
     ids: tuple[int, ...]
@@ -150,18 +150,18 @@ class Hypothesis(NamedTuple):
 
 
 class Search:
-    """Target sequences that grow together, those of a source in consecutive rows.
+    """A search for the targets of a batch of sources; the rows of a source are consecutive.
 
-    States stay on the device; tokens, and sums of ln p in double precision, are kept here. Sources whose search is
-    over are taken out of the batch.
+    States stay on the device. The tokens are NumPy arrays, and so are the sums of ln p, in double precision. Sources
+    whose search is over are removed from the batch.
 
     Args:
         functions: SearchFunctions.
         sampler: Sampler.
         source: int32 array `(sources, time)`, padded ids.
-        limits: int array `(sources,)`: tokens of a target at most, its end counted.
-        numbers: the sources' numbers among all, for samplers that draw.
-        with_attention: bool. Whether hypotheses get their attention. Defaults to `False`.
+        limits: int array `(sources,)`: maximum number of tokens of each target, the end of sequence included.
+        numbers: list of int, the index of each source in the whole input, for random numbers.
+        with_attention: bool. Whether to return the attention with each hypothesis. Defaults to `False`.
     """
 
     def __init__(
@@ -185,29 +185,29 @@ class Search:
         self._words: Any = np.zeros((sources, rows), np.int32)
         self._draws = np.stack([sampler.draws(number, steps) for number in numbers]) if sampler.needs_draws else None
         self._results: list[list[Hypothesis | None]] = [[None] * sampler.results_per_source for _ in range(sources)]
-        # Of those that are in the batch:
+        # Of the sources that are still in the batch:
         self._sources = np.arange(sources)
         self._tokens = np.zeros((sources, rows, steps), np.int32)
         self._log_probs = np.zeros((sources, rows))
         self._length = 0
 
     def run(self) -> list[list[Hypothesis]]:
-        """Searches.
+        """Runs the search to its end.
 
         Returns:
-            list, for each source a list of its hypotheses: as the sampler ranks them.
+            list, for each source a list of its hypotheses in the sampler's order.
         """
         while True:
             rows = self._step()
             searching = ops.convert_to_numpy(self._search["searching"])
             if not searching.any():
-                return [[found for found in results if found is not None] for results in self._results]
+                return [[result for result in results if result is not None] for results in self._results]
             rows = self._compact(searching, rows)
             if rows is not None:
                 self._state = _take(self._state, rows)
 
-    def _step(self):
-        """Adds a word to each row; the rows that they continue, or `None` where each continues itself."""
+    def _step(self) -> np.ndarray | None:
+        """Adds a word to each row; returns which rows they continue, or `None` if each continues itself."""
         sources, rows = self._log_probs.shape
         draws = None if self._draws is None else np.ascontiguousarray(self._draws[self._sources, self._length])
         chosen, self._search, self._state = self._functions.step(
@@ -230,8 +230,8 @@ class Search:
         self._length += 1
         return None if parents is None else (parents + rows * np.arange(sources)[:, None]).ravel()
 
-    def _keep(self, kept, ended):
-        """Keeps hypotheses, from those kept so far and each row with its end: see `Choice.kept`."""
+    def _keep(self, kept: np.ndarray, ended: np.ndarray) -> None:
+        """Updates the kept hypotheses, see `Choice.kept`; `ended` is ln p of each row closed by the end."""
         results = kept.shape[1]
         changed = np.flatnonzero((kept != np.arange(results)).any(axis=1))
         if not len(changed):
@@ -251,8 +251,8 @@ class Search:
                 after.append(Hypothesis(ids, log_prob, score, attention))
             self._results[self._sources[index]] = after
 
-    def _compact(self, searching, rows):
-        """Takes sources out that are not searched for any more; the rows of the state that are wanted next."""
+    def _compact(self, searching: np.ndarray, rows: np.ndarray | None) -> np.ndarray | None:
+        """Removes sources whose search is over; returns the rows of the state to continue, `None` for all rows."""
         sources, copies = self._log_probs.shape
         size = self._functions.batches.reduced(self._compiled, sources, np.count_nonzero(searching), copies)
         if size == sources:

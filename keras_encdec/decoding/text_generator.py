@@ -26,15 +26,16 @@ from keras_encdec.text.vocabulary import UNKNOWN_WORD, Vocabulary
 
 
 class UnknownReplacement:
-    """Replaces unknown words by the translation of the source word that they come from.
+    """Replaces each unknown word by the translation of the source word that it comes from.
 
-    A word "unkpos_d" at target position j comes from the source word at j - d, if the source has one there; any other
-    unknown word from the source word that it attends to most. It becomes the dictionary's translation of this source
-    word or, where there is none, the source word itself. It stays "<unk>" where a model without attention names no
-    source word: "<unk>", "unkpos_null", and "unkpos_d" with j - d outside the source.
+    A word "unkpos_d" at target position j comes from the source word at position j - d, if there is one. Any other
+    unknown word comes from the source word that it attends to most. It is replaced by the dictionary's translation of
+    this source word or, if it has none, by the source word itself. If the model has no attention, "<unk>",
+    "unkpos_null" and "unkpos_d" with j - d outside the source have no source word, and become "<unk>".
 
-    Of text that was cut into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), the whole
-    source word counts, and stands as a word of its own: what is copied are all its pieces, separated by spaces.
+    In text that is split into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), an unknown
+    piece is replaced by the translation of the whole source word, or by all its pieces, separated by spaces. The
+    replacement is a word of its own.
 
     Args:
         dictionary: dict of source word to target word. Defaults to `None`: source words are copied.
@@ -58,32 +59,35 @@ class UnknownReplacement:
     def replaced(
         self, words: Sequence[str], source_words: Sequence[str], attention: np.ndarray | None = None
     ) -> list[str]:
-        """The target's words.
+        """The words of a target with its unknown words replaced.
 
         Args:
-            words: list of str, the target, "<unk>" for the unknown word.
-            source_words: list of str, the source as it was given.
+            words: list of str, the target, with "<unk>" or position words for unknown words.
+            source_words: list of str, the source, with its words outside the vocabulary.
             attention: float array `(tokens, source_tokens)`, see `Hypothesis`. Optional.
         """
         positions = {j: self._source_position(j, word, source_words, attention) for j, word in enumerate(words)}
-        found = {j: i for j, i in positions.items() if i is not None}
+        aligned = {j: i for j, i in positions.items() if i is not None}
         replaced = [UNKNOWN_WORD if is_position_word(word) else word for word in words]
-        for j, i in found.items():
+        for j, i in aligned.items():
             replaced[j] = self._translated(source_words, i)
-        return words_apart(replaced, found, begin_with_marks(source_words))
+        return words_apart(replaced, aligned, begin_with_marks(source_words))
 
-    def _source_position(self, j, word, source_words, attention):
-        """Where in the source an unknown word at j comes from; `None` of a known word, and where that is not known."""
+    def _source_position(
+        self, j: int, word: str, source_words: Sequence[str], attention: np.ndarray | None
+    ) -> int | None:
+        """The source position of an unknown word at target position j; `None` for known words, or without one."""
         if not stands_for_unknown(word):
             return None
         distance = position_distance(word)
         if distance is not None and 0 <= j - distance < len(source_words):
             return j - distance
         if attention is not None and source_words:
-            return int(np.argmax(attention[j, : len(source_words)]))  # of words: the end of sequence is none
+            return int(np.argmax(attention[j, : len(source_words)]))  # without the end of sequence
         return None
 
-    def _translated(self, source_words, i):
+    def _translated(self, source_words: Sequence[str], i: int) -> str:
+        """The replacement that the source word at position i gives."""
         pieces = word_around(source_words, i)
         text, copied = word_text(pieces), " ".join(pieces).removesuffix(GOES_ON)
         return self._dictionary.get(text) or self._dictionary.get(copied, copied)
@@ -95,9 +99,9 @@ class TextHypothesis(NamedTuple):
     Attributes:
         words: list of str; "<unk>" stands for the unknown word.
         log_prob: float. ln p in nats, end of sequence included.
-        score: float. What hypotheses are ranked by.
-        count: int. How often it was drawn, of samples; else 1.
-        source_words: list of str, of the source, read as the model reads them.
+        score: float. The score by which hypotheses are ranked.
+        count: int. Number of times that a sample was drawn; 1 for a search.
+        source_words: list of str, the words of the source in the model's tokenization.
         attention: see `Hypothesis`.
     """
 
@@ -115,13 +119,13 @@ class TextGenerator:
     A reverse model, which gives p(source | target), generates sources from targets.
 
     Args:
-        directories: list of `ModelDirectory` or paths of such.
+        directories: list of `ModelDirectory` or of paths of model directories.
         weights: list of float. See `Ensemble`. Optional.
         average: str. See `Ensemble`. Defaults to "arithmetic".
         dtype: str. See `Generator`. Defaults to `None`: each model's own compute dtype.
 
     Raises:
-        InputError: when the models do not read and predict the same words.
+        InputError: for models whose vocabularies, tokenization or directions differ.
 
     Example:
 
@@ -154,7 +158,7 @@ class TextGenerator:
 
     @property
     def has_position_words(self) -> bool:
-        """Whether targets may have words that say where in the source an unknown word comes from."""
+        """Whether the target vocabulary has position words, such as "unkpos_0"."""
         return any(map(is_position_word, self._first.target_vocabulary.words))
 
     def generate(
@@ -165,23 +169,22 @@ class TextGenerator:
         with_attention: bool = False,
         **arguments: Any,
     ) -> list[list[TextHypothesis]]:
-        """Generates.
+        """Generates targets.
 
         Args:
-            lines: list of str, read as the model's training text was.
+            lines: list of str, the sources; each is split into words as the training text was.
             sampler, with_attention, **arguments: see `Generator.generate`.
-            replacement: UnknownReplacement. Defaults to `None`: unknown words stay "<unk>".
+            replacement: UnknownReplacement. Defaults to `None`: unknown words are not replaced.
 
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first.
         """
-        read, predicted = self._first.source_vocabulary, self._first.target_vocabulary
         sources = self._first.words(lines)
-        ids = [read.encode(words) for words in sources]
-        attends = with_attention or replacement is not None and self.carries_attention
-        results = self._generator.generate(ids, sampler, with_attention=attends, **arguments)
+        ids = [self._first.source_vocabulary.encode(words) for words in sources]
+        with_attention = with_attention or (replacement is not None and self.carries_attention)
+        results = self._generator.generate(ids, sampler, with_attention=with_attention, **arguments)
         return [
-            _distinct(hypotheses, predicted, words, replacement)
+            _distinct(hypotheses, self._first.target_vocabulary, words, replacement)
             for words, hypotheses in zip(sources, results, strict=True)
         ]
 
@@ -192,6 +195,7 @@ def _distinct(
     source_words: list[str],
     replacement: UnknownReplacement | None,
 ) -> list[TextHypothesis]:
+    """The distinct hypotheses of a source as text, the best first."""
     counts = collections.Counter(hypothesis.ids for hypothesis in hypotheses)
     distinct = {hypothesis.ids: hypothesis for hypothesis in hypotheses}.values()
     texts = []
@@ -204,15 +208,16 @@ def _distinct(
 
 
 def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:
-    for what, value in {
-        "source vocabulary": lambda directory: directory.source_vocabulary.words,
-        "target vocabulary": lambda directory: directory.target_vocabulary.words,
-        "tokenization": lambda directory: directory.tokenization,
-        "direction": lambda directory: directory.reverse,
-    }.items():
-        if value(first) != value(other):
+    """Checks that two models can form an ensemble."""
+    for name, first_value, other_value in (
+        ("source vocabulary", first.source_vocabulary.words, other.source_vocabulary.words),
+        ("target vocabulary", first.target_vocabulary.words, other.target_vocabulary.words),
+        ("tokenization", first.tokenization, other.tokenization),
+        ("direction", first.reverse, other.reverse),
+    ):
+        if first_value != other_value:
             raise InputError(
-                f"found another {what} than in {first.path}",
+                f"found another {name} than in {first.path}",
                 "expected the same in all models of an ensemble",
                 "train them on the same data with the same --shortlist",
                 other.path,

@@ -1,4 +1,4 @@
-"""encdec-generate: flags to samplers and files."""
+"""encdec-generate: how flags choose the sampler, the options and the files."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def test_flags_choose_the_sampler_and_what_is_written(model, source, tmp_path):
     ]
 
 
-def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path):
+def test_standard_output_into_a_file_is_written_to_that_file(model, source, tmp_path):
     flags = f"--model_dir={model} --input={source} --mode=greedy"
     command = f'echo before; "{sys.executable}" -m keras_encdec.cli.generate {flags}'
     with open(tmp_path / "out", "w") as out:
@@ -90,11 +90,11 @@ def test_the_shells_file_is_written_to_and_not_replaced(model, source, tmp_path)
         (["--format=moses_nbest", "--feature_name=a_b|||=x"], ["--feature_name='a_b|||=x', expected a name"]),
     ],
 )
-def test_wrong_use_is_told(model, source, flags, texts):
+def test_wrong_use_is_an_error(model, source, flags, texts):
     fail(generate(f"--model_dir={model}", f"--input={source}", *flags), 2, *texts)
 
 
-def test_an_input_that_is_not_there_is_told(model, tmp_path):
+def test_missing_inputs_and_models_are_errors(model, tmp_path):
     fail(generate(f"--model_dir={model}", f"--input={tmp_path / 'none'}"), 1, tmp_path / "none")
     fail(generate(f"--model_dir={tmp_path}", f"--input={model / 'config.json'}"), 1, "encdec-train")
 

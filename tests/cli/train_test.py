@@ -63,10 +63,13 @@ def test_flags_that_contradict_are_told_before_anything_is_done(training_files, 
     corpus = [f"--target={training_files}/target", *model, "--architecture=language_model"]
     for flags, sentence in [
         (["--updates=1"], "--model_dir must have a value"),
-        (model, "found none, expected one of --phrase_table, --tsv, --input, or --source with --target."),
+        (
+            model,
+            "found no data to train on, expected one of --phrase_table, --tsv, --input, or --source with --target.",
+        ),
         ([*table, "--tsv=x"], "found --phrase_table and --tsv, expected one of"),
         ([*model, "--source=x"], "found one of --source and --target, expected both."),
-        ([*table, "--tokenize"], "found --tokenize with --phrase_table, which holds tokens already; drop --tokenize."),
+        ([*table, "--tokenize"], "found --tokenize with --phrase_table, whose text is in tokens; drop --tokenize."),
         ([*tsv, "--lowercase"], "found --lowercase without --tokenize: text in tokens is taken as it is."),
         ([*tsv, "--pad_to=4,x"], "flag --pad_to=4,x: expected whole numbers in a list, 1 or more."),
         ([tsv[0], model[0]], "found no end to the training, expected --updates, --epochs, --minutes, --patience or"),

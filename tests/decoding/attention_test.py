@@ -53,14 +53,14 @@ def test_hypotheses_are_ranked_by_coverage_too(model, generator):
     assert reordered, "a penalty that changes nothing shows nothing"
 
 
-def test_an_ensemble_averages_the_attention_of_those_that_have_any(model):
+def test_an_ensemble_averages_the_attention_of_its_models_with_attention(model):
     other = toy(layers=1, attention="global", attention_score="dot", input_feeding=False)
     [[found]] = Generator([model, other, toy(layers=1)], [3, 1, 4]).generate(SOURCES[2:3], with_attention=True)
     expected = 0.75 * oracle(model, SOURCES[2], found)[1] + 0.25 * oracle(other, SOURCES[2], found)[1]
     np.testing.assert_allclose(found.attention, expected, atol=1e-5)
 
 
-def test_a_model_without_attention_has_none_to_give():
+def test_requesting_attention_of_a_model_without_it_is_an_error():
     generator = Generator(toy(layers=1))
     with pytest.raises(ValueError, match="found with_attention with a model that has no attention"):
         generator.generate(SOURCES, with_attention=True)
@@ -70,7 +70,7 @@ def test_a_model_without_attention_has_none_to_give():
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("policy", ["mixed_bfloat16"])
-def test_low_precision_searches_with_the_weights_of_the_moment(policy):
+def test_a_search_in_low_precision_uses_the_current_weights(policy):
     model = toy(layers=1, attention="local_p", condition="context", cell="gru", dtype=policy)
     generator = Generator(model)
     for factor in (1, 0.5):

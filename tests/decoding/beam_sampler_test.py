@@ -44,7 +44,7 @@ def test_a_search_is_not_over_while_a_longer_sequence_may_rank_higher():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_a_score_is_the_scorers():
+def test_the_log_probability_is_that_of_the_models_score():
     model, _ = toy(target_words=40, seed=1)
     found = Generator(model).generate(SOURCES, BeamSampler(6, num_best=6))
     pairs = [(source, one.ids) for source, some in zip(SOURCES, found, strict=True) for one in some]
@@ -79,7 +79,7 @@ def test_greedy_search_is_a_beam_of_one():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_a_wider_beam_finds_what_a_narrow_one_misses():
+def test_a_wide_beam_finds_better_targets_than_a_narrow_beam():
     model, _ = toy(target_words=20, seed=4)
     narrow, wide = (Generator(model).generate(SOURCES, BeamSampler(width)) for width in (1, 30))
     gains = [w.log_prob - n.log_prob for [n], [w] in zip(narrow, wide, strict=True)]
@@ -87,7 +87,7 @@ def test_a_wider_beam_finds_what_a_narrow_one_misses():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_the_unknown_word_can_be_kept_out_and_the_score_stays_the_models():
+def test_suppressing_the_unknown_word_leaves_the_scores_unchanged():
     model, weights = toy(target_words=8)
     weights["readout.b_G"][1] = 3.0
     model.decoder.readout.output_bias.assign(weights["readout.b_G"])

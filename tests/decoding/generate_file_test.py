@@ -1,4 +1,4 @@
-"""Files of targets, by the function."""
+"""`generate_file`: targets written into files."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def generator(model):
-    """Compiled once for all."""
+    """A generator for several tests, which is compiled once."""
     return TextGenerator([model])
 
 
@@ -41,7 +41,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def generated(source, tmp_path):
-    """Runs the function; the text that it wrote."""
+    """Runs `generate_file`, and returns the text that it wrote."""
 
     def generated(model, sampler, format="text", input=source, **options):
         summary = generate_file(model, input, tmp_path / "out", sampler, format=format, **options)
@@ -105,7 +105,7 @@ def test_a_moses_list_has_a_feature_a_total_and_escapes(generated, generator):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_an_ensemble_is_neither_of_its_models(generated, model, tmp_path):
+def test_an_ensemble_differs_from_each_of_its_models(generated, model, tmp_path):
     models = [model, toy_models.save_model(tmp_path / "1", SOURCE_WORDS, TARGET_WORDS, seed=1)]
     alone = [generated(each, "greedy", "tsv") for each in models]
     together = [
@@ -173,7 +173,7 @@ def test_another_encoding_is_read_and_written(tmp_path):
     assert "é\tç" in out.read_bytes().decode("cp1252")
 
 
-def test_models_of_other_words_are_no_ensemble(generated, model, tmp_path):
+def test_models_of_different_vocabularies_or_directions_are_refused_as_an_ensemble(generated, model, tmp_path):
     other = toy_models.save_model(tmp_path / "other", SOURCE_WORDS, [*TARGET_WORDS[:-1], "t10"])
     with pytest.raises(InputError, match="another target vocabulary"):
         generated([model, other], "greedy")
@@ -269,7 +269,7 @@ def test_pieces_are_joined(generated, tmp_path):
         ({"join_subwords": "morfessor"}, "join_subwords='morfessor', expected one of bpe, sentencepiece"),
     ],
 )
-def test_arguments_that_contradict_are_refused(generated, generator, arguments, message):
+def test_options_that_contradict_are_refused(generated, generator, arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         generated(generator, "greedy", **arguments)
 
@@ -282,6 +282,6 @@ def test_arguments_that_contradict_are_refused(generated, generator, arguments, 
         ({"average": "geometric"}, "average with one model_dirs, expected several"),
     ],
 )
-def test_what_is_wrong_with_an_ensemble_is_told(generated, model, arguments, message):
+def test_wrong_options_of_an_ensemble_are_refused(generated, model, arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         generated(model, "greedy", **arguments)

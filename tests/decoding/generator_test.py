@@ -53,7 +53,7 @@ def test_the_length_limit_follows_the_source():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_nothing_is_the_translation_of_nothing():
+def test_the_target_of_an_empty_source_is_empty():
     model, _ = toy(target_words=12)
     for sampler in ("greedy", BeamSampler(3, num_best=3), RandomSampler(4)):
         [[found, *others], _] = Generator(model).generate([[2], [3, 2]], sampler)
@@ -107,7 +107,7 @@ def test_an_ensemble_averages_the_probabilities_of_each_word(average):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_a_model_twice_is_the_model_once():
+def test_an_ensemble_of_equal_models_generates_what_the_model_does():
     model, _ = toy(target_words=12, seed=3)
     sources = random_sources(6, 6)
     once = Generator(model).generate(sources, BeamSampler(4))
@@ -146,7 +146,7 @@ def test_wrong_arguments_are_refused():
 
 
 @pytest.mark.parametrize("sampler", ["greedy", BeamSampler(3), RandomSampler(2)])
-def test_a_model_that_gives_no_numbers_is_told(sampler):
+def test_a_model_that_gives_nan_is_an_error(sampler):
     model, _ = toy()
     model.decoder.readout.output_bias.assign(np.full(6, np.nan))
     with pytest.raises(ValueError, match=r"no probabilities for the source \[3, 2\], expected a model"):

@@ -78,7 +78,7 @@ def test_whole_sequences_are_as_frequent_as_they_are_probable():
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_a_samples_score_is_the_scorers_and_it_ends_within_the_limit():
+def test_samples_have_the_models_score_and_end_within_the_limit():
     model, _ = toy(target_words=30, seed=6)
     sources = [[3, 2], [4] * 20 + [2]]
     found = Generator(model).generate(sources, RandomSampler(40, temperature=3.0), max_length_factor=0.5)
@@ -107,7 +107,7 @@ def test_samples_are_the_same_on_every_backend():
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("temperature", [1e-300, 1e-40, 1e-7])
-def test_the_coldest_samples_are_what_greedy_search_finds(temperature):
+def test_samples_of_the_lowest_temperature_are_those_of_greedy_search(temperature):
     model, _ = toy(target_words=30, seed=7)
     [[greedy]] = Generator(model).generate([SOURCE])
     [samples] = Generator(model).generate([SOURCE], RandomSampler(5, temperature=temperature))
@@ -115,7 +115,7 @@ def test_the_coldest_samples_are_what_greedy_search_finds(temperature):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_the_hottest_samples_are_of_all_words_alike():
+def test_at_the_highest_temperature_all_words_are_equally_frequent():
     model, _ = toy(target_words=30, seed=7)
     [samples] = Generator(model).generate([SOURCE], RandomSampler(NUMBER, temperature=1e30), max_length=1)
     counts = collections.Counter(one.ids[0] for one in samples)

@@ -11,7 +11,7 @@ from keras_encdec.decoding import search as search_functions
 @pytest.mark.parametrize(
     "sampler", [GreedySampler(), BeamSampler(6, num_best=4, length_penalty=0.5), RandomSampler(7)], ids=str
 )
-def test_taking_sources_out_of_the_batch_changes_nothing(sampler, monkeypatch):
+def test_removing_finished_sources_from_the_batch_changes_no_result(sampler, monkeypatch):
     model, sources = TableModel(scale=1.5), random_sources(150, 14)
     sizes, take_step = [], search_functions.SearchFunctions.step
 
@@ -32,7 +32,7 @@ def test_taking_sources_out_of_the_batch_changes_nothing(sampler, monkeypatch):
         assert [each.score for each in mine] == pytest.approx([each.score for each in others], abs=1e-5)
 
 
-def test_samplers_that_differ_in_what_a_search_begins_with_share_what_is_compiled(monkeypatch):
+def test_samplers_that_differ_in_search_options_share_a_compiled_step(monkeypatch):
     made, compiled_call = [], search_functions.compiled_call
 
     def noted(layer):

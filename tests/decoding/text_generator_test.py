@@ -24,7 +24,7 @@ def test_position_words_name_their_source_word(words, expected):
     assert UnknownReplacement(DICTIONARY).replaced(words, SOURCE) == expected
 
 
-def test_attention_names_it_otherwise():
+def test_other_unknown_words_come_from_the_source_word_of_most_attention():
     attention = np.array([[0.9, 0.0, 0, 0, 0.1], [0.0, 0.1, 0.1, 0.2, 0.6], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1]])
     words = ["<unk>", "<unk>", "unkpos_null"]
     # The end of the source, the last column, is no word.
@@ -56,6 +56,6 @@ def test_subwords_are_replaced_by_whole_words(source, words, joined, joined_at_o
     assert text == joined
 
 
-def test_an_unknown_word_that_stays_is_a_word_of_its_own():
+def test_an_unknown_word_that_is_not_replaced_is_a_word_of_its_own():
     assert SUBWORD_JOINERS["bpe"](["a@@", "unkpos_1", "<unk>", "b@@", "c"]) == "a unkpos_1 <unk> bc"
     assert SUBWORD_JOINERS["sentencepiece"](["▁in", "<unk>", "chen", "unkpos_null"]) == "in <unk> chen unkpos_null"

@@ -84,7 +84,7 @@ def test_a_feed_forward_language_model_is_trained_until_it_no_longer_improves(pa
         train_tiny(data, path, resume=True, updates=9, **{**settings, "model": {**sizes, "hidden_units": (12,)}})
 
 
-def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_averages_its_last_rounds(pairs, tmp_path):
+def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs, tmp_path):
     data = TrainingData(tsv=pairs, held_out_pairs=16, held_out_fraction=0.5, max_length=50, shortlist=50_000)
     settings = {
         "architecture": "recurrent",
@@ -143,7 +143,7 @@ def test_training_as_the_thesis_has_it_goes_on_after_an_interruption_and_average
 
 
 @pytest.mark.usefixtures("eager")
-def test_an_average_that_is_asked_for_after_all_rounds_is_refused(pairs, tmp_path):
+def test_averaging_after_rounds_whose_weights_were_not_saved_is_refused(pairs, tmp_path):
     data, settings = TrainingData(tsv=pairs), {"architecture": "recurrent", "model": {"cell": "gru"}, "updates": 4}
     train_tiny(data, tmp_path, **settings)
     assert number_of_updates(tmp_path) == [4]
@@ -160,7 +160,7 @@ def rewrite_history(checkpoint, path, rounds):
         other.writestr("history.json", json.dumps({"rounds": rounds}))
 
 
-def test_an_average_is_kept_as_the_best_model_where_it_is_the_best(tmp_path):
+def test_an_average_is_saved_as_the_best_model_if_it_is_the_best(tmp_path):
     model = toy()
     model.compile("sgd")
     budget = Budget(1.0, learning_rate_schedule("constant"), updates_per_epoch=9)

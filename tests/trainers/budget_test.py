@@ -1,4 +1,4 @@
-"""The end of a training and the step size until then, on each backend."""
+"""The end of a training and the learning rate until then, on each backend."""
 
 import signal
 
@@ -18,7 +18,7 @@ from keras_encdec.trainers.budget import Budget, learning_rate_schedule
         ("linear", 4, [1 / 4, 6 / 7 / 2, 5 / 7 * 3 / 4, 4 / 7, 3 / 7, 2 / 7, 1 / 7]),
     ],
 )
-def test_each_update_has_its_step_size_within_a_round_too(name, warmup, expected):
+def test_the_learning_rate_is_set_for_each_update_within_a_round(name, warmup, expected):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5, global_clipnorm=1e-3))  # each step is as long as its step size
     schedule = learning_rate_schedule(name, halving_start=1.5, halving_every=0.5)
@@ -31,7 +31,7 @@ def test_each_update_has_its_step_size_within_a_round_too(name, warmup, expected
     np.testing.assert_allclose(lengths, 0.5e-3 * np.array(expected), rtol=0.05)
 
 
-def test_a_warm_up_goes_on_where_it_was_and_ends_at_the_full_step_size():
+def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
     model, rates = toy(layers=1, cell="rnn"), {}
     model.compile(keras.optimizers.SGD(0.5))
     schedule = learning_rate_schedule("constant")
@@ -55,7 +55,7 @@ def test_a_warm_up_goes_on_where_it_was_and_ends_at_the_full_step_size():
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_each_signal_ends_the_training_and_is_as_before_afterwards(number, signals_obeyed):
+def test_each_stop_signal_ends_the_training_and_gets_its_handler_back(number, signals_obeyed):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
     budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)
@@ -86,3 +86,14 @@ class Lengths(keras.callbacks.Callback):
         steps = [one - other for one, other in zip(now, self._before, strict=True)]
         self._lengths.append(np.sqrt(sum((step.astype(np.float64) ** 2).sum() for step in steps)))
         self._before = now
+
+
+def test_halving_begins_after_some_epochs_and_goes_on_at_each_interval():
+    factor = learning_rate_schedule("halving", halving_start=5, halving_every=0.5)
+    epochs = [0, 4.99, 5, 5.49, 5.5, 5.99, 6, 7]
+    assert [factor(0.3, epoch) for epoch in epochs] == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 2**-5]
+
+
+@pytest.mark.parametrize("name, expected", [("constant", [1, 1, 1]), ("linear", [1, 0.5, 0]), ("cosine", [1, 0.5, 0])])
+def test_other_schedules_follow_the_share_of_the_training_that_is_done(name, expected):
+    assert [learning_rate_schedule(name)(done, 99) for done in (0, 0.5, 1)] == pytest.approx(expected)

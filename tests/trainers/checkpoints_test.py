@@ -16,7 +16,7 @@ from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, PERPLEXITY, Checkpo
 
 
 @pytest.mark.usefixtures("eager")
-def test_dropout_goes_on_as_if_nothing_had_been(training_files, tmp_path):
+def test_dropout_of_a_resumed_training_continues_the_random_numbers(training_files, tmp_path):
     data = TrainingData(tsv=training_files / "tsv")
     settings = {"architecture": "recurrent", "model": {"cell": "rnn", "layers": 1, "dropout": 0.5}, "round_updates": 2}
     train_tiny(data, tmp_path / "whole", updates=4, **settings)
@@ -48,7 +48,7 @@ def test_the_weights_of_another_training_are_refused(training_files, tmp_path):
     "values, expected",
     [([3.0, 4.0], False), ([3.0, 4.0, 5.0], True), ([3.0, 4.0, 2.0], False), ([], False)],
 )
-def test_patience_is_told_from_the_rounds_whatever_their_average(tmp_path, values, expected):
+def test_patience_counts_rounds_and_not_their_average(tmp_path, values, expected):
     budget = Budget(0.1, learning_rate_schedule("constant"), updates_per_epoch=1)
     for monitor, best in ((PERPLEXITY, 1.0), (HELD_OUT_BLEU, 99.0)):
         sign = -1 if monitor.higher_is_better else 1

@@ -75,7 +75,7 @@ def test_unknown_words_are_annotated_in_training_and_validation(files, tmp_path)
     assert "unkpos" not in (tmp_path / "output").read_text()
 
 
-def test_it_goes_on_and_its_settings_make_another(files, tmp_path):
+def test_a_training_with_position_words_is_resumed_and_repeated_from_its_settings(files, tmp_path):
     data = posunk(files, shortlist=30)
     train_tiny(data, tmp_path, updates=2)
     assert TrainingData.from_preset(tmp_path / "settings.toml") == data
@@ -101,7 +101,7 @@ def test_a_reverse_model_reads_the_same_alignment(files, tmp_path):
         assert target == expected
 
 
-def test_the_aligner_serves_where_no_file_is_given(files, tmp_path):
+def test_pairs_are_aligned_if_no_alignment_is_given(files, tmp_path):
     pytest.importorskip("thot", reason="sil-thot is not installed")
     data = posunk(files, alignment=None, validation=[files / "val.tsv"])
     train_tiny(data, tmp_path, updates=1)
@@ -110,7 +110,7 @@ def test_the_aligner_serves_where_no_file_is_given(files, tmp_path):
         assert "<unk>" not in targets and "unkpos_" in targets
 
 
-def test_what_is_missing_is_told_before_anything_is_read(files, tmp_path, monkeypatch):
+def test_missing_files_are_errors_before_anything_is_read(files, tmp_path, monkeypatch):
     Vocabulary(POSITION_WORDS[:9]).save(tmp_path / "words")
     data = posunk(files, target_vocabulary=tmp_path / "words", tsv=files / "missing")
     with pytest.raises(InputError, match="words: found no word unkpos_2, expected unkpos_-7 to unkpos_null"):
@@ -130,7 +130,7 @@ def test_links_that_do_not_fit_leave_nothing_behind(files, tmp_path):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"alignment": "a"}, "found alignment without unknown=posunk, which it is for"),
+        ({"alignment": "a"}, "found alignment without unknown=posunk, expected both"),
         ({"validation_alignment": "a"}, "found validation_alignment without unknown=posunk"),
         ({"unknown": "posunk", "validation_alignment": "a"}, "found validation_alignment without validation"),
         ({"unknown": "posunk", "shortlist": 16}, "found shortlist=16 with unknown=posunk, expected more than 16"),

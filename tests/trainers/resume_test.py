@@ -19,7 +19,7 @@ from keras_encdec.trainers.checkpoints import load_checkpoint
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
-def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
+def test_training_in_low_precision_without_xla_is_resumed(tsv, tmp_path):
     """bfloat16 on a CPU: only the optimizer is compiled by XLA."""
     settings = {"dtype_policy": "mixed_bfloat16", "jit_compile": "auto"}
     train_tiny(tsv, tmp_path / "model", updates=10, **settings)
@@ -28,7 +28,7 @@ def test_low_precision_trains_without_xla_and_goes_on(tsv, tmp_path):
     assert [one["updates"] for one in history] == [10, 20] and history[1]["perplexity"] < history[0]["perplexity"]
 
 
-def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_go_on_too(tsv, tmp_path):
+def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resumed(tsv, tmp_path):
     settings = {"schedule": "linear", "optimizer": "sgd", "dtype_policy": "mixed_float16", "round_updates": 20}
     settings |= {"label_smoothing": 0.1, "warmup_updates": 50}
     train_tiny(tsv, tmp_path, updates=40, **settings)
@@ -114,7 +114,7 @@ def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, train
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
-def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path):
+def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, trained, tmp_path):
     model = shutil.copytree(trained[0].model_dir, tmp_path / "m")
     data = TrainingData(phrase_table=training_files / "table.gz")
     shutil.copy(model / "best.keras", model / "last.keras")
@@ -135,7 +135,7 @@ def test_a_checkpoint_that_is_spoilt_is_named(training_files, trained, tmp_path)
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
+def test_a_training_of_the_first_version_is_resumed(tsv, tmp_path):
     """It called the architecture by its cell."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
     train_tiny(tsv, tmp_path, updates=2, **settings)
@@ -151,7 +151,7 @@ def test_a_model_directory_of_the_first_version_is_gone_on_with(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_model_that_was_saved_with_an_idle_score_of_attention_is_gone_on_with(tsv, tmp_path):
+def test_a_model_saved_with_an_unused_attention_score_is_resumed(tsv, tmp_path):
     """Earlier versions saved it with every model, and did not refuse input feeding without attention."""
     settings = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1}}
     train_tiny(tsv, tmp_path, updates=2, **settings)

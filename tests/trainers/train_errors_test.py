@@ -109,7 +109,7 @@ def test_a_training_that_diverges_stops_and_keeps_what_was_good(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_full_disk_is_told(tsv, disk):
+def test_a_full_disk_is_an_error(tsv, disk):
     settings = {"updates": 10, "model": {"units": 100}}
     tiny, small = disk("100k"), disk("900k")
     with pytest.raises(InputError, match=f"{tiny}/m/prepared: found the disk full.*free space"):

@@ -17,7 +17,7 @@ from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingReporter, TrainingRound, train
 
 
-def test_it_says_what_it_made(trained):
+def test_a_training_reports_its_data_rounds_and_result(trained):
     result, lines = trained
     assert lines[:4] == [
         "400 unique pairs of 432; left out: 1 longer than 30 words, 1 with an empty side, 0 malformed.",
@@ -64,7 +64,7 @@ def test_the_history_has_every_round_and_the_best_is_kept(trained):
     assert list((path / "logs" / "train").iterdir()) and list((path / "logs" / "validation").iterdir())
 
 
-def test_the_directory_is_all_that_is_needed(trained, tmp_path):
+def test_the_model_directory_is_all_that_scoring_needs(trained, tmp_path):
     copy = shutil.copytree(trained[0].model_dir, tmp_path / "elsewhere")
     shutil.rmtree(copy / "prepared")
     (copy / "last.keras").unlink()
@@ -78,7 +78,7 @@ def test_the_directory_is_all_that_is_needed(trained, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_the_settings_that_a_model_keeps_make_another_like_it(tsv, tmp_path):
+def test_the_saved_settings_repeat_the_training(tsv, tmp_path):
     model = {"maxout_units": 3}
     first, _ = train_tiny(tsv, tmp_path / "first", updates=2, model=model, learning_rate=0.0125)
     settings = tmp_path / "first" / "settings.toml"
@@ -90,7 +90,7 @@ def test_the_settings_that_a_model_keeps_make_another_like_it(tsv, tmp_path):
     assert again.best.val_perplexity == pytest.approx(first.best.val_perplexity, rel=1e-4)
 
 
-def test_trainings_side_by_side_do_what_each_does_alone(tsv, tmp_path, request):
+def test_concurrent_trainings_give_the_results_of_separate_trainings(tsv, tmp_path, request):
     settings = {"half": {"dtype_policy": "mixed_bfloat16"}, "wide": {"model": {"units": 12}, "seed": 6}}
     policy, results = keras.config.dtype_policy().name, {}
 
@@ -128,7 +128,7 @@ def test_the_same_seed_gives_the_same_training_and_another_another(training_file
 
 
 @pytest.mark.usefixtures("eager")
-def test_training_ends_where_it_is_told_to(tsv, tmp_path):
+def test_training_ends_at_each_kind_of_limit(tsv, tmp_path):
     # 396 pairs in batches of 60 are 6 updates an epoch.
     settings = {"batch_size": 60, "round_updates": 4}
     train_tiny(tsv, tmp_path / "epochs", epochs=1.5, **settings)

@@ -38,14 +38,14 @@ def test_presets_are_what_was_published():
                 assert getattr(part, parameter.name) in (published or [getattr(part, parameter.name)]), parameter.name
 
 
-def test_what_is_given_overrides_a_preset():
+def test_given_values_override_a_preset():
     config = TrainingConfig.from_preset("small", updates=3, model={"units": 8}, optimizer="sgd")
     assert (config.model.units, config.model.maxout_units, config.optimizer, config.batch_size) == (8, 128, "sgd", 128)
     assert TrainingData.from_preset("small", max_length=7).max_length == 7
 
 
 @pytest.mark.parametrize("preset", ["small_sentences", "luong2015_attention"])
-def test_what_a_preset_says_of_attention_does_not_count_without_it(preset):
+def test_attention_options_of_a_preset_are_ignored_without_attention(preset):
     attentive = TrainingConfig.from_preset(preset, updates=1).model
     assert attentive.attention != "none" and attentive.input_feeding == (preset != "small_sentences")
     config = TrainingConfig.from_preset(preset, updates=1, model={"attention": "none"}).model
@@ -55,7 +55,7 @@ def test_what_a_preset_says_of_attention_does_not_count_without_it(preset):
         TrainingConfig.from_preset(preset, updates=1, model={"attention": "none", "attention_score": "dot"})
 
 
-def test_what_a_preset_says_of_another_architecture_or_schedule_does_not_count():
+def test_options_of_a_presets_other_architecture_or_schedule_are_ignored():
     config = TrainingConfig.from_preset("small_sentences", architecture="language_model", updates=1)
     assert (config.model.cell, config.model.units, config.model.dropout) == ("gru", 256, 0.3)
     config = TrainingConfig.from_preset("small_sentences", architecture="encdec", updates=1)
@@ -63,7 +63,7 @@ def test_what_a_preset_says_of_another_architecture_or_schedule_does_not_count()
     assert TrainingConfig.from_preset("luong2015", schedule="constant").halving_start == 5.0
 
 
-def test_numbers_that_no_float_holds_are_refused():
+def test_numbers_beyond_the_range_of_floats_are_refused():
     for name in ("learning_rate", "updates"):
         with pytest.raises(ValueError, match=f"found {name}=1000.*, expected a"):
             TrainingConfig(**{"updates": 1, name: 10**400})
@@ -108,7 +108,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ({"updates": 1, "model": architecture("recurrent").config()}, "found a RecurrentEncoderDecoderConfig with"),
     ],
 )
-def test_settings_that_contradict_are_told(values, expected):
+def test_settings_that_contradict_are_refused(values, expected):
     with pytest.raises(ConfigurationError, match=expected):
         TrainingConfig(**values)
 
@@ -116,13 +116,13 @@ def test_settings_that_contradict_are_told(values, expected):
 @pytest.mark.parametrize(
     "values, expected",
     [
-        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, which holds tokens already; drop tokenize"),
+        ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, whose text is in tokens; drop tokenize"),
         ({**TSV, "lowercase": True}, "found lowercase without tokenize: text in tokens is taken as it is"),
         ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
         ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
     ],
 )
-def test_data_that_contradict_are_told(values, expected):
+def test_data_options_that_contradict_are_refused(values, expected):
     with pytest.raises(ConfigurationError, match=expected):
         TrainingData(**values)
 
@@ -130,7 +130,7 @@ def test_data_that_contradict_are_told(values, expected):
 @pytest.mark.parametrize(
     "settings, data, expected",
     [
-        ({}, {}, "found none, expected one of phrase_table, tsv, input, or source with target"),
+        ({}, {}, "found no data to train on, expected one of phrase_table, tsv, input, or source with target"),
         ({}, {**TABLE, **TSV}, "found phrase_table and tsv, expected one of"),
         ({}, {"source": "s"}, "found one of source and target, expected both"),
         ({}, {"target": "t"}, "found one of source and target, expected both"),
@@ -147,12 +147,12 @@ def test_data_that_contradict_are_told(values, expected):
         ),
     ],
 )
-def test_settings_and_data_that_contradict_are_told(settings, data, expected):
+def test_settings_that_contradict_the_data_are_refused(settings, data, expected):
     with pytest.raises(ConfigurationError, match=expected):
         check_together(TrainingConfig(updates=1, **settings), TrainingData(**data))
 
 
-def test_what_a_preset_says_of_other_attention_does_not_count(tmp_path):
+def test_options_of_a_presets_other_attention_are_ignored(tmp_path):
     config = TrainingConfig.from_preset("luong2015_attention", updates=1, model={"attention": "global"})
     assert (config.model.attention_score, config.model.attention_window) == ("general", None)
     preset = tmp_path / "mine.toml"

@@ -31,7 +31,7 @@ def pairs(word):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_it_is_that_of_the_model_as_it_is_and_unknown_words_never_match():
+def test_bleu_is_that_of_the_current_weights_and_unknown_words_never_match():
     model = toy(layers=1, cell="rnn")
     bleu = ValidationBleu(model, [pairs(5), pairs(7)])
     for word, expected in ((5, 50), (3, 0), (7, 50)):
@@ -57,7 +57,7 @@ class StopOnce(TrainingReporter):
 
 
 @pytest.mark.usefixtures("eager", "uncompiled", "signals_obeyed")
-def test_a_training_records_it_each_round_keeps_the_best_and_goes_on(tmp_path):
+def test_a_training_records_bleu_each_round_saves_the_best_model_and_is_resumed(tmp_path):
     for name, ends in (("pairs", ["d"] * 40), ("held_out", ["d", "d e f", "unheard"])):  # soon learned
         (tmp_path / name).write_text("".join(f"s{i}\ta b c {end}\n" for i, end in enumerate(ends)))
     data = TrainingData(tsv=tmp_path / "pairs", validation=(tmp_path / "held_out",))
@@ -82,14 +82,14 @@ def test_a_training_records_it_each_round_keeps_the_best_and_goes_on(tmp_path):
     assert result.best.val_bleu == pytest.approx(expected)
 
 
-def test_without_sacrebleu_nothing_begins(tsv, tmp_path, monkeypatch):
+def test_training_with_bleu_needs_sacrebleu(tsv, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r'needs sacrebleu, .*: pip install "keras-encdec\[smt\]", or train without'):
         train_tiny(tsv, tmp_path, updates=1, validation_bleu=True)
     assert not (tmp_path / "prepared").exists()
 
 
-def test_a_pair_alone_cannot_be_held_out(tmp_path):
+def test_a_single_pair_cannot_be_held_out(tmp_path):
     (tmp_path / "pair.tsv").write_text("a\tb\n")
     with pytest.raises(InputError, match="found too few pairs to hold any out, .* or no --validation_bleu"):
         train_tiny(TrainingData(tsv=tmp_path / "pair.tsv"), tmp_path / "model", updates=1, validation_bleu=True)
