@@ -1,4 +1,4 @@
-"""GRU cell with reset and update gates."""
+"""The gated hidden unit of the RNN Encoder-Decoder, without and with a context; each cell, then its step."""
 
 from typing import Any
 
@@ -9,84 +9,6 @@ from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell, summed_product
-
-
-class GRUStep(RecurrentStep):
-    """Step of `GRUCell`: parameters [U_r U_z] and U.
-
-    Args:
-        reset_after: bool.
-    """
-
-    def __init__(self, reset_after: bool) -> None:
-        self.reset_after = reset_after
-
-    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
-        hidden, (gate_kernel, candidate_kernel) = state["hidden"], parameters
-        units = hidden.shape[-1]
-        gates = ops.sigmoid(inputs_t[:, : 2 * units] + ops.matmul(hidden, gate_kernel))
-        r, z = gates[:, :units], gates[:, units:]
-        if self.reset_after:
-            recurrent = ops.matmul(hidden, candidate_kernel)
-            candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent)
-        else:
-            recurrent = r * hidden
-            candidate = ops.tanh(inputs_t[:, 2 * units :] + ops.matmul(recurrent, candidate_kernel))
-        return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent)
-
-    def backward(
-        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
-    ) -> tuple[Tensor, State, Structure]:
-        hidden, d_new, (gate_kernel, candidate_kernel) = state["hidden"], d_state["hidden"], parameters
-        r, z, candidate, recurrent = saved
-        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
-        d_z = d_new * (hidden - candidate) * z * (1 - z)
-        if self.reset_after:
-            d_r = d_candidate * recurrent * r * (1 - r)
-            d_recurrent = d_candidate * r
-            left, right = hidden, d_recurrent
-            d_hidden = ops.matmul(d_recurrent, ops.transpose(candidate_kernel))
-        else:
-            d_reset = ops.matmul(d_candidate, ops.transpose(candidate_kernel))
-            d_r = d_reset * hidden * r * (1 - r)
-            left, right = recurrent, d_candidate
-            d_hidden = d_reset * r
-        d_gates = ops.concatenate([d_r, d_z], axis=-1)
-        d_hidden = d_hidden + d_new * z + ops.matmul(d_gates, ops.transpose(gate_kernel))
-        d_inputs = ops.concatenate([d_gates, d_candidate], axis=-1)
-        return d_inputs, {"hidden": d_hidden}, [(hidden, d_gates), (left, right)]
-
-    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
-        return [summed_product(left, right) for left, right in factors]
-
-
-class ContextGRUStep(RecurrentStep):
-    """Step of `ContextGRUCell`: parameters [U_r U_z U] and c [C_r C_z C]."""
-
-    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
-        hidden, (kernel, projected_context) = state["hidden"], parameters
-        units = hidden.shape[-1]
-        recurrent = ops.matmul(hidden, kernel) + projected_context
-        gates = ops.sigmoid(inputs_t[:, : 2 * units] + recurrent[:, : 2 * units])
-        r, z = gates[:, :units], gates[:, units:]
-        candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent[:, 2 * units :])
-        return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent[:, 2 * units :])
-
-    def backward(
-        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
-    ) -> tuple[Tensor, State, Structure]:
-        hidden, d_new = state["hidden"], d_state["hidden"]
-        r, z, candidate, recurrent = saved
-        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
-        d_z = d_new * (hidden - candidate) * z * (1 - z)
-        d_r = d_candidate * recurrent * r * (1 - r)
-        d_recurrent = ops.concatenate([d_r, d_z, d_candidate * r], axis=-1)
-        d_hidden = d_new * z + ops.matmul(d_recurrent, ops.transpose(parameters[0]))
-        return ops.concatenate([d_r, d_z, d_candidate], axis=-1), {"hidden": d_hidden}, (hidden, d_recurrent)
-
-    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
-        _, d_recurrent = factors
-        return [summed_product(*factors), ops.sum(d_recurrent, axis=0)]
 
 
 @register_cell("gru")
@@ -213,7 +135,6 @@ class ContextGRUCell(RecurrentCell):
 
     gates = 3
     gate_symbols = ("r", "z", "")
-    step = ContextGRUStep()
 
     def __init__(
         self,
@@ -225,6 +146,7 @@ class ContextGRUCell(RecurrentCell):
     ) -> None:
         super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
         self.context_units = context_units or units
+        self.step = ContextGRUStep()
 
     @property
     def state_size(self) -> list[int]:
@@ -272,3 +194,81 @@ class ContextGRUCell(RecurrentCell):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "context_units": self.context_units}
+
+
+class GRUStep(RecurrentStep):
+    """Step of `GRUCell`: parameters [U_r U_z] and U.
+
+    Args:
+        reset_after: bool.
+    """
+
+    def __init__(self, reset_after: bool) -> None:
+        self.reset_after = reset_after
+
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
+        hidden, (gate_kernel, candidate_kernel) = state["hidden"], parameters
+        units = hidden.shape[-1]
+        gates = ops.sigmoid(inputs_t[:, : 2 * units] + ops.matmul(hidden, gate_kernel))
+        r, z = gates[:, :units], gates[:, units:]
+        if self.reset_after:
+            recurrent = ops.matmul(hidden, candidate_kernel)
+            candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent)
+        else:
+            recurrent = r * hidden
+            candidate = ops.tanh(inputs_t[:, 2 * units :] + ops.matmul(recurrent, candidate_kernel))
+        return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent)
+
+    def backward(
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
+        hidden, d_new, (gate_kernel, candidate_kernel) = state["hidden"], d_state["hidden"], parameters
+        r, z, candidate, recurrent = saved
+        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
+        d_z = d_new * (hidden - candidate) * z * (1 - z)
+        if self.reset_after:
+            d_r = d_candidate * recurrent * r * (1 - r)
+            d_recurrent = d_candidate * r
+            left, right = hidden, d_recurrent
+            d_hidden = ops.matmul(d_recurrent, ops.transpose(candidate_kernel))
+        else:
+            d_reset = ops.matmul(d_candidate, ops.transpose(candidate_kernel))
+            d_r = d_reset * hidden * r * (1 - r)
+            left, right = recurrent, d_candidate
+            d_hidden = d_reset * r
+        d_gates = ops.concatenate([d_r, d_z], axis=-1)
+        d_hidden = d_hidden + d_new * z + ops.matmul(d_gates, ops.transpose(gate_kernel))
+        d_inputs = ops.concatenate([d_gates, d_candidate], axis=-1)
+        return d_inputs, {"hidden": d_hidden}, [(hidden, d_gates), (left, right)]
+
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
+        return [summed_product(left, right) for left, right in factors]
+
+
+class ContextGRUStep(RecurrentStep):
+    """Step of `ContextGRUCell`: parameters [U_r U_z U] and c [C_r C_z C]."""
+
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
+        hidden, (kernel, projected_context) = state["hidden"], parameters
+        units = hidden.shape[-1]
+        recurrent = ops.matmul(hidden, kernel) + projected_context
+        gates = ops.sigmoid(inputs_t[:, : 2 * units] + recurrent[:, : 2 * units])
+        r, z = gates[:, :units], gates[:, units:]
+        candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent[:, 2 * units :])
+        return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent[:, 2 * units :])
+
+    def backward(
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
+        hidden, d_new = state["hidden"], d_state["hidden"]
+        r, z, candidate, recurrent = saved
+        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
+        d_z = d_new * (hidden - candidate) * z * (1 - z)
+        d_r = d_candidate * recurrent * r * (1 - r)
+        d_recurrent = ops.concatenate([d_r, d_z, d_candidate * r], axis=-1)
+        d_hidden = d_new * z + ops.matmul(d_recurrent, ops.transpose(parameters[0]))
+        return ops.concatenate([d_r, d_z, d_candidate], axis=-1), {"hidden": d_hidden}, (hidden, d_recurrent)
+
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
+        _, d_recurrent = factors
+        return [summed_product(*factors), ops.sum(d_recurrent, axis=0)]
