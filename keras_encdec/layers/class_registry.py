@@ -1,4 +1,4 @@
-"""Registries of classes by the names that configurations give them."""
+"""A registry of classes by the names that they have in configurations."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,8 +12,8 @@ class ClassRegistry:
     """Classes of one kind by name.
 
     Args:
-        kind: str. What they are, which is the name of their hyper-parameter: "cell".
-        others: names beside theirs that the hyper-parameter may have. Defaults to none.
+        kind: str. The name of the hyper-parameter that selects one of them, such as "cell".
+        others: further values of this hyper-parameter, such as "none". Defaults to no others.
     """
 
     def __init__(self, kind: str, others: Sequence[str] = ()) -> None:
@@ -21,10 +21,10 @@ class ClassRegistry:
         self._classes: dict[str, type] = {}
 
     def register(self, name: str) -> Callable[[Class], Class]:
-        """A decorator that registers a class; one that is defined again replaces itself.
+        """A decorator that registers a class; a class that is defined again replaces its former definition.
 
         Raises:
-            ValueError: for the name of another class.
+            ValueError: for a name that another class has.
         """
 
         def register(cls: Class) -> Class:
@@ -40,11 +40,11 @@ class ClassRegistry:
         return register
 
     def unregister(self, name: str) -> None:
-        """Takes a class out; KeyError when there is none of this name."""
+        """Removes a class; raises KeyError for a name that is not registered."""
         del self._classes[name]
 
     def find(self, name: str) -> type:
-        """The class of a name; ConfigurationError, a ValueError, for another name."""
+        """The class of a name; raises ConfigurationError, a ValueError, for a name that is not registered."""
         if name not in self._classes:
             expected = ", ".join(map(repr, [*self._others, *self.names()]))
             raise ConfigurationError(f"found {{{self._kind}}}=%r, expected one of %s", name, expected)

@@ -22,25 +22,24 @@ class GRUCell(RecurrentCell):
         n = tanh(x W + b + r * (h U))      reset_after=True: its supplement
         h = z * h + (1 - z) * n
 
-    The update gate z keeps the OLD state. Where a text writes z and 1 - z the other way round, it is
-    the same model with the sign of W_z, U_z and b_z turned. The two places of the reset gate are two
-    different models. Unlike `keras.layers.GRUCell` with `reset_after=True`, there is no bias inside
-    `r * (h U)`.
+    The update gate z keeps the OLD state. A text that exchanges z and 1 - z describes the same model with the signs of
+    W_z, U_z and b_z changed. The two values of `reset_after` are two different models. Unlike `keras.layers.GRUCell`
+    with `reset_after=True`, there is no bias inside `r * (h U)`.
 
-    Runs in `keras.layers.RNN`; `GRU` is the layer that projects the inputs of all steps at once.
+    The cell runs in `keras.layers.RNN`; the layer `GRU` projects the inputs of all steps at once.
 
     Args:
         units: int. Number of hidden units.
         reset_after: bool. Whether the reset gate multiplies after the matrix. Defaults to `False`.
-        kernel_initializer: of W, W_r, W_z. Defaults to N(0, 0.01).
-        recurrent_initializer: of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+        kernel_initializer: initializer of W, W_r, W_z. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
 
     Call arguments:
         inputs: float tensor `(batch, features)`.
         states: list of one tensor `(batch, units)`.
 
     Returns:
-        tuple: the new state `(batch, units)`, and the list of it.
+        tuple: the new state `(batch, units)`, and a list that holds it.
 
     Example:
 
@@ -72,8 +71,8 @@ class GRUCell(RecurrentCell):
         self.kernel = self.add_weight(
             shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
         )
-        # Two variables, as the candidate needs r * h before its product: slicing one variable at
-        # every step would copy it at every step.
+        # Two variables, as the candidate's product needs r * h first. Slices of one variable would be copied at every
+        # step.
         self.gate_recurrent_kernel = self.add_weight(
             shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"
         )
@@ -105,22 +104,22 @@ class ContextGRUCell(RecurrentCell):
         n = tanh(x W + b + r * (h U + c C))     the reset gate covers c C as well
         h = z * h + (1 - z) * n
 
-    The context does not change with time. In `keras.layers.RNN` it travels as a second state: give
-    `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and `run_recurrence`
-    does the same with far fewer products.
+    The context does not change with time. In `keras.layers.RNN` it is a second state: pass `initial_state=[h_0, c]`.
+    For a whole sequence, `project_inputs` and `project_context` once and then `run_recurrence` compute the same with
+    far fewer products.
 
     Args:
         units: int. Number of hidden units.
         context_units: int. Width of the context. Defaults to `units`.
-        kernel_initializer: of W, W_r, W_z, C, C_r, C_z. Defaults to N(0, 0.01).
-        recurrent_initializer: of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+        kernel_initializer: initializer of W, W_r, W_z, C, C_r, C_z. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
 
     Call arguments:
         inputs: float tensor `(batch, features)`.
         states: list of the state `(batch, units)` and the context `(batch, context_units)`.
 
     Returns:
-        tuple: the new state `(batch, units)`, and the list of it and the context.
+        tuple: the new state `(batch, units)`, and a list of it and the context.
 
     Example:
 
@@ -168,14 +167,14 @@ class ContextGRUCell(RecurrentCell):
         self.built = True
 
     def project_context(self, context: Tensor) -> Tensor:
-        """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
+        """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`; computed once per sequence."""
         return ops.matmul(context, self.context_kernel)
 
     def parameters(self, projected_context: Tensor) -> list[Tensor]:
         """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
 
         Args:
-            projected_context: float tensor `(batch, 3 * units)`, of `project_context`.
+            projected_context: float tensor `(batch, 3 * units)`, from `project_context`.
         """
         return [as_tensor(self.recurrent_kernel), projected_context]
 
