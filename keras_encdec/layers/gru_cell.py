@@ -71,7 +71,7 @@ class GRUCell(RecurrentCell):
         self.kernel = self.add_weight(
             shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
         )
-        # Two variables, as the candidate's product needs r * h first. Slices of one variable would be copied at every
+        # Two variables, as the candidate's product needs r * h first. A slice of one variable would be copied at each
         # step.
         self.gate_recurrent_kernel = self.add_weight(
             shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"

@@ -96,8 +96,7 @@ class RecurrentCell(keras.layers.Layer):
     Attributes:
         gates: int. Number of gates, including the candidate: the projected inputs are `gates * units` wide.
         gate_symbols: tuple of str. The gates' symbols in the equations, in the order of the columns. Defaults to "1",
-        "2"
-            and so on.
+            "2" and so on.
         step: `RecurrentStep`, or function `(inputs_t, state, parameters) -> state`, of the projected inputs and a state
             with the names of `state_widths`.
         state_widths: dict of int. Name and width of each tensor `(batch, width)` of the state, in Keras's order. The

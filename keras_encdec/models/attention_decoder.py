@@ -29,20 +29,21 @@ class AttentionDecoder(RecurrentDecoder):
 
     With input feeding the first layer reads [e(y_{t-1}), h~_{t-1}], h~_0 = 0.
 
-    The memory has for each source the keys that h_t is compared with, and H_s W_c: both matrices are applied once a
-    source. c_t W_c is the average of these.
+    The memory holds for each source the keys, which h_t is compared with, and the values H_s W_c, so that both matrices
+    are applied once per source. c_t W_c is the weighted average of the values.
 
     Args:
         vocabulary_size, embedding_dim, units, cell, layers, summary, dropout, initial_scale: see `RecurrentDecoder`.
         annotation_width: int. Width of the annotations.
         attention: str. Name of a registered kind: "global", "local_m" or "local_p". Defaults to "global".
         attention_score: "dot", "general" or "concat", see `Attention`. Defaults to "general".
-        attention_arguments: dict. Further arguments of the kind, such as "half_width". Defaults to none.
-        input_feeding: bool. Defaults to `True`.
+        attention_arguments: dict. Further arguments of the attention layer: "score_units", "half_width". Defaults to no
+            further arguments.
+        input_feeding: bool. Whether the first layer also reads h~_{t-1}. Defaults to `True`.
 
     Call arguments:
         previous: integer tensor `(batch, time)`, see `RecurrentDecoder`.
-        encoded: dict of tensors, of `RecurrentEncoder` with annotations.
+        encoded: dict of tensors, from a `RecurrentEncoder` with annotations.
 
     Returns:
         float tensor `(batch, time, vocabulary_size)`: logits.
@@ -160,11 +161,11 @@ class AttentionDecoder(RecurrentDecoder):
         return f"hidden_{self.layers}"
 
     def _fed(self, embedded, state, memory, addend, training):
-        """h~ of all steps with input feeding, each of which needs that of the step before."""
+        """h~ of all steps with input feeding, step by step: each step needs h~ of the step before."""
         first, *others = self.cells
         inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + addend}
         if training and self.dropout:
-            # Drawn at once: of what is fed back, and of the inputs of the layers above the first.
+            # Drawn for all steps at once: the mask of h~_{t-1}, and those of the inputs of the layers above the first.
             shape = (*ops.shape(embedded)[:2], self.layers, self.units)
             inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
         cells = [cell.step for cell in self.cells]
@@ -178,24 +179,23 @@ class AttentionDecoder(RecurrentDecoder):
             "kernels": [as_tensor(cell.kernel) for cell in others],
             "biases": [as_tensor(cell.bias) for cell in others],
         }
-        is_written = attention is not None and all(isinstance(step, RecurrentStep) for step in cells)
-        if not is_written:
-            cells, attention = [WithoutGradient(step) for step in cells], WithoutGradient(self._one_weights)
+        has_gradient = attention is not None and all(isinstance(step, RecurrentStep) for step in cells)
+        if not has_gradient:
+            cells, attention = [WithoutGradient(step) for step in cells], WithoutGradient(self._step_weights)
         step = InputFeedingStep(cells, first.state_widths, attention, self.dropout)
-        # A plain function is differentiated automatically.
-        run = step if is_written else lambda *now: step(*now)
+        # Automatic differentiation applies to plain functions only.
+        run = step if has_gradient else lambda *arguments: step(*arguments)
         return run_recurrence(run, inputs, state, parameters)["attentional"]
 
-    def _one_weights(self, hidden, memory, position):
-        """The weights of attention of one step, `(sources, source_time)`."""
+    def _step_weights(self, hidden, memory, position):
+        """The attention weights of one step, `(sources, source_time)`."""
         weights = self.attention_layer.attention_weights(
             ops.expand_dims(hidden, 1), memory["keys"], memory["mask"], position
         )
         return ops.squeeze(weights, 1)
 
     def _attend(self, hidden, state, memory, source_of_row):
-        """What attention adds to the new state of one step, whose rows are those of a source together, in order, unless
-        `source_of_row` is given."""
+        """The entries of the new state that attention computes, for one step; for the rows see `Decoder`."""
         rows = ops.shape(hidden)[0]
         if source_of_row is not None:
             names = "keys", "values", "mask"
@@ -205,14 +205,14 @@ class AttentionDecoder(RecurrentDecoder):
         if self.attention_layer.needs_positions:
             positions = ops.reshape(state["position"], (sources, -1))
             new["position"] = state["position"] + 1
-        together = ops.reshape(hidden, (sources, -1, self.units))
-        attentional, weights = self._attended(together, memory, positions)
+        queries = ops.reshape(hidden, (sources, -1, self.units))
+        attentional, weights = self._attended(queries, memory, positions)
         new["attentional"] = ops.reshape(attentional, ops.shape(hidden))
         new["attention"] = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
         return new
 
     def _attended(self, hidden, memory, positions):
-        """h~ and the weights of attention for h, `(sources, steps, units)`."""
+        """h~ and the attention weights for h, `(sources, steps, units)`."""
         weights = self.attention_layer.attention_weights(hidden, memory["keys"], memory["mask"], positions)
         context = ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"])
         return ops.tanh(context + self.state_projection(hidden)), weights
@@ -229,24 +229,23 @@ class AttentionDecoder(RecurrentDecoder):
 
 
 class InputFeedingStep(RecurrentStep):
-    """A step through stacked cells and attention, whose outcome h~ the first cell reads at the next step.
+    """A step through stacked cells and attention; the first cell reads its result h~ at the next step.
 
         h_t^(1) = f([e(y_{t-1}), h~_{t-1}], ...),   h_t^(l) = f(h_t^(l-1), ...)
         h~_t    = tanh(c_t W_c + h_t^(L) W_h)
 
-    The words before are projected, with biases, for all steps at once; so are H_s W_c, the values, which c_t W_c is an
-    average of. The gradients of all matrices are products over all steps, see `RecurrentStep`.
+    The embedded words are projected, with biases, for all steps at once. So are the values H_s W_c; c_t W_c is their
+    average. The gradients of all matrices are products over all steps, see `RecurrentStep`.
 
-    inputs: dict of "projected" `(batch, gates * units)`, and, with dropout, "kept" `(batch, layers, units)`, boolean:
-    what is kept of h~_{t-1} and of the inputs of the layers above the first.
-    state: dict of tensors, as `AttentionDecoder.state_spec` has it.
-    parameters: dict of tensors, see `AttentionDecoder`.
+    The inputs are a dict of "projected" `(batch, gates * units)` and, with dropout, "kept" `(batch, layers, units)`:
+    boolean masks of h~_{t-1} and of the inputs of the layers above the first. The state is described by
+    `AttentionDecoder.state_spec`. The parameters are a dict of tensors, see `AttentionDecoder._fed`.
 
     Args:
-        cell_steps: list of RecurrentStep, of each layer's cell.
-        parts: list of str, names of the state of a cell, "hidden" first.
+        cell_steps: list of RecurrentStep, the steps of the layers' cells.
+        parts: list of str, the names of a cell's state, "hidden" first.
         attention: AttentionStep.
-        dropout: float. Share that is not kept. Defaults to `0.0`.
+        dropout: float. Share of the inputs that is dropped. Defaults to `0.0`.
     """
 
     def __init__(
@@ -258,7 +257,7 @@ class InputFeedingStep(RecurrentStep):
         self.scale = 1 / (1 - dropout)
 
     def _dropped(self, tensor: Tensor, inputs_t: dict[str, Structure], layer: int) -> Tensor:
-        """What dropout leaves of an input, or of its gradient."""
+        """An input of a layer, or its gradient, after dropout."""
         if "kept" not in inputs_t:
             return tensor
         return tensor * ops.cast(inputs_t["kept"][:, layer], tensor.dtype) * self.scale
@@ -341,15 +340,15 @@ class InputFeedingStep(RecurrentStep):
 
 
 class WithoutGradient:
-    """A step, of a cell or of attention, that is a plain function: what stands around it is differentiated by itself.
+    """Wraps a step of a cell or of attention that is a plain function, for an `InputFeedingStep` without `backward`.
 
     Args:
-        function: what `forward` calls.
+        function: the step.
     """
 
     def __init__(self, function: Callable[..., Structure]) -> None:
         self._function = function
 
     def forward(self, *arguments: Structure) -> tuple[Structure, tuple]:
-        """What the function gives, and nothing for a hand-written gradient."""
+        """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
         return self._function(*arguments), ()

@@ -24,7 +24,7 @@ class RecurrentLayers(keras.layers.Layer):
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Raises:
-        ValueError: for less than one layer.
+        ValueError: for fewer than one layer.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RecurrentLayers(keras.layers.Layer):
         self.input_dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def layer_states_spec(self, widths: dict[str, int]) -> dict[str, TensorSpec]:
-        """The states of all layers: "hidden_1", of an LSTM "cell_1" too, "hidden_2" and so on.
+        """The states of all layers: "hidden_1", for an LSTM also "cell_1", "hidden_2" and so on.
 
         Args:
             widths: dict of the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
@@ -82,7 +82,7 @@ class RecurrentLayers(keras.layers.Layer):
 
 
 def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:
-    """A cell of uniform initial weights.
+    """A cell with uniform initial weights.
 
     Args:
         cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
@@ -104,7 +104,7 @@ def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTy
 def dense(
     units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
 ) -> keras.layers.Dense:
-    """A Dense layer of uniform initial weights."""
+    """A Dense layer with uniform initial weights."""
     return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
 
 
