@@ -1,4 +1,4 @@
-"""The models by name, their hyper-parameters and presets: what commands need to know before Keras is imported."""
+"""The names, hyper-parameters and presets of the models, for commands that have not imported Keras yet."""
 
 from keras_encdec.architectures.architecture_registry import Architecture as Architecture
 from keras_encdec.architectures.architecture_registry import architecture as architecture

@@ -12,7 +12,7 @@ _SUPPLEMENT = "Cho et al., 2014, supplement (v1)"
 _LUONG = "Luong et al., 2015, section 4.1"
 _ATTENTION = "Luong et al., 2015, section 4.3"
 
-# Hyper-parameters that say how attention works.
+# The hyper-parameters that need attention.
 DEFAULT_SCORE = "general"
 ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
 
@@ -149,9 +149,9 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         known = dict(values)
-        if "bidirectional" in known and known["bidirectional"] is None:  # the first version had no other word for it
+        if "bidirectional" in known and known["bidirectional"] is None:  # written by the first version
             known["bidirectional"] = "none"
-        # Models without attention were saved with what is the default with attention, and could be with its contrary.
+        # Earlier versions saved these values in models without attention, too.
         if known.get("attention", "none") == "none":
             for name, unused in (("attention_score", DEFAULT_SCORE), ("input_feeding", False)):
                 if known.get(name) == unused:

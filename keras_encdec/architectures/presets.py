@@ -15,8 +15,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.settings_files import read_parsed
 
 TABLES = ("model", "training", "data")
-# What a preset says of attention, and with which choice of the user's it has no meaning.
-_WITHOUT_MEANING = {
+# For a user's choice of a hyper-parameter, the hyper-parameters of a preset that then do not apply.
+_NOT_APPLICABLE = {
     ("attention", "none"): ATTENTION_OPTIONS,
     ("attention", "global"): ("attention_window",),
     ("attention_score", "dot"): ("attention_units",),
@@ -26,10 +26,10 @@ _WITHOUT_MEANING = {
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """Hyper-parameters that go together.
+    """Hyper-parameters of a model and its training, as read from a TOML file.
 
     Attributes:
-        path: where the file is.
+        path: the path of the file.
         architecture: str. Name of the model, as `encdec-train --architecture` takes it.
         model: dict. Hyper-parameters of the architecture's configuration.
         training: dict. Hyper-parameters of `keras_encdec.trainers.TrainingConfig`.
@@ -43,10 +43,10 @@ class Preset:
     data: dict[str, Any]
 
     def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
-        """One of the tables, its names checked to be hyper-parameters of a configuration.
+        """One of the tables, after a check that its names are hyper-parameters of a configuration.
 
         Raises:
-            InputError: for a name that is not.
+            InputError: for an unknown name.
         """
         try:
             config_class.check_names(getattr(self, name))
@@ -55,13 +55,13 @@ class Preset:
         return getattr(self, name)
 
     def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The hyper-parameters of the model, with others that override them.
+        """The preset's hyper-parameters of the model, overridden by the given ones.
 
-        What the preset says of how attention works does not count without attention; nor does its window with global
-        attention, and its width with another score.
+        Without attention, the preset's options of attention are left out; with global attention its window, and with
+        another score than concat the width of the score.
         """
         dropped = {
-            name for (option, value), names in _WITHOUT_MEANING.items() if given.get(option) == value for name in names
+            name for (option, value), names in _NOT_APPLICABLE.items() if given.get(option) == value for name in names
         }
         return {**{name: value for name, value in self.model.items() if name not in dropped}, **given}
 
@@ -72,16 +72,16 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str | os.PathLike[str]) -> Preset:
-    """A preset of the package, or one of the user's own, such as the `settings.toml` in a model directory.
+    """Reads a preset of the package or of a user, such as the `settings.toml` in a model directory.
 
     Args:
         name: str. One of `preset_names()`, or the path of a TOML file: `architecture = "..."` and the tables
             [model], [training] and [data], each optional.
 
     Raises:
-        ConfigurationError: a ValueError, for a name there is no preset of.
-        InputError: for a file that does not read, or holds an unknown name or a value out of bounds. The names in
-            [training] and [data] are checked where they are used.
+        ConfigurationError: a ValueError, for an unknown preset.
+        InputError: for a file that cannot be read, an unknown name or a value out of bounds. The names in [training]
+            and [data] are checked when they are used.
     """
     name = os.fspath(name)
     path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in preset_names() else pathlib.Path(name)
@@ -98,7 +98,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
         kind = architecture(values.pop("architecture", "encdec"))
         tables = {table: values.pop(table, {}) for table in TABLES}
         if values or not all(isinstance(table, dict) for table in tables.values()):
-            wrong = next(iter(values), "a table that is none")
+            wrong = next(iter(values), "a value instead of a table")
             raise ValueError(f"found {wrong}, expected architecture and the tables {', '.join(TABLES)}")
         tables["model"] = kind.config.upgraded(tables["model"])
         kind.config.from_dict(tables["model"])

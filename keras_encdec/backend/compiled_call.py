@@ -1,4 +1,4 @@
-"""A layer's call, compiled, without gradients, on whichever backend runs."""
+"""Compiled calls of a layer without gradients, faster matrix products in PyTorch, and when to shrink a batch."""
 
 import collections
 import contextlib
@@ -16,9 +16,9 @@ from keras_encdec.backend.types import Structure
 
 
 def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
-    """Compiles a built layer for repeated calls on arrays of few shapes, by any number of threads.
+    """Compiles a built layer for repeated calls on arrays of few shapes; several threads may call it at once.
 
-    TensorFlow, with XLA, and JAX compile each combination of shapes once; PyTorch runs the layer step by step.
+    TensorFlow (with XLA) and JAX compile the layer once for each combination of shapes. PyTorch runs it uncompiled.
     No gradients are recorded.
 
     Args:
@@ -32,11 +32,11 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 
     def call(*inputs):
         leaves = keras.tree.flatten(inputs)
-        # Structures are told apart by what they are called with: a layer has one for its shapes.
+        # Shapes and dtypes identify a compiled call: with the same ones, a layer gets the same structure.
         shapes = tuple((tuple(leaf.shape), keras.backend.standardize_dtype(leaf.dtype)) for leaf in leaves)
         if shapes in calls:
             return calls[shapes](leaves)
-        with compiling:  # once, not by two threads
+        with compiling:  # two threads must not compile the same shapes
             compiled = calls.get(shapes) or compiler(inputs, leaves)
             outputs = compiled(leaves)
             calls[shapes] = compiled
@@ -49,12 +49,12 @@ def _with_tensorflow(layer):
     import tensorflow as tf
 
     def compiler(inputs, leaves):
-        structure = keras.tree.map_structure(lambda _: 0, inputs)  # numbers where the tensors are: none is kept
+        structure = keras.tree.map_structure(lambda _: 0, inputs)  # holds no tensor
 
         def function(*tensors):
             return layer(*keras.tree.pack_sequence_as(structure, list(tensors)))
 
-        # A concrete function for each shape: any other warns of many shapes, and one for all gives up on them.
+        # A concrete function for each shape: tf.function would warn of retracing, or trace one function for all shapes.
         compiled = tf.function(function, autograph=False, jit_compile=True)
         concrete = compiled.get_concrete_function(*map(tf.convert_to_tensor, leaves))
         return lambda leaves: concrete(*map(tf.convert_to_tensor, leaves))
@@ -73,7 +73,7 @@ def _with_jax(layer):
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
         def call(leaves):
-            # The weights are arguments: as constants they would be compiled in, once for each shape.
+            # The weights are arguments. As constants they would be compiled into the function of every shape.
             weights = [[v.value for v in vs] for vs in (layer.trainable_variables, layer.non_trainable_variables)]
             return stateless(*weights, keras.tree.pack_sequence_as(structure, leaves))
 
@@ -91,8 +91,8 @@ def _with_torch(layer):
         def call(leaves):
             with torch.inference_mode(), onednn_matmul():
                 outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
-            # PyTorch's tree functions leave cycles that hold the tensors of the call, often many megabytes. Python
-            # looks for cycles by the number of objects, and commands have it look rarely: it would find them late.
+            # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
+            # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.
             gc.collect(0)
             return outputs
 
@@ -108,10 +108,10 @@ _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 
 
 def onednn_matmul() -> contextlib.AbstractContextManager:
-    """A context in which products with a float32 matrix, that no gradient is asked of, are oneDNN's.
+    """A context in which oneDNN computes float32 matrix products without gradients.
 
-    PyTorch leaves them to MKL, which takes twice the time on processors that are not Intel's. Where PyTorch
-    has no such operation, it does nothing.
+    PyTorch computes them with MKL, which takes twice the time on processors of other makers than Intel. The context
+    does nothing where PyTorch lacks the operation.
     """
     return _OneDNNProducts() if _AVAILABLE else contextlib.nullcontext()
 
@@ -126,13 +126,13 @@ _AVAILABLE = _available()
 
 class _OneDNNProducts(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in _PRODUCTS and not kwargs and _suit(*args):
-            # What torch.compile makes of a linear layer for inference; it takes the matrix transposed.
+        if func in _PRODUCTS and not kwargs and _are_supported(*args):
+            # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
             return torch.ops.mkldnn._linear_pointwise(args[0], args[1].t(), None, "none", [], "")
         return func(*args, **(kwargs or {}))
 
 
-def _suit(rows, matrix):
+def _are_supported(rows, matrix):
     return (
         isinstance(rows, torch.Tensor)
         and isinstance(matrix, torch.Tensor)
@@ -147,25 +147,25 @@ def _suit(rows, matrix):
     )
 
 
-# Multiplications that take about as long as compiling a step for one more size: a second of a processor of two cores.
+# Compiling a step for one more size takes about as long as this number of multiplications: a second on two cores.
 COMPILING = 3e10
 
 
 class BatchReduction:
-    """The size that a batch is cut down to when only a part of its rows is needed any more.
+    """Decides when a batch shrinks, as more and more of its rows are finished.
 
-    It is halved, again and again: fewer sizes are less to compile. A size is compiled only when the rows that were
-    computed in vain without it, since the beginning, have taken about as long as compiling takes. So a few sources wait
-    for little compiling, many gain all that the sizes are worth, and it never takes much more than twice the time that
-    the best choice would have taken (the ski rental problem). What is decided depends on what was computed before, and
-    not on the clock.
+    A batch shrinks by halves, so that few sizes have to be compiled. A new size is compiled only when the rows that
+    were computed needlessly without it have taken about as long as compiling it takes. A search over few sources then
+    compiles little, one over many gains all that smaller batches are worth, and the total time is never much more than
+    twice that of the best choice (the ski rental problem). The decision depends on the rows computed before, not on
+    the clock, so that it can be repeated.
 
-    Where nothing is compiled, rows are dropped as soon as they are an eighth. `benchmarks/decoding.py` shows what it is
-    worth ("rows computed a token").
+    Where nothing is compiled, finished rows are dropped once they are an eighth of the batch. `benchmarks/decoding.py`
+    measures the benefit ("rows computed a token").
 
     Args:
-        multiplications: int. Those that a row takes, roughly.
-        minimum: int. Batches of fewer rows take no less time.
+        multiplications: int. Multiplications per row, roughly.
+        minimum: int. Smallest number of rows: smaller batches take no less time.
     """
 
     def __init__(self, multiplications: int, minimum: int) -> None:
@@ -178,13 +178,13 @@ class BatchReduction:
         """The size for the next step of a batch.
 
         Args:
-            what: hashable. What is compiled for each size anew.
+            what: hashable. The function, which is compiled anew for each size.
             size: int. Items of the batch, such as sources.
-            needed: int. Items that are needed.
-            copies: int. Rows of an item. Defaults to `1`.
+            needed: int. Unfinished items.
+            copies: int. Rows per item. Defaults to `1`.
 
         Returns:
-            int, at least `needed`; `size` where cutting down is not worth while.
+            int, at least `needed`; `size` where shrinking is not worth its cost.
         """
         if not self._compiles:
             return needed if needed <= size * 7 // 8 else size

@@ -1,17 +1,17 @@
-"""Which backend runs, and on what."""
+"""Which backend runs, and on which kind of device."""
 
 import importlib.util
 
 
 def name() -> str:
     """The backend that Keras runs on: "tensorflow", "jax" or "torch"."""
-    import keras  # not before it is needed: declarations are read where nothing is computed
+    import keras  # here, so that commands can read the declarations without Keras
 
     return keras.backend.backend()
 
 
 def on_cpu() -> bool:
-    """Whether a CPU computes, not a GPU or TPU."""
+    """Whether the backend computes on a CPU, not on a GPU or TPU."""
     if name() == "jax":
         import jax
 
@@ -26,14 +26,15 @@ def on_cpu() -> bool:
 
 
 def xla_on_cpu() -> bool:
-    """Whether compiled calls are compiled by XLA, for a CPU."""
+    """Whether XLA compiles the compiled calls, for a CPU."""
     return name() != "torch" and on_cpu()
 
 
 def keep_tensorflow_off_the_gpu() -> None:
-    """Leaves the GPU to the backend that runs, where that is not TensorFlow.
+    """Hides the GPU from TensorFlow when another backend runs.
 
-    Keras imports TensorFlow, where it is installed, for any backend's data; it would take the GPU's memory.
+    Keras imports TensorFlow, if it is installed, for the data pipelines of every backend. It would reserve the memory
+    of the GPU.
     """
     if name() != "tensorflow" and importlib.util.find_spec("tensorflow"):
         from keras_encdec.backend.quiet_imports import quietly

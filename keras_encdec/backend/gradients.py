@@ -1,4 +1,4 @@
-"""Functions with a gradient of their own, on whichever backend runs."""
+"""Functions with a hand-written gradient, dense gradients, and calls without gradients, on every backend."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from keras_encdec.backend.types import Structure, Tensor
 
 
 def is_differentiable(tensor: Tensor) -> bool:
-    """Whether a tensor is of floats, so that a gradient can flow to it."""
+    """Whether a tensor has a float dtype, so that it can have a gradient."""
     return keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype))
 
 
@@ -22,21 +22,21 @@ def custom_gradient(
 ) -> Callable[..., list[Tensor]]:
     """A function of tensors whose gradient is computed by `backward`.
 
-    As `keras.ops.custom_gradient`, but with any number of outputs under PyTorch, and with tensors that have no
-    gradient (integers, booleans) among the arguments and the outputs.
+    Unlike `keras.ops.custom_gradient`, it allows several outputs under PyTorch, and arguments and outputs without a
+    gradient (integers, booleans).
 
     Args:
         forward: `forward(*tensors) -> (outputs, residuals)`: a list of tensors, and any structure of tensors that
-            `backward` needs. It uses no tensor or variable but its arguments: no gradient would flow there.
+            `backward` needs. It must use no tensors or variables but its arguments: others would get no gradient.
         backward: `backward(residuals, upstream) -> gradients`: from the gradients of the outputs to those of the
-            arguments, lists with `None` where an output or an argument is not of floats.
+            arguments, lists with `None` where an output or an argument has no float dtype.
 
     Returns:
         callable: `(*tensors) -> outputs`, a list.
     """
 
     def gradients_of(arguments, residuals, upstream):
-        # In their arguments' dtypes, which JAX insists on: some of Keras's functions narrow float64.
+        # JAX requires the dtypes of the arguments, and some of Keras's functions narrow float64.
         return [
             ops.cast(gradient, argument.dtype) if is_differentiable(argument) else None
             for argument, gradient in zip(arguments, backward(residuals, upstream), strict=True)
@@ -107,7 +107,7 @@ _CUSTOM_GRADIENTS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": 
 
 
 def dense_gradient(gradient: Tensor) -> Tensor:
-    """The gradient as one tensor, also where TensorFlow has rows apart that are still to be added up."""
+    """The gradient as one tensor; TensorFlow's slices of an embedding are added up."""
     if not hasattr(gradient, "dense_shape"):
         return gradient
     import tensorflow as tf
@@ -119,9 +119,9 @@ Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
 
 
 def without_gradients(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, whose tensors record no gradient under PyTorch: as they are, NumPy takes them.
+    """A decorator: PyTorch records no gradients in the function, so that NumPy can read its results.
 
-    TensorFlow and JAX record gradients only where they are asked to.
+    TensorFlow and JAX record gradients only where a caller asks for them.
     """
 
     @functools.wraps(function)

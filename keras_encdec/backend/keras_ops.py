@@ -1,7 +1,7 @@
 """`keras.ops`, imported when an operation is first used.
 
-Modules whose declarations are needed where nothing is computed, such as the samplers, whose options become flags,
-take `ops` from here: so `--help` and wrong flags need no Keras.
+Commands read the declarations of some modules without computing anything: the options of the samplers become flags.
+Such modules import `ops` from here, so that `--help` and errors in flags do not wait for Keras.
 """
 
 import importlib

@@ -1,6 +1,6 @@
-"""The logarithm of the sum of exp of all logits, without all of them in memory.
+"""log sum exp of the logits of all words, without storing all logits.
 
-`benchmarks/run.py` shows what the chunks, and the variant for PyTorch, are worth (scoring).
+`benchmarks/run.py` (scoring) measures the benefit of the chunks and of the variant for PyTorch.
 """
 
 import math
@@ -11,21 +11,21 @@ from keras import ops
 from keras_encdec.backend.devices import name
 from keras_encdec.backend.types import Tensor
 
-# Words whose logits are in memory at a time, so that they stay in a processor's cache.
+# Words in a chunk: its logits fit into a processor's cache.
 WORDS = 2048
 LOG2_E = math.log2(math.e)
-# The result is exact without the maximum between minus and plus this, in nats.
+# In nats. Between minus and plus this number the result is exact without subtracting the maximum.
 SAFE = 60.0
 
 
 def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor], Tensor]:
-    """Lays out the output matrix once, and returns a function of what it is multiplied with.
+    """Lays out the output matrix once, and returns a function of the features.
 
     Args:
         matrix: float tensor `(rank, words)`.
         bias: float tensor `(words,)`.
-        careful: bool. Whether to subtract the maximum first. Without, it is a pass less over the logits,
-            and exact while the result stays within `SAFE`.
+        careful: bool. Whether to subtract the maximum first. Not to do so saves a pass over the logits, and is exact
+            while the result is between -`SAFE` and `SAFE`.
 
     Returns:
         callable: from features `(batch, rank)` to nats `(batch,)`, float32.
@@ -49,10 +49,10 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
 
 
 def _torch_function(parts, width):
-    """The function for PyTorch, which fuses nothing: the bias is a row of the matrix, and 2^x is its fast exp."""
+    """The function for PyTorch, which does not fuse: the bias is a row of the matrix, and 2^x is faster than exp."""
     import torch
 
-    # Of few bits, a product is fastest of a multiple of 8.
+    # Products in low precision are fastest when the inner dimension is a multiple of 8.
     rank = parts[0][0].shape[0]
     rows = -(rank + 1) % 8
     parts = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]

@@ -1,4 +1,4 @@
-"""A loop over time: written out step by step, or compiled as a loop."""
+"""Loops over time, written out step by step or compiled as a loop, and loops with a counter."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,20 +9,20 @@ from keras import ops
 from keras_encdec.backend.devices import name
 from keras_encdec.backend.types import Structure, Tensor
 
-#: Up to this many steps a loop is written out, so that a compiler sees every step: phrases of up to 7 words and their
-#: end of sequence fit. Of more steps written out, XLA copies the sums of all later ones into the kernel of each step's
-#: gradient, so that run time and compile time grow with the square of the length (`benchmarks/recurrence.py`).
+#: Loops of up to 8 steps are written out, so that a compiler sees every step: a phrase of 7 words and its end of
+#: sequence. With more steps written out, XLA copies the sums of all later steps into the kernel of each step's
+#: gradient: run time and compile time grow with the square of the length (`benchmarks/recurrence.py`).
 WRITTEN_OUT_STEPS = 8
 
 
 def time_loop(steps: int | None) -> "_WrittenOut | _Loop":
     """A loop over the time axis of tensors.
 
-    What changes from step to step is a sequence, which has a form of its own: `split` makes one of tensors
-    `(batch, time, ...)`, `join` makes those of it again.
+    The loop has its own form of a sequence: `split` turns tensors `(batch, time, ...)` into a sequence, and `join`
+    turns a sequence into tensors `(batch, time, ...)`.
 
     Args:
-        steps: int. Number of steps; `None` where it is not known before the loop runs.
+        steps: int. Number of steps; `None` if it is known only when the loop runs.
 
     Returns:
         object with the methods `split`, `join`, `stack`, `before` and `scan`.
@@ -33,17 +33,17 @@ def time_loop(steps: int | None) -> "_WrittenOut | _Loop":
 
 
 def _compiles():
-    """Whether a loop is compiled as such, and not run step by step in any case."""
+    """Whether the backend can compile a loop, instead of running it step by step."""
     if name() == "tensorflow":
         import tensorflow as tf
 
         return not tf.executing_eagerly()
-    # Outside of a compiled function JAX compiles a loop anew at each call, which is still quicker than many steps.
+    # Outside a compiled function JAX compiles a loop at each call, which is still faster than many single steps.
     return name() == "jax"
 
 
 class _WrittenOut:
-    """Sequences are lists of structures, one a step."""
+    """A loop written out: a sequence is a list of structures, one per step."""
 
     def __init__(self, steps) -> None:
         self.steps = steps
@@ -69,7 +69,7 @@ class _WrittenOut:
         """Runs `body(carry, *items) -> (carry, outputs)` at each step, `outputs` a tuple.
 
         Args:
-            body: function of what is carried from step to step, a structure of tensors, and of each sequence's item.
+            body: function of the carry, a structure of tensors, and of the step's item of each sequence.
             carry: structure of tensors, before the first step.
             *sequences: of `split`, of `before` or of another `scan`.
             reverse: bool. Whether to begin with the last step. Defaults to `False`.
@@ -84,7 +84,7 @@ class _WrittenOut:
 
 
 class _Loop:
-    """Sequences are structures of tensors `(time, batch, ...)`."""
+    """A compiled loop: a sequence is a structure of tensors `(time, batch, ...)`."""
 
     def __init__(self, steps) -> None:
         self.steps = steps
@@ -99,7 +99,7 @@ class _Loop:
 
     def before(self, first, sequence):
         return keras.tree.map_structure(
-            lambda one, others: ops.concatenate([ops.expand_dims(one, 0), others[:-1]], axis=0), first, sequence
+            lambda start, steps: ops.concatenate([ops.expand_dims(start, 0), steps[:-1]], axis=0), first, sequence
         )
 
 
@@ -111,10 +111,10 @@ class _JAXLoop(_Loop):
 
 
 class _TensorFlowLoop(_Loop):
-    """`tf.while_loop` with a known number of turns, where there is one.
+    """`tf.while_loop`, with its number of turns if that is known.
 
-    XLA can then differentiate it, other than the loop of `keras.ops.scan`, which also wants all outputs to look
-    like the carry.
+    XLA can then differentiate the loop. It cannot differentiate that of `keras.ops.scan`, which also requires outputs
+    with the structure of the carry.
     """
 
     def scan(self, body, carry, *sequences, reverse=False):
@@ -132,11 +132,11 @@ class _TensorFlowLoop(_Loop):
             structures.append(outputs)
             after = keras.tree.flatten(after)
             for leaf, before in zip(after, carry_leaves, strict=True):
-                leaf.set_shape(before.shape)  # which a step may have forgotten
+                leaf.set_shape(before.shape)  # a step may have lost it
             return after, keras.tree.flatten(outputs)
 
         structures, carry_leaves = [], keras.tree.flatten(carry)
-        # What a step gives is seen in a graph that never runs.
+        # A graph that never runs shows the shapes and dtypes of a step's outputs.
         with tf.__internal__.FuncGraph("step").as_default():
             _, specs = flat_body(carry_leaves, [tf.zeros_like(leaf[0]) for leaf in flat])
         outputs = [tf.TensorArray(x.dtype, steps, element_shape=x.shape, infer_shape=False) for x in specs]
@@ -160,7 +160,7 @@ _LOOPS: dict[str, Callable[..., Any]] = {"tensorflow": _TensorFlowLoop, "jax": _
 
 def _swap_batch_and_time(tensor):
     """`(batch, time, ...)` from `(time, batch, ...)`, and back."""
-    # Not ops.swapaxes, which forgets the rank where TensorFlow does not know the number of steps.
+    # ops.swapaxes would lose the rank where TensorFlow does not know the number of steps.
     return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
 
 
@@ -172,8 +172,8 @@ def counted_loop(body: Callable[..., Structure], times: int | Tensor, *carried: 
     """Runs `body(i, *carried) -> carried` for i = 0 .. times - 1.
 
     Args:
-        body: function of an int32 scalar and of what is carried from turn to turn, structures of tensors; it
-            returns the same structures, of the same shapes and dtypes.
+        body: function of an int32 scalar and of the carried structures of tensors; it returns the same structures, with
+            the same shapes and dtypes.
         times: int32 scalar.
         *carried: structures of tensors, before the first turn.
 

@@ -1,4 +1,4 @@
-"""Whether a CPU computes faster in a dtype of fewer bits than float32."""
+"""A warning where bfloat16 or float16 is not faster than float32, as on most CPUs."""
 
 import functools
 import pathlib
@@ -10,7 +10,7 @@ import numpy as np
 from keras_encdec.backend.devices import name, on_cpu
 from keras_encdec.errors import EncdecWarning
 
-# By dtype, the processor's flags of the instructions that multiply it, as Linux names them: any of them.
+# For each dtype, the processor flags, in Linux's names, of instructions that multiply it; one of them is enough.
 _FLAGS = {
     "bfloat16": {"avx512_bf16", "amx_bf16", "bf16"},
     "float16": {"avx512_fp16", "amx_fp16", "asimdhp"},
@@ -19,22 +19,22 @@ _INSTRUCTIONS = {
     "bfloat16": "AVX512_BF16 or AMX-BF16, on ARM BF16",
     "float16": "AVX512_FP16 or AMX-FP16, on ARM FP16",
 }
-# Times float32's speed: with less, what is gained is lost in casts.
+# Speed relative to float32; below it, casts cost more than the products gain.
 WORTHWHILE = 1.2
-# Rows and columns of the products that are timed. Without instructions PyTorch takes a second for the larger ones.
+# Rows and columns of the products that are timed. Without such instructions PyTorch takes a second for a large one.
 _SMALL, _LARGE = 128, 512
 _CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 
 @functools.cache  # once for each dtype, however many models compute in it
 def warn_if_slow(dtype: str) -> None:
-    """Warns, the first time, where to compute in a dtype of fewer bits than float32 gains nothing: on a CPU.
+    """Warns once if a CPU gains nothing by computing in a dtype of fewer bits than float32.
 
-    Where Linux tells that the processor has no instructions for it, nothing is measured. Where it has them, the
-    libraries may still be kept from using them, and small products are timed.
+    If Linux says that the processor has no instructions for the dtype, nothing is measured. If it has them, the
+    libraries may still be kept from using them: small products are timed.
 
     Args:
-        dtype: str. What is computed in, such as "bfloat16"; of others than bfloat16 and float16 nothing is said.
+        dtype: str. The compute dtype. Only "bfloat16" and "float16" can cause a warning.
     """
     if dtype not in _FLAGS or not on_cpu():
         return
@@ -54,7 +54,7 @@ def warn_if_slow(dtype: str) -> None:
 
 
 def processor_flags() -> set[str]:
-    """What instructions the processor has, as Linux names them; empty where that is not known."""
+    """The processor's instruction sets, in Linux's names; empty if they are not known."""
     try:
         lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -63,7 +63,7 @@ def processor_flags() -> set[str]:
 
 
 def speed_against_float32(dtype: str) -> float:
-    """The speed of matrix products in a dtype, divided by that in float32: on the backend, where it computes."""
+    """The speed of matrix products in a dtype relative to float32, on the backend and device in use."""
     speed = 1.0
     for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles each
         speed = _speed_of_products(dtype, size)
@@ -77,7 +77,7 @@ def _speed_of_products(dtype, size):
 
     matrices = {kind: ops.ones((size, size), kind) for kind in (dtype, "float32")}
     seconds = dict.fromkeys(matrices, np.inf)
-    for trial in range(4):  # in turns, as the machine's speed drifts; the first is to warm up
+    for trial in range(4):  # alternating, as the machine's speed drifts; the first trial warms up
         for kind, matrix in matrices.items():
             start = time.perf_counter()
             ops.convert_to_numpy(ops.matmul(matrix, matrix)[0])

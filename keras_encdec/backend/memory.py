@@ -1,4 +1,4 @@
-"""Memory of a process that takes and frees the same large blocks over and over."""
+"""Settings of glibc for a process that allocates and frees the same large blocks again and again."""
 
 import contextlib
 import ctypes
@@ -9,12 +9,12 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 
 def keep_freed_memory() -> None:
-    """Has glibc keep what is freed, for the process to take again.
+    """Makes glibc keep freed memory for the process instead of returning it to the system.
 
-    By default blocks of many megabytes go back to the system at once, and each time they are taken
-    again every page of them is cleared first: up to a fifth of a training step. Only the first of glibc's
-    arenas can hold blocks of this size, so there is no other, but under TensorFlow, whose threads would
-    wait for each other: training a small model is a tenth faster with a second. Does nothing without glibc.
+    By default glibc returns blocks of many megabytes at once, and the system clears every page when they are allocated
+    again: up to a fifth of the time of a training step. Only the first of glibc's arenas can hold blocks of this size,
+    so the number of arenas is 1. Under TensorFlow it is 2: its threads would wait for each other, and a small model
+    trains a tenth faster with a second arena. Without glibc, nothing happens.
     """
     arenas = 2 if name() == "tensorflow" else 1
     with contextlib.suppress(OSError, AttributeError):

@@ -12,7 +12,7 @@ _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Leaves out TensorFlow's start-up messages in the `with` block."""
+    """Suppresses TensorFlow's start-up messages in the `with` block; other messages are shown when it ends."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)

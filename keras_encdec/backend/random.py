@@ -1,4 +1,4 @@
-"""Random numbers that are quick to draw."""
+"""Dropout, and the state of its random numbers."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,11 @@ from keras_encdec.backend.types import Tensor
 
 
 def dropout(inputs: Tensor, rate: float, seed: keras.random.SeedGenerator) -> Tensor:
-    """Zeroes a share of the inputs, drawn anew at each call, and scales the others by 1 / (1 - rate).
+    """Sets a random share of the inputs to zero, and scales the others by 1 / (1 - rate).
 
-    As `keras.random.dropout`, but for TensorFlow's generator: in a step that XLA compiles for a CPU, the one that
-    TensorFlow chooses on its own is a hundred times slower than Philox, and a training of 512 units twice as slow.
+    It is `keras.random.dropout`, except that TensorFlow draws with Philox. In a step that XLA compiles for a CPU, the
+    generator that TensorFlow chooses by itself is a hundred times slower: a model of 512 units takes twice as long to
+    train.
 
     Args:
         inputs: float tensor.
@@ -33,12 +34,12 @@ def dropout(inputs: Tensor, rate: float, seed: keras.random.SeedGenerator) -> Te
 
 
 def generator_state() -> dict[str, np.ndarray]:
-    """The state of the generator that dropout without a seed is drawn from, where it is the process's: PyTorch.
+    """The state of PyTorch's own generators, which dropout without a seed draws from.
 
-    Under the other backends `keras_encdec.layers.Dropout` saves its own.
+    Under the other backends `keras_encdec.layers.Dropout` saves the state of its generator itself.
 
     Returns:
-        dict of uint8 arrays: "cpu", and "cuda" where there is a GPU. Empty under the other backends.
+        dict of uint8 arrays: "cpu", and "cuda" if there is a GPU. Empty under the other backends.
     """
     if name() != "torch":
         return {}
@@ -51,7 +52,7 @@ def generator_state() -> dict[str, np.ndarray]:
 
 
 def set_generator_state(states: Mapping[str, np.ndarray]) -> None:
-    """Puts back what `generator_state` gave, of the devices that are here."""
+    """Restores the states that `generator_state` returned, of the devices that this machine has."""
     if name() != "torch":
         return
     import torch

@@ -1,7 +1,7 @@
 """Imports Keras without the start-up messages of its backend; commands import this module before Keras.
 
-TensorFlow's first messages come before any setting can keep them back, and mean nothing to the user of a command.
-Whatever else is written while Keras is imported is shown.
+TensorFlow writes its first messages before any setting can stop it, and they mean nothing to the user of a command. All
+other messages of the import are shown.
 """
 
 from keras_encdec.backend.quiet_imports import quietly
@@ -14,7 +14,7 @@ try:
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            tf.config.list_physical_devices()  # looking for a GPU is one more message
+            tf.config.list_physical_devices()  # looks for a GPU, which writes another message
 except (ImportError, ValueError) as error:
     raise InputError(
         f"found no usable backend of Keras ({error})",

@@ -1,4 +1,4 @@
-"""Tensors of the backend that runs, whatever a value is."""
+"""Conversion of values to tensors, and rows read from and written to tables."""
 
 import keras
 import numpy as np
@@ -9,10 +9,10 @@ from keras_encdec.backend.types import Tensor
 
 
 def as_tensor(value: Tensor | keras.Variable | np.ndarray) -> Tensor:
-    """The value as a tensor; a variable is read, once.
+    """The value as a tensor; a variable is read once.
 
-    `keras.ops.convert_to_tensor` hands on TensorFlow's variables as they are. Read at every step of a loop, a variable
-    would keep a copy a step for its gradient.
+    `keras.ops.convert_to_tensor` returns TensorFlow's variables unchanged. A variable that is read at every step of a
+    loop keeps a copy per step for its gradient.
 
     Args:
         value: tensor, variable or array.
@@ -26,11 +26,11 @@ def as_tensor(value: Tensor | keras.Variable | np.ndarray) -> Tensor:
 
 
 def take_rows(table: Tensor, indices: Tensor) -> Tensor:
-    """Rows of a table, fetched before they are used.
+    """Rows of a table, copied before they are used.
 
-    On a CPU, XLA would fetch them number by number in the middle of the arithmetic that follows, and do all that
-    without vectors. It does not look into a branch, here one that is always taken. `benchmarks/run.py` shows
-    what it is worth (scoring).
+    On a CPU, XLA would fuse the copy into the arithmetic that follows, and then not vectorize it. XLA does not fuse
+    across a branch, so the copy stands in a branch that is always taken. `benchmarks/run.py` (scoring) measures the
+    benefit.
 
     Args:
         table: tensor `(n, ...)`.
@@ -50,8 +50,8 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
     if name() == "tensorflow":
         import tensorflow as tf
 
-        # Keras looks for negative indices first, four operations at every step of a served model.
-        # `benchmarks/serving.py` shows what it is worth (a batch of one).
+        # Keras would check for negative indices, four more operations at every step of a served model.
+        # `benchmarks/serving.py` (a batch of one) measures the benefit.
         return tf.gather(table, indices)
     return ops.take(table, indices, axis=0)
 
@@ -61,12 +61,12 @@ def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
 
     Args:
         table: tensor `(n, ...)`.
-        start: int32 scalar, the first of them.
+        start: int32 scalar, the index of the first row.
         rows: tensor `(k, ...)`, cast to the table's dtype.
     """
     if name() == "torch":
         table[start : start + rows.shape[0]] = rows
         return table
-    # All indices of one dtype, which JAX insists on where it has 64 bits.
+    # JAX with 64 bits requires all indices to have one dtype.
     start = (start, *[ops.zeros_like(start)] * (len(table.shape) - 1))
     return ops.slice_update(table, start, ops.cast(rows, table.dtype))

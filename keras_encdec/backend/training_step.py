@@ -13,15 +13,15 @@ from keras_encdec.data.tf_dataset import tf_dataset
 
 
 def prepare_process_for_training() -> None:
-    """Settings of the process with which training is faster, or possible at all; any number of times."""
+    """Changes settings of the process that training needs or that make it faster; may be called repeatedly."""
     keep_tensorflow_off_the_gpu()
     keep_freed_memory()
 
 
 def portable_compile_config(config: dict[str, Any]) -> dict[str, Any]:
-    """A compiled model's saved arguments, so that they can be read under any backend.
+    """The saved arguments of `compile`, changed so that every backend can read them.
 
-    A model compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
+    A model that was compiled under PyTorch names Keras's PyTorch optimizer, which no other backend can run.
     """
     optimizer = config.get("optimizer")
     if isinstance(optimizer, dict) and ".torch.optimizers." in (optimizer.get("module") or ""):
@@ -30,7 +30,7 @@ def portable_compile_config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def sync_training_state(model: keras.Model) -> None:
-    """Makes the variables of a model, within `fit`, those that it has by now: JAX keeps them elsewhere."""
+    """Updates the variables of a model within `fit`, where JAX keeps their current values elsewhere."""
     if name() == "jax":
         model.jax_state_sync()
 
@@ -39,12 +39,12 @@ class StepCompilation:
     """Whether and how XLA compiles a training step.
 
     Args:
-        jit_compile: str. "true", "false", or "auto" for what is faster on the backend.
+        jit_compile: str. "true", "false", or "auto" for the faster choice on the backend.
 
     Attributes:
-        compiled: bool. Whether each shape of batch is compiled, so that few shapes are better.
-        jit_compile: bool. The argument of `model.compile`. Under TensorFlow the step is compiled by shape instead,
-            and evaluation not at all.
+        compiled: bool. Whether the step is compiled for each shape of batch, so that batches should have few shapes.
+        jit_compile: bool. The argument of `model.compile`. It is false under TensorFlow, where `apply` compiles the
+            training step by shape and evaluation is not compiled.
     """
 
     def __init__(self, jit_compile: str) -> None:
@@ -55,11 +55,11 @@ class StepCompilation:
         self.jit_compile = self.compiled and not self._by_shape
 
     def apply(self, model: keras.Model) -> "Compilation":
-        """Sets up the step of a compiled `TranslationModel`; returns what compiling takes, which goes on counting."""
+        """Sets up the step of a compiled `TranslationModel`; returns the cost of compiling, updated during training."""
         if not self._by_shape:
             return Compilation()
-        # On a CPU XLA multiplies bfloat16 in float32; TensorFlow's own products do not. They are faster in float32,
-        # too, where there is no recurrence to be fused (`benchmarks/ngrams.py`, train).
+        # On a CPU XLA multiplies bfloat16 in float32, TensorFlow does not. In float32, too, TensorFlow's products are
+        # faster for a model without a recurrence, where XLA has nothing to fuse (`benchmarks/ngrams.py`, train).
         without_recurrence = model.decoder.context_length is not None
         slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
         return compile_by_shape(model, jit_compile=self._always or not slower)
@@ -67,11 +67,11 @@ class StepCompilation:
 
 @dataclasses.dataclass
 class Compilation:
-    """What compiling took so far.
+    """The cost of compiling so far.
 
     Attributes:
         shapes: int. Shapes of batches.
-        seconds: float. Spent on the first step of each, most of it compiling.
+        seconds: float. Time of the first step of each shape, most of it compiling.
     """
 
     shapes: int = 0
@@ -81,18 +81,18 @@ class Compilation:
 def compile_by_shape(model: keras.Model, jit_compile: bool = True) -> Compilation:
     """Makes `model.fit` compile its step for each shape of batch, with every length known.
 
-    Keras traces one step for all batches of a `tf.data` pipeline, with the number of steps unknown, and
-    XLA cannot differentiate a loop of unknown length. Here the batch is taken first and the step traced
-    for its shape, so that loops over phrases are written out and fused. The batches must come in few
-    shapes. On one device, with one step an execution.
+    Keras traces one step for all batches of a `tf.data` pipeline. The number of time steps is then unknown, and XLA
+    cannot differentiate a loop of unknown length. Here the batch is fetched first and the step is traced for its shape,
+    so that loops over phrases are written out and fused. Batches should have few shapes. It supports one device and one
+    step per execution.
 
     Args:
         model: compiled `keras.Model` under the TensorFlow backend.
-        jit_compile: bool. Whether the whole step is compiled with XLA, or the optimizer alone, which
-            is one pass over the weights then instead of many. Defaults to `True`.
+        jit_compile: bool. Whether XLA compiles the whole step, or only the optimizer, which then makes one pass over
+            the weights instead of many. Defaults to `True`.
 
     Returns:
-        Compilation, which goes on counting.
+        Compilation, updated during training.
     """
     import tensorflow as tf
 

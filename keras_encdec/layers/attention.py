@@ -1,4 +1,4 @@
-"""What the kinds of attention have in common."""
+"""Attention to the positions of a source: the base class, the registry of its kinds, global attention, the scores."""
 
 import functools
 from collections.abc import Callable
@@ -12,151 +12,43 @@ from keras_encdec.layers.attention_step import AttentionStep, masked_softmax
 from keras_encdec.registry import Registry
 
 
-class AttentionScore(keras.layers.Layer):
-    """Base of the scores of attention, which compare queries with keys.
-
-    The keys are made of the annotations once a source, the scores at every step:
-
-        keys   = score.keys(annotations)        `(batch, source_time, width)`
-        scores = score(queries, keys)           `(batch, steps, source_time)`
-
-    Args:
-        kernel_initializer: of the weights. Defaults to Glorot's uniform distribution.
-    """
-
-    def __init__(
-        self, kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform", **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
-        """Makes the weights, for queries and annotations of these shapes, of which the last numbers count."""
-        self.built = True
-
-    def key_width(self, query_width: int, annotation_width: int) -> int:
-        """Width of the keys."""
-        return query_width
-
-    def keys(self, annotations: Tensor) -> Tensor:
-        """What queries are compared with, from the annotations."""
-        raise NotImplementedError
-
-    def symbols(self) -> dict[str, keras.Variable]:
-        """The weights by the symbols of the equations."""
-        return {}
-
-    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
-
-
-class DotScore(AttentionScore):
-    """h_t . H_s, of queries and annotations of one width."""
-
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
-        if query_shape[-1] != annotations_shape[-1]:
-            raise ValueError(
-                f"found queries of width {query_shape[-1]} and annotations of width {annotations_shape[-1]} with "
-                'score="dot", expected the same width; give score="general"'
-            )
-        self.built = True
-
-    def keys(self, annotations: Tensor) -> Tensor:
-        return annotations
-
-
-class GeneralScore(AttentionScore):
-    """(h_t W_a) . H_s, computed as h_t . (H_s W_a^T), so that the matrix is applied once a source."""
-
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
-        shape = query_shape[-1], annotations_shape[-1]
-        self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
-        self.built = True
-
-    def keys(self, annotations: Tensor) -> Tensor:
-        return ops.matmul(annotations, ops.transpose(self.kernel))
-
-    def symbols(self) -> dict[str, keras.Variable]:
-        return {"W_a": self.kernel}
-
-
-class ConcatScore(AttentionScore):
-    """tanh(h_t W_q + H_s W_k) . v_a.
-
-    Args:
-        units: int. Width of W_q and W_k. Defaults to `None`: that of the queries.
-    """
-
-    def __init__(self, units: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.units = units
-
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
-        units, initializer = self.key_width(query_shape[-1], annotations_shape[-1]), self.kernel_initializer
-        self.query_kernel = self.add_weight(
-            shape=(query_shape[-1], units), initializer=initializer, name="query_kernel"
-        )
-        self.key_kernel = self.add_weight(
-            shape=(annotations_shape[-1], units), initializer=initializer, name="key_kernel"
-        )
-        self.score_vector = self.add_weight(shape=(units, 1), initializer=initializer, name="score_vector")
-        self.built = True
-
-    def key_width(self, query_width: int, annotation_width: int) -> int:
-        return self.units or query_width
-
-    def keys(self, annotations: Tensor) -> Tensor:
-        return ops.matmul(annotations, self.key_kernel)
-
-    def symbols(self) -> dict[str, keras.Variable]:
-        return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
-
-    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
-        queries = ops.matmul(queries, self.query_kernel)
-        hidden = ops.tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
-        return ops.squeeze(ops.matmul(hidden, self.score_vector), -1)
-
-
-SCORES = {"dot": DotScore, "general": GeneralScore, "concat": ConcatScore}
-
-
 class Attention(keras.layers.Layer):
-    """Base of attention: an average of the annotations of a source, weighted anew at each step of a decoder.
+    """Base of attention: an average of a source's annotations, with new weights at each step of a decoder.
 
         scores     dot        h_t . H_s
                    general    (h_t W_a) . H_s
                    concat     tanh(h_t W_q + H_s W_k) . v_a
-        a_t        = softmax over s of the scores, over the positions of the source that `window` leaves
+        a_t        = softmax over s of the scores, over the source positions in the `window`
         c_t        = sum over s of a_t(s) H_s
 
     The weights a_t are float32 (float64 in a float64 layer) whatever the dtype policy, and 0 on padding.
 
-    A decoder that goes step by step computes what depends on the source alone once, and then at each step
+    A decoder that goes step by step computes the keys once per source, and the weights at each step:
 
         keys = attention.keys(annotations)
         weights = attention.attention_weights(queries, keys, mask, positions)
 
-    To add a kind, write a subclass with `window`, and register it with `register_attention`.
+    A new kind of attention is a subclass that defines `window`, registered with `register_attention`.
 
     Args:
         score: "dot", "general" or "concat". Defaults to "general".
         score_units: int. Width of W_q and W_k, with "concat". Defaults to `None`: that of the queries.
-        kernel_initializer: of all weights. Defaults to Glorot's uniform distribution.
+        kernel_initializer: initializer of all weights. Defaults to Glorot's uniform distribution.
 
     Call arguments:
         queries: float tensor `(batch, steps, H)`, h_t: states of a decoder.
         annotations: float tensor `(batch, source_time, H')`, H_s.
-        annotations_mask: boolean tensor `(batch, source_time)`, false on padding. Defaults to `None`: no padding, or
-            the mask of the layer that made the annotations.
-        positions: integer tensor `(batch, steps)`, t of each query. Defaults to `None`: 0, 1, 2, ....
-        return_weights: bool. Whether to return the weights, too. Defaults to `False`.
+        annotations_mask: boolean tensor `(batch, source_time)`, false on padding. Defaults to the mask of the layer
+            that made the annotations, or to no padding.
+        positions: integer tensor `(batch, steps)`, t of each query. Defaults to 0, 1, 2, and so on.
+        return_weights: bool. Whether to return the weights as well. Defaults to `False`.
 
     Returns:
-        float tensor `(batch, steps, H')`, c_t; or the tuple of this and the weights `(batch, steps, source_time)`.
+        float tensor `(batch, steps, H')`, c_t; with `return_weights` a tuple of c_t and the weights `(batch, steps,
+        source_time)`.
 
     Raises:
-        ValueError: for another score, and when built on widths that it does not fit.
+        ValueError: for an unknown score, and when built on widths that do not fit the score.
 
     Reference:
         - Luong et al., 2015 (arXiv 1508.04025), section 3
@@ -181,8 +73,8 @@ class Attention(keras.layers.Layer):
         self.score = score
         self.score_units = score_units
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        units = {"units": score_units} if score == "concat" else {}
-        self.scores = SCORES[score](kernel_initializer=self.kernel_initializer, dtype=self.dtype_policy, **units)
+        width = {"score_units": score_units} if score == "concat" else {}
+        self.scores = SCORES[score](kernel_initializer=self.kernel_initializer, dtype=self.dtype_policy, **width)
 
     def build(self, queries_shape: tuple, annotations_shape: tuple) -> None:
         self.scores.build(queries_shape, annotations_shape)
@@ -193,20 +85,20 @@ class Attention(keras.layers.Layer):
         return self.scores.key_width(query_width, annotation_width)
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """What queries are compared with: float tensor `(batch, source_time, key_width)`, once a source."""
+        """The keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
         return self.scores.keys(annotations)
 
     def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Which source positions each query attends to, and by what its weights are multiplied after the softmax.
+        """Which source positions each query attends to, and a factor of its weights after the softmax.
 
         Args:
             queries: float tensor `(batch, steps, H)`.
             mask: boolean tensor `(batch, source_time)`.
-            positions: integer tensor `(batch, steps)`, where `needs_positions`.
+            positions: integer tensor `(batch, steps)`, needed if `needs_positions`.
 
         Returns:
-            tuple: boolean tensor that broadcasts to `(batch, steps, source_time)`, false on padding; and float tensor
-            of that shape, or `None` for 1.
+            tuple: the window, a boolean tensor that broadcasts to `(batch, steps, source_time)`, false on padding; and
+            the factor, a float tensor of that shape, or `None` for 1.
         """
         raise NotImplementedError
 
@@ -215,9 +107,9 @@ class Attention(keras.layers.Layer):
 
         Args:
             queries: float tensor `(batch, steps, H)`.
-            keys: of `keys`.
+            keys: float tensor `(batch, source_time, key_width)`, from `keys`.
             mask: boolean tensor `(batch, source_time)`, false on padding.
-            positions: integer tensor `(batch, steps)`, where `needs_positions`.
+            positions: integer tensor `(batch, steps)`, needed if `needs_positions`.
 
         Returns:
             float32 tensor `(batch, steps, source_time)`.
@@ -233,12 +125,12 @@ class Attention(keras.layers.Layer):
 
     @property
     def step(self) -> AttentionStep | None:
-        """One step with a hand-written gradient, for a recurrence; `None` where there is none."""
+        """One step with a hand-written gradient, for a recurrence; `None` if the score has no such step."""
         return None
 
     @property
     def step_parameters(self) -> dict[str, keras.Variable]:
-        """Weights that `step` takes as parameters, by name, beside the keys and the mask."""
+        """By name, the weights that `step` needs as parameters, beside the keys and the mask."""
         return {}
 
     @property
@@ -263,7 +155,7 @@ class Attention(keras.layers.Layer):
         return (context, weights) if return_weights else context
 
     def compute_mask(self, queries: Tensor, previous_mask: Tensor | None = None) -> Tensor:
-        """The mask of the queries: a context is as much padding as its query."""
+        """The mask of the queries: the context of a masked query is masked."""
         return previous_mask
 
     def get_config(self) -> dict[str, Any]:
@@ -279,22 +171,22 @@ _ATTENTIONS: Registry[type[Attention]] = Registry("attention", others=["none"])
 
 
 def register_attention(name: str) -> Callable[[type[Attention]], type[Attention]]:
-    """Registers a kind of attention, by a decorator on its class, so that models can have it.
+    """A decorator that registers a class as a kind of attention, for models to use.
 
     Args:
-        name: str. What configurations call it.
+        name: str. Its name in configurations.
 
     Raises:
-        ValueError: for the name of another class.
+        ValueError: for a name that another class has.
     """
     return functools.partial(_ATTENTIONS.register, name)
 
 
 def unregister_attention(name: str) -> None:
-    """Takes a kind of attention out of the registry.
+    """Removes a kind of attention from the registry.
 
     Raises:
-        KeyError: when none is registered under this name.
+        KeyError: for a name that is not registered.
     """
     _ATTENTIONS.unregister(name)
 
@@ -303,7 +195,7 @@ def attention_class(name: str) -> type[Attention]:
     """The class registered under a name.
 
     Raises:
-        ConfigurationError: a ValueError, for another name.
+        ConfigurationError: a ValueError, for a name that is not registered.
     """
     return _ATTENTIONS.find(name)
 
@@ -330,7 +222,7 @@ class GlobalAttention(Attention):
         queries, annotations, annotations_mask, positions, return_weights: see `Attention`.
 
     Returns:
-        float tensor `(batch, steps, H')`; with `return_weights` the tuple of this and the weights, float32
+        float tensor `(batch, steps, H')`; with `return_weights` a tuple of it and the weights, float32
         `(batch, steps, source_time)`.
 
     Example:
@@ -350,3 +242,112 @@ class GlobalAttention(Attention):
     @property
     def step(self) -> AttentionStep | None:
         return None if self.score == "concat" else AttentionStep()
+
+
+class AttentionScore(keras.layers.Layer):
+    """Base of the scores of attention, which compare queries with keys.
+
+    The keys are computed from the annotations once per source, the scores at every step:
+
+        keys   = score.keys(annotations)        `(batch, source_time, width)`
+        scores = score(queries, keys)           `(batch, steps, source_time)`
+
+    Args:
+        kernel_initializer: initializer of the weights. Defaults to Glorot's uniform distribution.
+    """
+
+    def __init__(
+        self, kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        """Makes the weights for queries and annotations of these widths, the last numbers of the shapes."""
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        """Width of the keys."""
+        return query_width
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """The keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
+        raise NotImplementedError
+
+    def symbols(self) -> dict[str, keras.Variable]:
+        """The weights by the symbols of the equations."""
+        return {}
+
+    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
+
+
+class DotScore(AttentionScore):
+    """h_t . H_s, for queries and annotations of the same width."""
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        if query_shape[-1] != annotations_shape[-1]:
+            raise ValueError(
+                f"found queries of width {query_shape[-1]} and annotations of width {annotations_shape[-1]} with "
+                'score="dot", expected the same width; give score="general"'
+            )
+        self.built = True
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return annotations
+
+
+class GeneralScore(AttentionScore):
+    """(h_t W_a) . H_s, computed as h_t . (H_s W_a^T), so that the matrix is applied once per source."""
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        shape = query_shape[-1], annotations_shape[-1]
+        self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
+        self.built = True
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return ops.matmul(annotations, ops.transpose(self.kernel))
+
+    def symbols(self) -> dict[str, keras.Variable]:
+        return {"W_a": self.kernel}
+
+
+class ConcatScore(AttentionScore):
+    """tanh(h_t W_q + H_s W_k) . v_a.
+
+    Args:
+        score_units: int. Width of W_q and W_k. Defaults to `None`: that of the queries.
+    """
+
+    def __init__(self, score_units: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.score_units = score_units
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        width, initializer = self.key_width(query_shape[-1], annotations_shape[-1]), self.kernel_initializer
+        self.query_kernel = self.add_weight(
+            shape=(query_shape[-1], width), initializer=initializer, name="query_kernel"
+        )
+        self.key_kernel = self.add_weight(
+            shape=(annotations_shape[-1], width), initializer=initializer, name="key_kernel"
+        )
+        self.score_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="score_vector")
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        return self.score_units or query_width
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return ops.matmul(annotations, self.key_kernel)
+
+    def symbols(self) -> dict[str, keras.Variable]:
+        return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
+
+    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
+        queries = ops.matmul(queries, self.query_kernel)
+        hidden = ops.tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
+        return ops.squeeze(ops.matmul(hidden, self.score_vector), -1)
+
+
+SCORES = {"dot": DotScore, "general": GeneralScore, "concat": ConcatScore}

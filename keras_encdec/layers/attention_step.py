@@ -1,4 +1,4 @@
-"""One step of attention, forward and backward."""
+"""Windows and weights of attention, and one step of it with a hand-written gradient."""
 
 import keras
 from keras import ops
@@ -7,11 +7,11 @@ from keras_encdec.backend.types import Structure, Tensor
 
 
 def last_position(mask: Tensor, dtype: str) -> Tensor:
-    """S - 1 of each source, 0 of one that is all padding.
+    """S - 1, the last position of each source; 0 for a source that is all padding.
 
     Args:
         mask: boolean tensor `(..., source_time)`, false on padding.
-        dtype: str, of the result.
+        dtype: str. The dtype of the result.
 
     Returns:
         float tensor `(..., 1)`.
@@ -20,7 +20,7 @@ def last_position(mask: Tensor, dtype: str) -> Tensor:
 
 
 def local_window(mask: Tensor, centers: Tensor, half_width: int) -> tuple[Tensor, Tensor]:
-    """The positions s with floor(p) - D <= s <= floor(p) + D; where floor(p) >= S, those around S - 1.
+    """The window of local attention: floor(p) - D <= s <= floor(p) + D; where floor(p) >= S, that around S - 1.
 
     Args:
         mask: boolean tensor `(..., source_time)`, false on padding.
@@ -42,7 +42,7 @@ def gaussian(offsets: Tensor, half_width: int) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, window: Tensor) -> Tensor:
-    """The softmax of scores `(..., source_time)` over a window; 0 outside, and everywhere where it is empty."""
+    """The softmax of scores `(..., source_time)` over a window; 0 outside the window."""
     weights = ops.softmax(ops.where(window, scores, ops.cast(-1e9, scores.dtype)), axis=-1)
     return ops.where(window, weights, ops.zeros_like(weights))
 
@@ -52,12 +52,12 @@ class AttentionStep:
 
         a = softmax over s of q . K_s, over the window;   times exp(-(s - p)^2 / (2 sigma^2)) for local-p
 
-    It serves "dot" and "general" scores, whose keys K are made outside. No tensor or variable is used but the
-    arguments, as of a `RecurrentStep`.
+    It computes "dot" and "general" scores from given keys K. As in a `RecurrentStep`, it uses no tensors or variables
+    but its arguments.
 
     Args:
         half_width: int. D of local attention. Defaults to `None`: global attention.
-        predictive: bool. Whether the window lies around a predicted position. Defaults to `False`.
+        predictive: bool. Whether the window is around a predicted position (local-p). Defaults to `False`.
     """
 
     def __init__(self, half_width: int | None = None, predictive: bool = False) -> None:
@@ -71,12 +71,12 @@ class AttentionStep:
 
         Args:
             queries: float tensor `(batch, H)`.
-            parameters: dict of tensors: "keys" `(batch, source_time, H)`, "mask", and of local-p "position_kernel"
+            parameters: dict of tensors: "keys" `(batch, source_time, H)`, "mask", and for local-p "position_kernel"
                 and "position_vector".
-            position: integer tensor `(batch, 1)`: t, of local-m.
+            position: integer tensor `(batch, 1)`: t, for local-m.
 
         Returns:
-            tuple: float tensor `(batch, source_time)`, and a dict of tensors that `backward` needs again.
+            tuple: float tensor `(batch, source_time)`, and a dict of tensors for `backward`.
         """
         keys, window, saved = parameters["keys"], parameters["mask"], {}
         wide = "float64" if keras.backend.standardize_dtype(queries.dtype) == "float64" else "float32"
@@ -99,7 +99,7 @@ class AttentionStep:
     def backward(
         self, d_weights: Tensor, queries: Tensor, saved: dict[str, Tensor], parameters: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Structure]]:
-        """The gradient of the queries, and the factors of those of the parameters, for `parameter_gradients`."""
+        """The gradient of the queries, and the factors of the parameters' gradients for `parameter_gradients`."""
         softmax, factors, d_queries = saved["softmax"], {}, 0
         if self.predictive:
             offsets, share, hidden = saved["offsets"], saved["share"], saved["hidden"]

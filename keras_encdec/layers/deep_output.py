@@ -18,14 +18,14 @@ class DeepOutput(keras.layers.Layer):
         s_i    = max(s'_{2i-1}, s'_{2i})
         logits = s G_r G_l + b_G
 
-    G = G_r G_l has rank `rank`, so that a large vocabulary does not cost a product of
-    `maxout_units * output_dim`. c O_c is computed once for a sequence.
+    G = G_r G_l has rank `rank`: a large vocabulary does not need a matrix of `maxout_units * output_dim`. c O_c is
+    computed once per sequence.
 
     Args:
         output_dim: int. Number of ids that can be predicted.
-        maxout_units: int. Each the larger of two inputs.
+        maxout_units: int. Number of maxout units; each is the larger of two inputs.
         rank: int. Rank of the output matrix.
-        kernel_initializer: of all matrices. Defaults to N(0, 0.01).
+        kernel_initializer: initializer of all matrices. Defaults to N(0, 0.01).
 
     Call arguments:
         states: float tensor `(batch, time, units)`, h.
@@ -78,11 +78,11 @@ class DeepOutput(keras.layers.Layer):
         self.built = True
 
     def project_context(self, context: Tensor) -> Tensor:
-        """c O_c + b_O, `(batch, context_units)` to `(batch, 2 * maxout_units)`, once for a sequence."""
+        """c O_c + b_O, `(batch, context_units)` to `(batch, 2 * maxout_units)`; computed once per sequence."""
         return ops.matmul(context, self.context_kernel) + self.bias
 
     def reduce(self, states: Tensor, previous: Tensor, projected_context: Tensor) -> Tensor:
-        """s G_r, `(..., rank)`: what is left of a state before the words of the vocabulary come in.
+        """s G_r, `(..., rank)`: the features that the matrix of the vocabulary multiplies.
 
         Args:
             states: float tensor `(..., units)`.

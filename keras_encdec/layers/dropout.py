@@ -13,18 +13,18 @@ STATE = "seed_generator_state"
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class Dropout(keras.layers.Dropout):
-    """Keras's dropout, drawn by Philox under TensorFlow.
+    """Keras's dropout, with the random numbers of Philox under TensorFlow.
 
         y_i = x_i / (1 - rate) with probability 1 - rate, else 0
 
-    The generator's state is saved with the layer, so that a training that goes on draws what it would have
-    drawn; but for PyTorch, where Keras draws from PyTorch's own generator unless there is a seed, whose state a
-    training keeps in its checkpoint. In a step that XLA compiles for a CPU, TensorFlow's own choice of a generator,
-    which Keras's layer takes, is some hundred times slower than Philox, and a training of 512 units twice as slow.
-    Under the other backends this is Keras's layer.
+    The layer saves the state of its generator, so that a resumed training draws the same numbers. Under PyTorch, Keras
+    draws from PyTorch's own generator unless there is a seed; a training keeps the state of that generator in its
+    checkpoint. In a step that XLA compiles for a CPU, the generator that TensorFlow chooses by itself, as Keras's layer
+    lets it, is about a hundred times slower than Philox: a model of 512 units takes twice as long to train. Under the
+    other backends this is Keras's layer.
 
     Args:
-        rate: float from 0 up to 1. Share of the inputs set to zero in training.
+        rate: float from 0 to 1. Share of the inputs that are set to zero in training.
 
     Call arguments:
         inputs: float tensor of any shape. A mask passes through unchanged.
@@ -34,7 +34,7 @@ class Dropout(keras.layers.Dropout):
         float tensor, shaped like the inputs.
 
     Raises:
-        ValueError: for a rate out of its range.
+        ValueError: for a rate out of this range.
 
     Example:
 
@@ -57,5 +57,5 @@ class Dropout(keras.layers.Dropout):
             store[STATE] = ops.convert_to_numpy(self.seed_generator.state)
 
     def load_own_variables(self, store: Any) -> None:
-        if self.rate and STATE in store.keys():  # noqa: SIM118, Keras's store is no mapping
+        if self.rate and STATE in store.keys():  # noqa: SIM118, Keras's store is not a mapping
             self.seed_generator.state.assign(store[STATE])

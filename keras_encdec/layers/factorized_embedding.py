@@ -11,22 +11,22 @@ from keras_encdec.layers.initializers import published_normal
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class FactorizedEmbedding(keras.layers.Layer):
-    """Embedding of ids in a space of low rank, id 0 being the zero vector.
+    """Embedding of ids, one factor of an input matrix of low rank; the embedding of id 0 is the zero vector.
 
         e(x) = E[x],  e(0) = 0                   without `units`
         e(x) W                                   with `units`
 
     An input matrix `(vocabulary, units)` of rank E is the product of the embeddings
-    `(vocabulary, E)` and a matrix `(E, units)`. In the RNN Encoder-Decoder the second factor is the
-    input kernel of the layer that follows, one for each gate, so the embedding stands alone; with
-    `units` this layer is the whole factorized matrix, for other models. Id 0 is padding, and "no
-    previous word" in a decoder: zero, never trained, masked.
+    `(vocabulary, E)` and a matrix `(E, units)`. In the RNN Encoder-Decoder the second factor is
+    the input kernel of the next layer, with a part for each gate, so that this layer is the first factor alone. With
+    `units` this layer is the whole factorized matrix, for other models. Id 0 means padding, and "no previous word" in a
+    decoder. Its vector stays zero in training, and it is masked.
 
     Args:
         input_dim: int. Number of ids, 0 included.
         rank: int. Dimension of the embedding, the rank of the input matrix.
         units: int. Width of the product `e(x) W`. Defaults to `None`: no second factor.
-        embeddings_initializer: of both factors. Defaults to N(0, 0.01).
+        embeddings_initializer: initializer of both factors. Defaults to N(0, 0.01).
 
     Call arguments:
         inputs: integer tensor `(...)`, ids below `input_dim`.
@@ -71,7 +71,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Tensor) -> Tensor:
-        inputs = ops.cast(inputs, "int32")  # a Sequential model hands ids over as floats
+        inputs = ops.cast(inputs, "int32")  # a Sequential model passes ids as floats
         # The factor keeps row 0 out of the gradient: it stays zero whatever the optimizer.
         present = ops.cast(ops.expand_dims(ops.not_equal(inputs, 0), -1), self.compute_dtype)
         embedded = ops.take(self.embeddings, inputs, axis=0) * present

@@ -14,9 +14,9 @@ from keras_encdec.layers.recurrence import run_recurrence
 class GRU(keras.layers.Layer):
     """`GRUCell` run along a sequence, from h_0 = 0.
 
-    The input projections of all time steps are one matrix product; only the recurrent products wait
-    for one another. A masked step keeps the previous state, so what is returned does not depend on
-    padding, wherever it stands. `keras.layers.Bidirectional` takes this layer.
+    The inputs of all time steps are projected in one matrix product; only the recurrent products are computed step by
+    step. A masked step keeps the previous state, so that padding does not change the result, wherever it is.
+    `keras.layers.Bidirectional` can wrap this layer.
 
     Args:
         units: int. Number of hidden units.
@@ -47,7 +47,7 @@ class GRU(keras.layers.Layer):
         - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8
     """
 
-    # What `keras.layers.Bidirectional` asks a recurrent layer for.
+    # `keras.layers.Bidirectional` reads these attributes of a recurrent layer.
     stateful = False
     states = None
 

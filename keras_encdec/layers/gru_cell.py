@@ -1,4 +1,4 @@
-"""GRU cell with reset and update gates."""
+"""The gated hidden unit of the RNN Encoder-Decoder, without and with a context; each cell, then its step."""
 
 from typing import Any
 
@@ -9,6 +9,190 @@ from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell, summed_product
+
+
+@register_cell("gru")
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class GRUCell(RecurrentCell):
+    """Gated hidden unit of the RNN Encoder-Decoder, one step.
+
+        r = sigmoid(x W_r + h U_r + b_r)
+        z = sigmoid(x W_z + h U_z + b_z)
+        n = tanh(x W + b + (r * h) U)      reset_after=False: the body of the paper
+        n = tanh(x W + b + r * (h U))      reset_after=True: its supplement
+        h = z * h + (1 - z) * n
+
+    The update gate z keeps the OLD state. A text that exchanges z and 1 - z describes the same model with the signs of
+    W_z, U_z and b_z changed. The two values of `reset_after` are two different models. Unlike `keras.layers.GRUCell`
+    with `reset_after=True`, there is no bias inside `r * (h U)`.
+
+    The cell runs in `keras.layers.RNN`; the layer `GRU` projects the inputs of all steps at once.
+
+    Args:
+        units: int. Number of hidden units.
+        reset_after: bool. Whether the reset gate multiplies after the matrix. Defaults to `False`.
+        kernel_initializer: initializer of W, W_r, W_z. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+
+    Call arguments:
+        inputs: float tensor `(batch, features)`.
+        states: list of one tensor `(batch, units)`.
+
+    Returns:
+        tuple: the new state `(batch, units)`, and a list that holds it.
+
+    Example:
+
+    >>> import keras
+    >>> tuple(keras.layers.RNN(GRUCell(4))(keras.ops.ones((2, 3, 5))).shape)
+    (2, 4)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8 and appendix A
+    """
+
+    gates = 3
+    gate_symbols = ("r", "z", "")
+
+    def __init__(
+        self,
+        units: int,
+        reset_after: bool = False,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
+        self.reset_after = reset_after
+        self.step = GRUStep(reset_after)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        units = self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
+        )
+        # Two variables, as the candidate's product needs r * h first. A slice of one variable would be copied at each
+        # step.
+        self.gate_recurrent_kernel = self.add_weight(
+            shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"
+        )
+        self.candidate_recurrent_kernel = self.add_weight(
+            shape=(units, units), initializer=self.recurrent_initializer, name="candidate_recurrent_kernel"
+        )
+        self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
+        self.built = True
+
+    def parameters(self) -> list[Tensor]:
+        """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
+        return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        recurrent = dict(list(self.columns("U", self.gate_recurrent_kernel))[:2])
+        recurrent["U"] = self.candidate_recurrent_kernel, slice(None)
+        return {**dict(self.columns("W", self.kernel)), **recurrent, **dict(self.columns("b", self.bias))}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "reset_after": self.reset_after}
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class ContextGRUCell(RecurrentCell):
+    """Gated hidden unit that reads a context, the summary of the source, at every step.
+
+        r = sigmoid(x W_r + h U_r + c C_r + b_r)
+        z = sigmoid(x W_z + h U_z + c C_z + b_z)
+        n = tanh(x W + b + r * (h U + c C))     the reset gate covers c C as well
+        h = z * h + (1 - z) * n
+
+    The context does not change with time. In `keras.layers.RNN` it is a second state: pass `initial_state=[h_0, c]`.
+    For a whole sequence, `project_inputs` and `project_context` once and then `run_recurrence` compute the same with
+    far fewer products.
+
+    Args:
+        units: int. Number of hidden units.
+        context_units: int. Width of the context. Defaults to `units`.
+        kernel_initializer: initializer of W, W_r, W_z, C, C_r, C_z. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+
+    Call arguments:
+        inputs: float tensor `(batch, features)`.
+        states: list of the state `(batch, units)` and the context `(batch, context_units)`.
+
+    Returns:
+        tuple: the new state `(batch, units)`, and a list of it and the context.
+
+    Example:
+
+    >>> from keras import ops
+    >>> rnn = keras.layers.RNN(ContextGRUCell(4))
+    >>> tuple(rnn(ops.ones((2, 3, 5)), initial_state=[ops.zeros((2, 4)), ops.ones((2, 4))]).shape)
+    (2, 4)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2
+    """
+
+    gates = 3
+    gate_symbols = ("r", "z", "")
+
+    def __init__(
+        self,
+        units: int,
+        context_units: int | None = None,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
+        self.context_units = context_units or units
+        self.step = ContextGRUStep()
+
+    @property
+    def state_size(self) -> list[int]:
+        """Widths of the state and of the context, for `keras.layers.RNN`."""
+        return [self.units, self.context_units]
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        width = 3 * self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+        )
+        self.context_kernel = self.add_weight(
+            shape=(self.context_units, width), initializer=self.kernel_initializer, name="context_kernel"
+        )
+        self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
+        self.built = True
+
+    def project_context(self, context: Tensor) -> Tensor:
+        """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`; computed once per sequence."""
+        return ops.matmul(context, self.context_kernel)
+
+    def parameters(self, projected_context: Tensor) -> list[Tensor]:
+        """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
+
+        Args:
+            projected_context: float tensor `(batch, 3 * units)`, from `project_context`.
+        """
+        return [as_tensor(self.recurrent_kernel), projected_context]
+
+    def call(self, inputs: Tensor, states: list[Tensor], training: bool | None = None) -> tuple[Tensor, list[Tensor]]:
+        hidden, context = states
+        parameters = self.parameters(self.project_context(context))
+        hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
+        return hidden, [hidden, context]
+
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
+        """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
+        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "context_units": self.context_units}
 
 
 class GRUStep(RecurrentStep):
@@ -87,188 +271,3 @@ class ContextGRUStep(RecurrentStep):
     def parameter_gradients(self, factors: Structure) -> list[Tensor]:
         _, d_recurrent = factors
         return [summed_product(*factors), ops.sum(d_recurrent, axis=0)]
-
-
-@register_cell("gru")
-@keras.saving.register_keras_serializable(package="keras_encdec")
-class GRUCell(RecurrentCell):
-    """Gated hidden unit of the RNN Encoder-Decoder, one step.
-
-        r = sigmoid(x W_r + h U_r + b_r)
-        z = sigmoid(x W_z + h U_z + b_z)
-        n = tanh(x W + b + (r * h) U)      reset_after=False: the body of the paper
-        n = tanh(x W + b + r * (h U))      reset_after=True: its supplement
-        h = z * h + (1 - z) * n
-
-    The update gate z keeps the OLD state. Where a text writes z and 1 - z the other way round, it is
-    the same model with the sign of W_z, U_z and b_z turned. The two places of the reset gate are two
-    different models. Unlike `keras.layers.GRUCell` with `reset_after=True`, there is no bias inside
-    `r * (h U)`.
-
-    Runs in `keras.layers.RNN`; `GRU` is the layer that projects the inputs of all steps at once.
-
-    Args:
-        units: int. Number of hidden units.
-        reset_after: bool. Whether the reset gate multiplies after the matrix. Defaults to `False`.
-        kernel_initializer: of W, W_r, W_z. Defaults to N(0, 0.01).
-        recurrent_initializer: of U, U_r, U_z. Defaults to `LeftSingularVectors`.
-
-    Call arguments:
-        inputs: float tensor `(batch, features)`.
-        states: list of one tensor `(batch, units)`.
-
-    Returns:
-        tuple: the new state `(batch, units)`, and the list of it.
-
-    Example:
-
-    >>> import keras
-    >>> tuple(keras.layers.RNN(GRUCell(4))(keras.ops.ones((2, 3, 5))).shape)
-    (2, 4)
-
-    Reference:
-        - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8 and appendix A
-    """
-
-    gates = 3
-    gate_symbols = ("r", "z", "")
-
-    def __init__(
-        self,
-        units: int,
-        reset_after: bool = False,
-        kernel_initializer: keras.initializers.Initializer | str | None = None,
-        recurrent_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
-        self.reset_after = reset_after
-        self.step = GRUStep(reset_after)
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        units = self.units
-        self.kernel = self.add_weight(
-            shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
-        )
-        # Two variables, as the candidate needs r * h before its product: slicing one variable at
-        # every step would copy it at every step.
-        self.gate_recurrent_kernel = self.add_weight(
-            shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"
-        )
-        self.candidate_recurrent_kernel = self.add_weight(
-            shape=(units, units), initializer=self.recurrent_initializer, name="candidate_recurrent_kernel"
-        )
-        self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
-        self.built = True
-
-    def parameters(self) -> list[Tensor]:
-        """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
-        return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
-
-    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        recurrent = dict(list(self.columns("U", self.gate_recurrent_kernel))[:2])
-        recurrent["U"] = self.candidate_recurrent_kernel, slice(None)
-        return {**dict(self.columns("W", self.kernel)), **recurrent, **dict(self.columns("b", self.bias))}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "reset_after": self.reset_after}
-
-
-@keras.saving.register_keras_serializable(package="keras_encdec")
-class ContextGRUCell(RecurrentCell):
-    """Gated hidden unit that reads a context, the summary of the source, at every step.
-
-        r = sigmoid(x W_r + h U_r + c C_r + b_r)
-        z = sigmoid(x W_z + h U_z + c C_z + b_z)
-        n = tanh(x W + b + r * (h U + c C))     the reset gate covers c C as well
-        h = z * h + (1 - z) * n
-
-    The context does not change with time. In `keras.layers.RNN` it travels as a second state: give
-    `initial_state=[h_0, c]`. Over a whole sequence, `project_inputs` and `project_context` once and `run_recurrence`
-    does the same with far fewer products.
-
-    Args:
-        units: int. Number of hidden units.
-        context_units: int. Width of the context. Defaults to `units`.
-        kernel_initializer: of W, W_r, W_z, C, C_r, C_z. Defaults to N(0, 0.01).
-        recurrent_initializer: of U, U_r, U_z. Defaults to `LeftSingularVectors`.
-
-    Call arguments:
-        inputs: float tensor `(batch, features)`.
-        states: list of the state `(batch, units)` and the context `(batch, context_units)`.
-
-    Returns:
-        tuple: the new state `(batch, units)`, and the list of it and the context.
-
-    Example:
-
-    >>> from keras import ops
-    >>> rnn = keras.layers.RNN(ContextGRUCell(4))
-    >>> tuple(rnn(ops.ones((2, 3, 5)), initial_state=[ops.zeros((2, 4)), ops.ones((2, 4))]).shape)
-    (2, 4)
-
-    Reference:
-        - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2
-    """
-
-    gates = 3
-    gate_symbols = ("r", "z", "")
-    step = ContextGRUStep()
-
-    def __init__(
-        self,
-        units: int,
-        context_units: int | None = None,
-        kernel_initializer: keras.initializers.Initializer | str | None = None,
-        recurrent_initializer: keras.initializers.Initializer | str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
-        self.context_units = context_units or units
-
-    @property
-    def state_size(self) -> list[int]:
-        """Widths of the state and of the context, for `keras.layers.RNN`."""
-        return [self.units, self.context_units]
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        width = 3 * self.units
-        self.kernel = self.add_weight(
-            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
-        )
-        self.recurrent_kernel = self.add_weight(
-            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
-        )
-        self.context_kernel = self.add_weight(
-            shape=(self.context_units, width), initializer=self.kernel_initializer, name="context_kernel"
-        )
-        self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
-        self.built = True
-
-    def project_context(self, context: Tensor) -> Tensor:
-        """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`, once for a sequence."""
-        return ops.matmul(context, self.context_kernel)
-
-    def parameters(self, projected_context: Tensor) -> list[Tensor]:
-        """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
-
-        Args:
-            projected_context: float tensor `(batch, 3 * units)`, of `project_context`.
-        """
-        return [as_tensor(self.recurrent_kernel), projected_context]
-
-    def call(self, inputs: Tensor, states: list[Tensor], training: bool | None = None) -> tuple[Tensor, list[Tensor]]:
-        hidden, context = states
-        parameters = self.parameters(self.project_context(context))
-        hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
-        return hidden, [hidden, context]
-
-    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
-        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
-
-    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "context_units": self.context_units}

@@ -1,4 +1,4 @@
-"""Initial weights as the paper draws them."""
+"""The initial weights of the paper."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from keras_encdec.backend.types import Tensor
 
 
 def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
-    """Normal distribution with mean 0 and standard deviation 0.01: every matrix that is not recurrent.
+    """Normal distribution with mean 0, the initializer of every matrix that is not recurrent.
 
     Args:
-        stddev: float. Another standard deviation. Defaults to `0.01`.
+        stddev: float. Standard deviation. Defaults to `0.01`.
 
     Returns:
         `keras.initializers.RandomNormal`.
@@ -25,13 +25,13 @@ def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class LeftSingularVectors(keras.initializers.Initializer):
-    """Left singular vectors of a white Gaussian matrix: the recurrent matrices.
+    """Left singular vectors of a white Gaussian matrix, the initializer of the recurrent matrices.
 
-    A matrix `(n, k * n)` holds k square blocks, one a gate, each drawn on its own: an orthogonal
-    matrix, so that the state neither grows nor fades at the start of training.
+    A matrix `(n, k * n)` consists of k square blocks, one per gate, drawn independently. Each block is an orthogonal
+    matrix, so that the state neither grows nor vanishes at the start of training.
 
     Args:
-        seed: int. Defaults to `None`, a draw that differs at each call.
+        seed: int. Defaults to `None`: each call draws another matrix.
 
     Raises:
         ValueError: for a shape that is not `(n, k * n)`.

@@ -1,4 +1,4 @@
-"""What the two kinds of local attention have in common."""
+"""Local attention: to a window around the target's position (local-m) or around a predicted position (local-p)."""
 
 from typing import Any, ClassVar
 
@@ -13,12 +13,12 @@ from keras_encdec.layers.attention_step import AttentionStep, gaussian, last_pos
 class LocalAttention(Attention):
     """Base of attention to a window of the source around a position p_t.
 
-        window   integer s with floor(p_t) - D <= s <= floor(p_t) + D and 0 <= s < S, the source's length;
-                 that of S - 1 where floor(p_t) >= S
+        window   integer s with floor(p_t) - D <= s <= floor(p_t) + D and 0 <= s < S, the length of the source;
+                 where floor(p_t) >= S, the window of S - 1
 
     Args:
         half_width: int. D. Defaults to `10`.
-        **arguments: of `Attention`.
+        **kwargs: arguments of `Attention`.
 
     Raises:
         ValueError: for a half width below 1.
@@ -49,7 +49,7 @@ class LocalAttention(Attention):
         return window, self.factor(offsets)
 
     def factor(self, offsets: Tensor) -> Tensor | None:
-        """By what weights are multiplied, from s - p_t, float tensor `(batch, steps, source_time)`; `None` for 1."""
+        """The factor of the weights, from s - p_t, float tensors `(batch, steps, source_time)`; `None` for 1."""
         return None
 
     def get_config(self) -> dict[str, Any]:
@@ -59,13 +59,13 @@ class LocalAttention(Attention):
 @register_attention("local_m")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class LocalMonotonicAttention(LocalAttention):
-    """Attention to the source positions around that of the target word (local-m).
+    """Attention to the source positions around the position of the target word (local-m).
 
         p_t = t, the target position from 0
         a_t = softmax of score(h_t, H_s) over s from p_t - D to p_t + D
         c_t = sum over s of a_t(s) H_s
 
-    Where the target is longer than the source, the window is that of its last position.
+    For target positions beyond the end of the source, the window is around the last source position.
 
     Args:
         score: "dot", "general" or "concat", see `Attention`. Defaults to "general".
@@ -76,7 +76,7 @@ class LocalMonotonicAttention(LocalAttention):
         queries, annotations, annotations_mask, positions, return_weights: see `Attention`.
 
     Returns:
-        float tensor `(batch, steps, H')`; with `return_weights` the tuple of this and the weights, float32
+        float tensor `(batch, steps, H')`; with `return_weights` a tuple of it and the weights, float32
         `(batch, steps, source_time)`.
 
     Example:
@@ -103,14 +103,14 @@ class LocalMonotonicAttention(LocalAttention):
 @register_attention("local_p")
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class LocalPredictiveAttention(LocalAttention):
-    """Attention to the source positions around one that is predicted (local-p).
+    """Attention to the source positions around a predicted position (local-p).
 
         p_t    = (S - 1) sigmoid(tanh(h_t W_p) . v_p)
         a_t(s) = softmax of score(h_t, H_s) over the window, times exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2
         c_t    = sum over s of a_t(s) H_s
 
-    The window is s from floor(p_t) - D to floor(p_t) + D. The weights are not normalized again; through the Gaussian
-    alone p_t is learned.
+    The window is s from floor(p_t) - D to floor(p_t) + D. The weights are not normalized again. p_t gets its gradient
+    only from the Gaussian.
 
     Args:
         score: "dot", "general" or "concat", see `Attention`. Defaults to "general".
@@ -121,7 +121,7 @@ class LocalPredictiveAttention(LocalAttention):
         queries, annotations, annotations_mask, positions, return_weights: see `Attention`.
 
     Returns:
-        float tensor `(batch, steps, H')`; with `return_weights` the tuple of this and the weights, float32
+        float tensor `(batch, steps, H')`; with `return_weights` a tuple of it and the weights, float32
         `(batch, steps, source_time)`.
 
     Example:

@@ -56,26 +56,26 @@ class LSTMCell(RecurrentCell):
         c = f * c + i * g
         h = o * tanh(c)
 
-    The state is h and c, as in `keras.layers.LSTMCell`; the gates stand in the order of the equations, other than
-    there.
+    The state is h and c, as in `keras.layers.LSTMCell`. The gates are in the order of the equations, which is not the
+    order of Keras.
 
-    The thesis writes no biases. b_f starts at one, as in `keras.layers.LSTMCell`, so that the memory is
-    kept until the gate has learned otherwise (Jozefowicz et al., 2015); the others start at zero.
+    The thesis has no biases. b_f starts at one, as in `keras.layers.LSTMCell`, so that the cell keeps its memory until
+    the gate has learned otherwise (Jozefowicz et al., 2015). The other biases start at zero.
 
-    Runs in `keras.layers.RNN`; over a whole sequence, `project_inputs` once and `run_recurrence` does the same with
-    far fewer products.
+    The cell runs in `keras.layers.RNN`. For a whole sequence, `project_inputs` once and then `run_recurrence` compute
+    the same with far fewer products.
 
     Args:
         units: int. Number of hidden units, and of memory cells.
-        kernel_initializer: of W_i, W_f, W_o, W_g. Defaults to N(0, 0.01).
-        recurrent_initializer: of U_i, U_f, U_o, U_g. Defaults to that of the W.
+        kernel_initializer: initializer of W_i, W_f, W_o, W_g. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U_i, U_f, U_o, U_g. Defaults to that of the W matrices.
 
     Call arguments:
         inputs: float tensor `(batch, features)`.
         states: list of h and c, tensors `(batch, units)`.
 
     Returns:
-        tuple: the new h `(batch, units)`, and the list of it and the new c.
+        tuple: the new h `(batch, units)`, and a list of it and the new c.
 
     Example:
 
@@ -98,6 +98,6 @@ class LSTMCell(RecurrentCell):
         return {"hidden": self.units, "cell": self.units}
 
     def bias_initializer(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Zeros, and ones for the forget gate, which is open at first."""
+        """Zeros, and ones for the forget gate, which starts open."""
         units = self.units
         return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])

@@ -23,9 +23,9 @@ def run_recurrence(
 
         state_t = step(inputs_t, state_{t-1}, parameters)    state_{t-1} where step t is masked
 
-    Gradients flow to the inputs, the initial state, the parameters, and, of a step that is a plain function, to
-    whatever else it uses. Up to 8 steps are written out; more are a loop, which a compiler takes in the same time
-    whatever the length. PyTorch takes step by step in any case.
+    Gradients flow to the inputs, the initial state and the parameters; a step that is a plain function may also use
+    other tensors, which then get gradients. Up to 8 steps are written out; more run as a loop, whose compile time does
+    not depend on the length. PyTorch always runs step by step.
 
     Args:
         step: function `(inputs_t, state, parameters) -> state`, which is differentiated automatically, or a
@@ -33,10 +33,10 @@ def run_recurrence(
         inputs: structure (tensor, list, tuple, dict, nested) of tensors `(batch, time, ...)` of any dtype, with at
             least one step.
         initial_state: structure of tensors `(batch, ...)` of any dtype, which the state keeps.
-        parameters: structure of tensors that do not change with time, such as recurrent matrices, or what is
-            remembered of a source. Defaults to none.
-        mask: boolean tensor `(batch, time)`, false where padded: the step keeps the state it finds. Defaults to
-            `None`: no padding.
+        parameters: structure of tensors that do not change with time, such as recurrent matrices, or the memory of a
+            source. Defaults to no parameters.
+        mask: boolean tensor `(batch, time)`, false on padding, where the state stays as it is. Defaults to `None`: no
+            padding.
 
     Returns:
         structure of the state, each tensor `(batch, time, ...)`: the state after every step.
@@ -73,12 +73,12 @@ def run_recurrence(
 
 
 def _states(loop, forward, inputs, initial_state, parameters, masks):
-    """The sequences of states and of what `forward` saved."""
+    """The sequences of states and of the tensors that `forward` saved."""
 
     def body(state, inputs_t, *masks_t):
         new, saved = forward(inputs_t, state, parameters)
         keras.tree.assert_same_structure(state, new)
-        # The dtype is cast back as some of Keras's functions narrow float64.
+        # Some of Keras's functions narrow float64; the state keeps its dtype.
         new = keras.tree.map_structure(lambda leaf, old: ops.cast(leaf, old.dtype), new, state)
         if masks_t:
             new = keras.tree.map_structure(lambda leaf, old: _where(masks_t[0], leaf, old), new, state)
@@ -94,37 +94,37 @@ def _gradients(loop, step, inputs, initial_state, parameters, masks, states, sav
     def body(d_state, d_states_t, state, saved, *masks_t):
         d_new = [d + upstream for d, upstream in zip(d_state, d_states_t, strict=True)]
         d_step = [_where(masks_t[0], d, ops.zeros_like(d)) for d in d_new] if masks_t else d_new
-        d_inputs_t, d_state, factors = step.backward(_packed(state, d_step), state, saved, parameters)
-        d_state = _of_floats(d_state, initial_state)
+        d_inputs_t, d_state, factors = step.backward(_with_float_leaves(state, d_step), state, saved, parameters)
+        d_state = _float_leaves(d_state, initial_state)
         if masks_t:
-            # The gradient of a step that is masked passes it by.
+            # A masked step passes the gradient of its state on unchanged.
             d_state = [d + new - stepped for d, new, stepped in zip(d_state, d_new, d_step, strict=True)]
         d_state = [ops.cast(d, new.dtype) for d, new in zip(d_state, d_new, strict=True)]
-        return d_state, (_of_floats(d_inputs_t, inputs), factors)
+        return d_state, (_float_leaves(d_inputs_t, inputs), factors)
 
     before = loop.before(initial_state, states)
-    last = [ops.zeros_like(leaf) for leaf in _of_floats(initial_state, initial_state)]
+    last = [ops.zeros_like(leaf) for leaf in _float_leaves(initial_state, initial_state)]
     d_initial_state, (d_inputs, factors) = loop.scan(
         body, last, loop.split(upstream), before, saved, *map(loop.split, masks), reverse=True
     )
     return [
-        *keras.tree.flatten(_packed(inputs, loop.join(d_inputs))),
-        *keras.tree.flatten(_packed(initial_state, d_initial_state)),
+        *keras.tree.flatten(_with_float_leaves(inputs, loop.join(d_inputs))),
+        *keras.tree.flatten(_with_float_leaves(initial_state, d_initial_state)),
         *keras.tree.flatten(step.parameter_gradients(loop.stack(factors))),
         *[None] * len(masks),
     ]
 
 
-def _of_floats(structure, like):
-    """Leaves of `structure` where those of `like` are of floats."""
+def _float_leaves(structure, like):
+    """The leaves of `structure` at the places where the leaves of `like` have a float dtype."""
     pairs = zip(keras.tree.flatten(structure), keras.tree.flatten(like), strict=True)
     return [leaf for leaf, other in pairs if is_differentiable(other)]
 
 
-def _packed(structure, leaves):
-    """The structure with these leaves where its own are of floats, and None elsewhere."""
+def _with_float_leaves(structure, leaves):
+    """The structure with its float leaves replaced by these leaves, and its other leaves by `None`."""
     leaves = iter(leaves)
-    # Not by map_structure, which under PyTorch takes a dict in another order than flatten.
+    # map_structure would not do: under PyTorch it visits a dict in another order than flatten.
     flat = [next(leaves) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
     return keras.tree.pack_sequence_as(structure, flat)
 

@@ -1,4 +1,4 @@
-"""What the recurrent cells have in common."""
+"""Base classes of recurrent cells and of their steps, and the registry of cells."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -14,19 +14,19 @@ from keras_encdec.registry import Registry
 
 
 class RecurrentStep:
-    """Base of steps whose gradient is written by hand.
+    """Base of steps with a hand-written gradient.
 
-    Left to automatic differentiation, each step of a recurrence makes its own gradient of the recurrent matrix, a
-    product of `batch` rows, and adds it to that of the others. Here `backward` gives the two factors of that product
-    alone, and `parameter_gradients` takes it once, of all steps. `benchmarks/recurrence.py` shows what that is worth;
-    where it is worth nothing, a plain function `step(inputs_t, state, parameters) -> state` does.
+    Automatic differentiation computes the gradient of the recurrent matrix at each step, a product of `batch` rows, and
+    adds up the gradients of all steps. Here `backward` returns only the two factors of that product, and
+    `parameter_gradients` multiplies the factors of all steps at once. `benchmarks/recurrence.py` measures the benefit.
+    Where there is none, a plain function `step(inputs_t, state, parameters) -> state` is enough.
 
-    A subclass has `forward`, `backward` and `parameter_gradients`, and uses no tensor or variable but their arguments:
-    no gradient would flow there.
+    A subclass defines `forward`, `backward` and `parameter_gradients`. They must use no tensors or variables but their
+    arguments: others would get no gradient.
     """
 
     def __call__(self, inputs_t: Structure, state: Structure, parameters: Structure) -> Structure:
-        """The new state: `forward` without what `backward` needs."""
+        """The new state, without the tensors for `backward`."""
         return self.forward(inputs_t, state, parameters)[0]
 
     def forward(self, inputs_t: Structure, state: Structure, parameters: Structure) -> tuple[Structure, Structure]:
@@ -38,7 +38,7 @@ class RecurrentStep:
             parameters: structure of tensors.
 
         Returns:
-            tuple: the new state, and a structure of tensors that `backward` needs again.
+            tuple: the new state, and a structure of tensors for `backward`.
         """
         raise NotImplementedError
 
@@ -48,14 +48,14 @@ class RecurrentStep:
         """The gradients of one step.
 
         Args:
-            d_state: gradient of the new state: its structure, with `None` for what is not of floats.
+            d_state: gradient of the new state, in its structure, with `None` for tensors without a float dtype.
             state: the state before the step.
-            saved: of `forward`.
+            saved: the tensors that `forward` returned for it.
             parameters: structure of tensors.
 
         Returns:
             tuple: the gradients of the inputs and of the state before the step, in their structures, with `None` for
-            what is not of floats; and a structure of tensors `(batch, ...)` for `parameter_gradients`.
+            tensors without a float dtype; and a structure of tensors `(batch, ...)` for `parameter_gradients`.
         """
         raise NotImplementedError
 
@@ -63,10 +63,10 @@ class RecurrentStep:
         """The gradients of the parameters, summed over all steps.
 
         Args:
-            factors: what `backward` gave of every step, each tensor `(time, batch, ...)`.
+            factors: the factors that `backward` returned, of all steps, each tensor `(time, batch, ...)`.
 
         Returns:
-            structure of the parameters, with `None` for what is not of floats.
+            the gradients in the structure of the parameters, with `None` for tensors without a float dtype.
         """
         raise NotImplementedError
 
@@ -86,27 +86,27 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 class RecurrentCell(keras.layers.Layer):
-    """Base of cells that project the inputs of all steps at once, and then take step by step.
+    """Base of cells that project the inputs of all steps at once, and then compute the states step by step.
 
         states = run_recurrence(cell.step, cell.project_inputs(inputs), state, cell.parameters(), mask)
 
-    A cell also runs in `keras.layers.RNN`. To add one, write a subclass with `gates`, `step` and, where there is more
-    than the hidden state, `state_widths`; register it with `register_cell`; models can then be stacked from it. A cell
-    with other weights has its own `build` and `parameters`.
+    A cell also runs in `keras.layers.RNN`. A new cell is a subclass that defines `gates`, `step` and, if its state is
+    more than the hidden state, `state_widths`. Register it with `register_cell` to use it in models. A cell with other
+    weights overrides `build` and `parameters`.
 
     Attributes:
-        gates: int. Number of gates, the candidate counted: the projected inputs are `gates * units` wide.
-        gate_symbols: tuple of str. What the equations call each of them, in the order of the columns. Defaults to
-            "1", "2" and so on.
-        step: `RecurrentStep`, or function `(inputs_t, state, parameters) -> state`, over the projected inputs and a
-            dict state, with the names of `state_widths`.
-        state_widths: dict of int. Name and width of each tensor `(batch, width)` of the state, in the order in which
-            Keras gets them. The first is "hidden", `units` wide: the output.
+        gates: int. Number of gates, including the candidate: the projected inputs are `gates * units` wide.
+        gate_symbols: tuple of str. The gates' symbols in the equations, in the order of the columns. Defaults to "1",
+            "2" and so on.
+        step: `RecurrentStep`, or function `(inputs_t, state, parameters) -> state`, of the projected inputs and a state
+            with the names of `state_widths`.
+        state_widths: dict of int. Name and width of each tensor `(batch, width)` of the state, in Keras's order. The
+            first is "hidden", `units` wide: the output.
 
     Args:
         units: int. Number of hidden units.
-        kernel_initializer: of the matrices of the inputs. Defaults to N(0, 0.01).
-        recurrent_initializer: of the matrices of the state. Defaults to that of the inputs.
+        kernel_initializer: initializer of the matrices of the inputs. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of the matrices of the state. Defaults to `kernel_initializer`.
     """
 
     gates: ClassVar[int] = 1
@@ -133,7 +133,7 @@ class RecurrentCell(keras.layers.Layer):
 
     @property
     def state_size(self) -> int | list[int]:
-        """Width of the state, or, where it is of several tensors, the list of theirs, for `keras.layers.RNN`."""
+        """Width of the state, or the list of widths of its tensors if there are several, for `keras.layers.RNN`."""
         widths = list(self.state_widths.values())
         return widths[0] if len(widths) == 1 else widths
 
@@ -154,7 +154,7 @@ class RecurrentCell(keras.layers.Layer):
         self.built = True
 
     def project_inputs(self, inputs: Tensor) -> Tensor:
-        """x W + b of all gates, `(..., features)` to `(..., gates * units)`, for any number of steps."""
+        """x W + b of all gates, `(..., features)` to `(..., gates * units)`, for any number of steps at once."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
     def parameters(self) -> list[Tensor]:
@@ -162,7 +162,7 @@ class RecurrentCell(keras.layers.Layer):
         return [as_tensor(self.recurrent_kernel)]
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """The weights by the symbols of the equations: dict of "W_i", ... to a variable and the columns of it."""
+        """The weights by their symbols in the equations: dict of "W_i", ... to a variable and its columns."""
         parts = {"W": self.kernel, "U": self.recurrent_kernel, "b": self.bias}
         return {name: where for letter, variable in parts.items() for name, where in self.columns(letter, variable)}
 
@@ -199,22 +199,22 @@ _CELLS: Registry[type[RecurrentCell]] = Registry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:
-    """Registers a class of cells, by a decorator, so that models can be stacked from it.
+    """A decorator that registers a class of cells, for models to use.
 
     Args:
-        name: str. What configurations call it.
+        name: str. Its name in configurations.
 
     Raises:
-        ValueError: for the name of another class.
+        ValueError: for a name that another class has.
     """
     return functools.partial(_CELLS.register, name)
 
 
 def unregister_cell(name: str) -> None:
-    """Takes a class of cells out of the registry.
+    """Removes a class of cells from the registry.
 
     Raises:
-        KeyError: when there is none of this name.
+        KeyError: for a name that is not registered.
     """
     _CELLS.unregister(name)
 
@@ -223,7 +223,7 @@ def recurrent_cell_class(name: str) -> type[RecurrentCell]:
     """The class of cells registered under a name.
 
     Raises:
-        ConfigurationError: a ValueError, for another name.
+        ConfigurationError: a ValueError, for a name that is not registered.
     """
     return _CELLS.find(name)
 

@@ -32,20 +32,20 @@ class RNNCell(RecurrentCell):
 
         h = tanh(x W + h U + b)
 
-    Runs in `keras.layers.RNN`; over a whole sequence, `project_inputs` once and `run_recurrence` does the same with
-    far fewer products.
+    The cell runs in `keras.layers.RNN`. For a whole sequence, `project_inputs` once and then `run_recurrence` compute
+    the same with far fewer products.
 
     Args:
         units: int. Number of hidden units.
-        kernel_initializer: of W. Defaults to N(0, 0.01).
-        recurrent_initializer: of U. Defaults to that of W.
+        kernel_initializer: initializer of W. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U. Defaults to that of W.
 
     Call arguments:
         inputs: float tensor `(batch, features)`.
         states: list of one tensor `(batch, units)`.
 
     Returns:
-        tuple: the new state `(batch, units)`, and the list of it.
+        tuple: the new state `(batch, units)`, and a list that holds it.
 
     Example:
 

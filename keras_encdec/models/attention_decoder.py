@@ -1,4 +1,4 @@
-"""Decoder of stacked recurrent layers with attention."""
+"""The decoder of stacked recurrent layers with attention, and its step with input feeding."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,25 +17,235 @@ from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, o
 from keras_encdec.models.recurrent_layers import dense, uniform
 
 
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class AttentionDecoder(RecurrentDecoder):
+    """Predicts each target word from the words before it and from the source positions that it attends to.
+
+        h_t    = h_t^(L) of the stacked layers, see `RecurrentDecoder`
+        a_t    = weights of attention between h_t and the annotations H_s, see `Attention`
+        c_t    = sum over s of a_t(s) H_s
+        h~_t   = tanh(c_t W_c + h_t W_h)
+        logits = h~_t W_hy + b_hy
+
+    With input feeding the first layer reads [e(y_{t-1}), h~_{t-1}], h~_0 = 0.
+
+    The memory holds for each source the keys, which h_t is compared with, and the values H_s W_c, so that both matrices
+    are applied once per source. c_t W_c is the weighted average of the values.
+
+    Args:
+        vocabulary_size, embedding_dim, units, cell, layers, summary, dropout, initial_scale: see `RecurrentDecoder`.
+        annotation_width: int. Width of the annotations.
+        attention: str. Name of a registered kind: "global", "local_m" or "local_p". Defaults to "global".
+        attention_score: "dot", "general" or "concat", see `Attention`. Defaults to "general".
+        attention_arguments: dict. Further arguments of the attention layer: "score_units", "half_width". Defaults to no
+            further arguments.
+        input_feeding: bool. Whether the first layer also reads h~_{t-1}. Defaults to `True`.
+
+    Call arguments:
+        previous: integer tensor `(batch, time)`, see `RecurrentDecoder`.
+        encoded: dict of tensors, from a `RecurrentEncoder` with annotations.
+
+    Returns:
+        float tensor `(batch, time, vocabulary_size)`: logits.
+
+    Reference:
+        - Luong et al., 2015 (arXiv 1508.04025), section 3; Luong, 2016, Neural Machine Translation (thesis), chapter 4
+    """
+
+    carries_attention = True
+
+    def __init__(
+        self,
+        *args: Any,
+        annotation_width: int,
+        attention: str = "global",
+        attention_score: str = "general",
+        attention_arguments: dict[str, Any] | None = None,
+        input_feeding: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.annotation_width = annotation_width
+        self.attention = attention
+        self.attention_score = attention_score
+        self.attention_arguments = dict(attention_arguments or {})
+        self.input_feeding = input_feeding
+        policy, initial_scale = self.dtype_policy, self.initial_scale
+        self.attention_layer = attention_class(attention)(
+            attention_score, kernel_initializer=uniform(initial_scale), dtype=policy, **self.attention_arguments
+        )
+        self.context_projection = dense(self.units, initial_scale, policy, use_bias=False)  # W_c
+        self.state_projection = dense(self.units, initial_scale, policy, use_bias=False)  # W_h
+        if input_feeding:
+            # Projects h~_{t-1} for the first layer, whose bias serves both.
+            self.feeding = dense(self.cells[0].gates * self.units, initial_scale, policy, use_bias=False)
+
+    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
+        super().build()
+        self.attention_layer.build((None, None, self.units), (None, None, self.annotation_width))
+        self.context_projection.build((None, None, self.annotation_width))
+        self.state_projection.build((None, self.units))
+        if self.input_feeding:
+            self.feeding.build((None, self.units))
+
+    @property
+    def state_spec(self) -> dict[str, TensorSpec]:
+        spec = {
+            **super().state_spec,
+            "attentional": TensorSpec((self.units,)),
+            "attention": TensorSpec((None,), self.attention_layer.weights_dtype, time_axis=1),
+        }
+        if self.attention_layer.needs_positions:
+            spec["position"] = TensorSpec((1,), "int32")
+        return spec
+
+    @property
+    def memory_spec(self) -> dict[str, TensorSpec]:
+        key_width = self.attention_layer.key_width(self.units, self.annotation_width)
+        return {
+            **super().memory_spec,
+            "keys": TensorSpec((None, key_width), time_axis=1),
+            "values": TensorSpec((None, self.units), time_axis=1),
+            "mask": TensorSpec((None,), "bool", time_axis=1),
+        }
+
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
+        annotations, mask = encoded["annotations"], encoded["mask"]
+        state, memory = super().start(encoded)
+        rows = ops.shape(mask)[0]
+        state["attentional"] = ops.zeros((rows, self.units), annotations.dtype)
+        state["attention"] = ops.zeros_like(mask, dtype=self.attention_layer.weights_dtype)
+        if self.attention_layer.needs_positions:
+            state["position"] = ops.zeros((rows, 1), "int32")
+        memory["keys"] = self.attention_layer.keys(annotations)
+        memory["values"] = self.context_projection(annotations)
+        memory["mask"] = mask
+        return state, memory
+
+    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
+        rows = ops.shape(previous)[0]
+        addend = self.take_memory(memory["projected_summary"], rows, source_of_row) if self.summary else 0
+        if self.input_feeding:
+            addend = addend + self.feeding(self.input_dropout(state["attentional"]))
+        new = self.through_layers(self.embedded(previous), state, addend, one_step)
+        return {**new, **self._attend(new[self._last_hidden], state, memory, source_of_row)}
+
+    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
+        return self.input_dropout(state["attentional"])
+
+    def call(self, previous: Tensor, encoded: Encoded, training: bool = False) -> Tensor:
+        state, memory = self.start(encoded)
+        addend = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
+        embedded = self.embedded(previous)
+        if self.input_feeding:
+            return self.logits(self.input_dropout(self._fed(embedded, state, memory, addend, training)))
+        states = self.through_layers(embedded, state, addend, all_steps)
+        steps = ops.arange(ops.shape(previous)[1], dtype="int32")
+        positions = ops.broadcast_to(steps, ops.shape(previous))
+        return self.logits(self.input_dropout(self._attended(states[self._last_hidden], memory, positions)[0]))
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        whole = {
+            **self.attention_layer.symbols(),
+            "W_c": self.context_projection.kernel,
+            "W_h": self.state_projection.kernel,
+        }
+        symbols = {f"attention.{name}": (variable, slice(None)) for name, variable in whole.items()}
+        if self.input_feeding:
+            columns = self.cells[0].columns("F", self.feeding.kernel)
+            symbols.update({f"decoder.{name}.1": where for name, where in columns})
+        return {**super().symbols(), **symbols}
+
+    @property
+    def _last_hidden(self):
+        return f"hidden_{self.layers}"
+
+    def _fed(self, embedded, state, memory, addend, training):
+        """h~ of all steps with input feeding, step by step: each step needs h~ of the step before."""
+        first, *others = self.cells
+        inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + addend}
+        if training and self.dropout:
+            # Drawn for all steps at once: the mask of h~_{t-1}, and those of the inputs of the layers above the first.
+            shape = (*ops.shape(embedded)[:2], self.layers, self.units)
+            inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
+        cells = [cell.step for cell in self.cells]
+        attention, position_weights = self.attention_layer.step, self.attention_layer.step_parameters
+        parameters = {
+            **{name: memory[name] for name in ("keys", "values", "mask")},
+            **{name: as_tensor(weight) for name, weight in position_weights.items()},
+            "feeding": as_tensor(self.feeding.kernel),
+            "state_projection": as_tensor(self.state_projection.kernel),
+            "cells": [cell.parameters() for cell in self.cells],
+            "kernels": [as_tensor(cell.kernel) for cell in others],
+            "biases": [as_tensor(cell.bias) for cell in others],
+        }
+        has_gradient = attention is not None and all(isinstance(step, RecurrentStep) for step in cells)
+        if not has_gradient:
+            cells, attention = [WithoutGradient(step) for step in cells], WithoutGradient(self._step_weights)
+        step = InputFeedingStep(cells, first.state_widths, attention, self.dropout)
+        # Automatic differentiation applies to plain functions only.
+        run = step if has_gradient else lambda *arguments: step(*arguments)
+        return run_recurrence(run, inputs, state, parameters)["attentional"]
+
+    def _step_weights(self, hidden, memory, position):
+        """The attention weights of one step, `(sources, source_time)`."""
+        weights = self.attention_layer.attention_weights(
+            ops.expand_dims(hidden, 1), memory["keys"], memory["mask"], position
+        )
+        return ops.squeeze(weights, 1)
+
+    def _attend(self, hidden, state, memory, source_of_row):
+        """The entries of the new state that attention computes, for one step; for the rows see `Decoder`."""
+        rows = ops.shape(hidden)[0]
+        if source_of_row is not None:
+            names = "keys", "values", "mask"
+            memory = {name: self.take_memory(memory[name], rows, source_of_row) for name in names}
+        sources = ops.shape(memory["mask"])[0]
+        new, positions = {}, None
+        if self.attention_layer.needs_positions:
+            positions = ops.reshape(state["position"], (sources, -1))
+            new["position"] = state["position"] + 1
+        queries = ops.reshape(hidden, (sources, -1, self.units))
+        attentional, weights = self._attended(queries, memory, positions)
+        new["attentional"] = ops.reshape(attentional, ops.shape(hidden))
+        new["attention"] = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
+        return new
+
+    def _attended(self, hidden, memory, positions):
+        """h~ and the attention weights for h, `(sources, steps, units)`."""
+        weights = self.attention_layer.attention_weights(hidden, memory["keys"], memory["mask"], positions)
+        context = ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"])
+        return ops.tanh(context + self.state_projection(hidden)), weights
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "annotation_width": self.annotation_width,
+            "attention": self.attention,
+            "attention_score": self.attention_score,
+            "attention_arguments": self.attention_arguments,
+            "input_feeding": self.input_feeding,
+        }
+
+
 class InputFeedingStep(RecurrentStep):
-    """A step through stacked cells and attention, whose outcome h~ the first cell reads at the next step.
+    """A step through stacked cells and attention; the first cell reads its result h~ at the next step.
 
         h_t^(1) = f([e(y_{t-1}), h~_{t-1}], ...),   h_t^(l) = f(h_t^(l-1), ...)
         h~_t    = tanh(c_t W_c + h_t^(L) W_h)
 
-    The words before are projected, with biases, for all steps at once; so are H_s W_c, the values, which c_t W_c is an
-    average of. The gradients of all matrices are products over all steps, see `RecurrentStep`.
+    The embedded words are projected, with biases, for all steps at once. So are the values H_s W_c; c_t W_c is their
+    average. The gradients of all matrices are products over all steps, see `RecurrentStep`.
 
-    inputs: dict of "projected" `(batch, gates * units)`, and, with dropout, "kept" `(batch, layers, units)`, boolean:
-    what is kept of h~_{t-1} and of the inputs of the layers above the first.
-    state: dict of tensors, as `AttentionDecoder.state_spec` has it.
-    parameters: dict of tensors, see `AttentionDecoder`.
+    The inputs are a dict of "projected" `(batch, gates * units)` and, with dropout, "kept" `(batch, layers, units)`:
+    boolean masks of h~_{t-1} and of the inputs of the layers above the first. The state is described by
+    `AttentionDecoder.state_spec`. The parameters are a dict of tensors, see `AttentionDecoder._fed`.
 
     Args:
-        cell_steps: list of RecurrentStep, of each layer's cell.
-        parts: list of str, names of the state of a cell, "hidden" first.
+        cell_steps: list of RecurrentStep, the steps of the layers' cells.
+        parts: list of str, the names of a cell's state, "hidden" first.
         attention: AttentionStep.
-        dropout: float. Share that is not kept. Defaults to `0.0`.
+        dropout: float. Share of the inputs that is dropped. Defaults to `0.0`.
     """
 
     def __init__(
@@ -47,7 +257,7 @@ class InputFeedingStep(RecurrentStep):
         self.scale = 1 / (1 - dropout)
 
     def _dropped(self, tensor: Tensor, inputs_t: dict[str, Structure], layer: int) -> Tensor:
-        """What dropout leaves of an input, or of its gradient."""
+        """An input of a layer, or its gradient, after dropout."""
         if "kept" not in inputs_t:
             return tensor
         return tensor * ops.cast(inputs_t["kept"][:, layer], tensor.dtype) * self.scale
@@ -130,225 +340,15 @@ class InputFeedingStep(RecurrentStep):
 
 
 class WithoutGradient:
-    """A step, of a cell or of attention, that is a plain function: what stands around it is differentiated by itself.
+    """Wraps a step of a cell or of attention that is a plain function, for an `InputFeedingStep` without `backward`.
 
     Args:
-        function: what `forward` calls.
+        function: the step.
     """
 
     def __init__(self, function: Callable[..., Structure]) -> None:
         self._function = function
 
     def forward(self, *arguments: Structure) -> tuple[Structure, tuple]:
-        """What the function gives, and nothing for a hand-written gradient."""
+        """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
         return self._function(*arguments), ()
-
-
-@keras.saving.register_keras_serializable(package="keras_encdec")
-class AttentionDecoder(RecurrentDecoder):
-    """Predicts each target word from the words before it and from the source positions that it attends to.
-
-        h_t    = h_t^(L) of the stacked layers, see `RecurrentDecoder`
-        a_t    = weights of attention between h_t and the annotations H_s, see `Attention`
-        c_t    = sum over s of a_t(s) H_s
-        h~_t   = tanh(c_t W_c + h_t W_h)
-        logits = h~_t W_hy + b_hy
-
-    With input feeding the first layer reads [e(y_{t-1}), h~_{t-1}], h~_0 = 0.
-
-    The memory has for each source the keys that h_t is compared with, and H_s W_c: both matrices are applied once a
-    source. c_t W_c is the average of these.
-
-    Args:
-        vocabulary_size, embedding_dim, units, cell, layers, summary, dropout, initial_scale: see `RecurrentDecoder`.
-        annotation_width: int. Width of the annotations.
-        attention: str. Name of a registered kind: "global", "local_m" or "local_p". Defaults to "global".
-        attention_score: "dot", "general" or "concat", see `Attention`. Defaults to "general".
-        attention_arguments: dict. Further arguments of the kind, such as "half_width". Defaults to none.
-        input_feeding: bool. Defaults to `True`.
-
-    Call arguments:
-        previous: integer tensor `(batch, time)`, see `RecurrentDecoder`.
-        encoded: dict of tensors, of `RecurrentEncoder` with annotations.
-
-    Returns:
-        float tensor `(batch, time, vocabulary_size)`: logits.
-
-    Reference:
-        - Luong et al., 2015 (arXiv 1508.04025), section 3; Luong, 2016, Neural Machine Translation (thesis), chapter 4
-    """
-
-    carries_attention = True
-
-    def __init__(
-        self,
-        *args: Any,
-        annotation_width: int,
-        attention: str = "global",
-        attention_score: str = "general",
-        attention_arguments: dict[str, Any] | None = None,
-        input_feeding: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, **kwargs)
-        self.annotation_width = annotation_width
-        self.attention = attention
-        self.attention_score = attention_score
-        self.attention_arguments = dict(attention_arguments or {})
-        self.input_feeding = input_feeding
-        policy, initial_scale = self.dtype_policy, self.initial_scale
-        self.attention_layer = attention_class(attention)(
-            attention_score, kernel_initializer=uniform(initial_scale), dtype=policy, **self.attention_arguments
-        )
-        self.context_projection = dense(self.units, initial_scale, policy, use_bias=False)  # W_c
-        self.state_projection = dense(self.units, initial_scale, policy, use_bias=False)  # W_h
-        if input_feeding:
-            # Its rows below those of the words in the first layer's matrix, whose bias is enough for both.
-            self.feeding = dense(self.cells[0].gates * self.units, initial_scale, policy, use_bias=False)
-
-    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
-        super().build()
-        self.attention_layer.build((None, None, self.units), (None, None, self.annotation_width))
-        self.context_projection.build((None, None, self.annotation_width))
-        self.state_projection.build((None, self.units))
-        if self.input_feeding:
-            self.feeding.build((None, self.units))
-
-    @property
-    def state_spec(self) -> dict[str, TensorSpec]:
-        spec = {
-            **super().state_spec,
-            "attentional": TensorSpec((self.units,)),
-            "attention": TensorSpec((None,), self.attention_layer.weights_dtype, time_axis=1),
-        }
-        if self.attention_layer.needs_positions:
-            spec["position"] = TensorSpec((1,), "int32")
-        return spec
-
-    @property
-    def memory_spec(self) -> dict[str, TensorSpec]:
-        key_width = self.attention_layer.key_width(self.units, self.annotation_width)
-        return {
-            **super().memory_spec,
-            "keys": TensorSpec((None, key_width), time_axis=1),
-            "values": TensorSpec((None, self.units), time_axis=1),
-            "mask": TensorSpec((None,), "bool", time_axis=1),
-        }
-
-    def start(self, encoded: Encoded) -> tuple[State, Memory]:
-        annotations, mask = encoded["annotations"], encoded["mask"]
-        state, memory = super().start(encoded)
-        rows = ops.shape(mask)[0]
-        state["attentional"] = ops.zeros((rows, self.units), annotations.dtype)
-        state["attention"] = ops.zeros_like(mask, dtype=self.attention_layer.weights_dtype)
-        if self.attention_layer.needs_positions:
-            state["position"] = ops.zeros((rows, 1), "int32")
-        memory["keys"] = self.attention_layer.keys(annotations)
-        memory["values"] = self.context_projection(annotations)
-        memory["mask"] = mask
-        return state, memory
-
-    def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
-        rows = ops.shape(previous)[0]
-        context = self.take_memory(memory["context"], rows, source_of_row) if self.summary else 0
-        if self.input_feeding:
-            context = context + self.feeding(self.input_dropout(state["attentional"]))
-        new = self.through_layers(self.embedded(previous), state, context, one_step)
-        return {**new, **self._attend(new[self._last_hidden], state, memory, source_of_row)}
-
-    def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
-        return self.input_dropout(state["attentional"])
-
-    def call(self, previous: Tensor, encoded: Encoded, training: bool = False) -> Tensor:
-        state, memory = self.start(encoded)
-        context, embedded = ops.expand_dims(memory["context"], 1) if self.summary else 0, self.embedded(previous)
-        if self.input_feeding:
-            return self.logits(self.input_dropout(self._fed(embedded, state, memory, context, training)))
-        states = self.through_layers(embedded, state, context, all_steps)
-        steps = ops.arange(ops.shape(previous)[1], dtype="int32")
-        positions = ops.broadcast_to(steps, ops.shape(previous))
-        return self.logits(self.input_dropout(self._attended(states[self._last_hidden], memory, positions)[0]))
-
-    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        whole = {
-            **self.attention_layer.symbols(),
-            "W_c": self.context_projection.kernel,
-            "W_h": self.state_projection.kernel,
-        }
-        symbols = {f"attention.{name}": (variable, slice(None)) for name, variable in whole.items()}
-        if self.input_feeding:
-            columns = self.cells[0].columns("F", self.feeding.kernel)
-            symbols.update({f"decoder.{name}.1": where for name, where in columns})
-        return {**super().symbols(), **symbols}
-
-    @property
-    def _last_hidden(self):
-        return f"hidden_{self.layers}"
-
-    def _fed(self, embedded, state, memory, context, training):
-        """h~ of all steps with input feeding, each of which needs that of the step before."""
-        first, *others = self.cells
-        inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + context}
-        if training and self.dropout:
-            # Drawn at once: of what is fed back, and of the inputs of the layers above the first.
-            shape = (*ops.shape(embedded)[:2], self.layers, self.units)
-            inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
-        cells = [cell.step for cell in self.cells]
-        attention, position_weights = self.attention_layer.step, self.attention_layer.step_parameters
-        parameters = {
-            **{name: memory[name] for name in ("keys", "values", "mask")},
-            **{name: as_tensor(weight) for name, weight in position_weights.items()},
-            "feeding": as_tensor(self.feeding.kernel),
-            "state_projection": as_tensor(self.state_projection.kernel),
-            "cells": [cell.parameters() for cell in self.cells],
-            "kernels": [as_tensor(cell.kernel) for cell in others],
-            "biases": [as_tensor(cell.bias) for cell in others],
-        }
-        is_written = attention is not None and all(isinstance(step, RecurrentStep) for step in cells)
-        if not is_written:
-            cells, attention = [WithoutGradient(step) for step in cells], WithoutGradient(self._one_weights)
-        step = InputFeedingStep(cells, first.state_widths, attention, self.dropout)
-        # A plain function is differentiated automatically.
-        run = step if is_written else lambda *now: step(*now)
-        return run_recurrence(run, inputs, state, parameters)["attentional"]
-
-    def _one_weights(self, hidden, memory, position):
-        """The weights of attention of one step, `(sources, source_time)`."""
-        weights = self.attention_layer.attention_weights(
-            ops.expand_dims(hidden, 1), memory["keys"], memory["mask"], position
-        )
-        return ops.squeeze(weights, 1)
-
-    def _attend(self, hidden, state, memory, source_of_row):
-        """What attention adds to the new state of one step, whose rows are those of a source together, in order, unless
-        `source_of_row` is given."""
-        rows = ops.shape(hidden)[0]
-        if source_of_row is not None:
-            names = "keys", "values", "mask"
-            memory = {name: self.take_memory(memory[name], rows, source_of_row) for name in names}
-        sources = ops.shape(memory["mask"])[0]
-        new, positions = {}, None
-        if self.attention_layer.needs_positions:
-            positions = ops.reshape(state["position"], (sources, -1))
-            new["position"] = state["position"] + 1
-        together = ops.reshape(hidden, (sources, -1, self.units))
-        attentional, weights = self._attended(together, memory, positions)
-        new["attentional"] = ops.reshape(attentional, ops.shape(hidden))
-        new["attention"] = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
-        return new
-
-    def _attended(self, hidden, memory, positions):
-        """h~ and the weights of attention for h, `(sources, steps, units)`."""
-        weights = self.attention_layer.attention_weights(hidden, memory["keys"], memory["mask"], positions)
-        context = ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"])
-        return ops.tanh(context + self.state_projection(hidden)), weights
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "annotation_width": self.annotation_width,
-            "attention": self.attention,
-            "attention_score": self.attention_score,
-            "attention_arguments": self.attention_arguments,
-            "input_feeding": self.input_feeding,
-        }

@@ -1,4 +1,4 @@
-"""The decoder contract: what every decoder has, whatever is inside."""
+"""The contract of encoders and decoders, which search, scoring and export rely on."""
 
 import dataclasses
 
@@ -13,13 +13,13 @@ from keras_encdec.models.log_probs import next_log_probs
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """What a tensor looks like, its leading dimension (rows, or sources) left out.
+    """Shape, dtype and time axis of a tensor, without its leading dimension (rows or sources).
 
     Attributes:
         shape: tuple of int; `None` stands for the number of source positions.
-        dtype: str, such as "int32" or "bool"; `None` for the compute dtype of the layer that makes it.
-        time_axis: int. Which axis of the whole tensor, counted from 0 with the leading one, runs along the source;
-            `None` where none does. What is padded along it is zero, or false.
+        dtype: str, such as "int32" or "bool"; `None` for the compute dtype of the layer that makes the tensor.
+        time_axis: int. The axis of the whole tensor (the leading axis is 0) that runs along the source; `None` if no
+            axis does. Padding along it is zero, or false.
 
     Example:
 
@@ -55,39 +55,39 @@ class Decoder(keras.layers.Layer):
         logits_t        = features_t W + b,   W and b the `output_weights`
 
     Both are dicts of named tensors of any rank and dtype, described by `state_spec` and `memory_spec`. The memory has
-    one row a SOURCE and is never copied for the hypotheses of a source. A row of a state says which source it belongs
-    to by `source_of_row`, int32 `(rows,)`; `None` stands for rows that are grouped evenly and in the sources' order:
-    of `k * sources` rows, row i belongs to source `i // k`. `take_memory` fetches what each row needs; where a product
-    with the memory can be taken source by source, as for attention, `k` rows of a source are taken together instead.
+    one row per SOURCE and is never copied for the hypotheses of a source. `source_of_row`, int32 `(rows,)`, maps each
+    row of a state to its source. `None` means that every source has the same number of rows, in the order of the
+    sources: of `k * sources` rows, row i belongs to source `i // k`. `take_memory` fetches the memory of each row.
+    Attention multiplies the `k` rows of a source with its memory in one product instead.
 
     The scorer, the samplers, the ensemble and the served graph know this contract and nothing else about a model.
 
-    A subclass sets `vocabulary_size`, `state_spec`, `memory_spec` and `output_weights`, and has `start`, `advance`
-    and `features`. It may override `call`, which takes all steps of known words at once, with a faster one.
+    A subclass defines `vocabulary_size`, `state_spec`, `memory_spec`, `output_weights`, `start`, `advance` and
+    `features`. It may override `call`, which computes all steps over known words, with a faster version.
 
     Call arguments:
         previous: integer tensor `(sources, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its last id
             (see `previous_words`).
-        encoded: dict of tensors, of the encoder.
+        encoded: dict of tensors, from the encoder.
 
     Returns:
         float tensor `(sources, time, vocabulary_size)`: logits.
     """
 
-    #: Number of ids that can be predicted, the special ones included.
+    #: Number of ids that can be predicted, including the special ids.
     vocabulary_size: int
     #: Whether the state has "attention" `(rows, source_time)`, the weights of the last step.
     carries_attention: bool = False
-    #: Number of words that the state depends on, the last ones that were read, 0 before the beginning; `None` where it
-    #: depends on all of them. A scorer then computes each distinct n-gram of a language model once.
+    #: Number of previous words that the state depends on (0 before the beginning); `None` if it depends on all of them.
+    #: With a number, a scorer computes each distinct n-gram of a language model once.
     context_length: int | None = None
-    #: Width of a sum over the words of a context, where `features` depends on them only through this sum, as in the
-    #: first layer of a feed-forward model: `word_products` gives the terms, and `features_of_sums` goes on from the
-    #: sums. A scorer then computes the terms of each word once, not in every context (Devlin et al., 2014).
+    #: Width of a sum over the words of a context, if `features` depends on the words only through this sum, as in the
+    #: first layer of a feed-forward model. `word_products` computes the terms, `features_of_sums` the features. A
+    #: scorer then computes the terms of each word once, not in every context (Devlin et al., 2014).
     context_sum_width: int | None = None
 
     def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
-        """Makes the weights; every size is known, so that no shape is needed."""
+        """Makes the weights. All sizes are arguments of the constructor, so the shapes are not used."""
         self.built = True
 
     @property
@@ -106,13 +106,13 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
-        """What decoding begins with.
+        """The first state and the memory.
 
         Args:
-            encoded: dict of tensors, of the encoder, one row a source.
+            encoded: dict of tensors, from the encoder, one row per source.
 
         Returns:
-            tuple: the first state and the memory, dicts of tensors, one row a source.
+            tuple: the first state and the memory, dicts of tensors, one row per source.
         """
         raise NotImplementedError
 
@@ -120,10 +120,10 @@ class Decoder(keras.layers.Layer):
         """The next state.
 
         Args:
-            previous: integer tensor `(rows,)`, the word before; 0 at the beginning.
-            state: dict of tensors with as many rows.
-            memory: dict of tensors, one row a source.
-            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+            previous: integer tensor `(rows,)`, the previous word; 0 at the beginning.
+            state: dict of tensors, one row per row of `previous`.
+            memory: dict of tensors, one row per source.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: as many rows for each source, see `Decoder`.
 
         Returns:
             dict of tensors, as described by `state_spec`.
@@ -131,10 +131,9 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
-        """What the output matrix multiplies, from the state that `advance` gave.
+        """The input of the output matrix, from the state that `advance` returned.
 
-        The arguments are those of `advance`, but for the state, which is the new one. It may be called for the rows of
-        many steps at once.
+        The arguments are those of `advance`, except that the state is the new one. The rows may belong to many steps.
 
         Returns:
             float tensor `(rows, feature_width)`.
@@ -142,10 +141,10 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def word_products(self, words: Tensor) -> Tensor:
-        """What each word adds to the sum over a context, at each position; only with a `context_sum_width`.
+        """The terms of each word in the sum over a context, at each position; only with a `context_sum_width`.
 
         Args:
-            words: int32 tensor `(words,)`, ids, 0 for no word before the beginning.
+            words: int32 tensor `(words,)`, ids; 0 is "no word", before the beginning.
 
         Returns:
             float tensor `(context_length, words, context_sum_width)`.
@@ -153,7 +152,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def features_of_sums(self, sums: Tensor) -> Tensor:
-        """As `features`, from sums of `word_products` over a context; only with a `context_sum_width`.
+        """The features, from sums of `word_products` over a context; only with a `context_sum_width`.
 
         Args:
             sums: float tensor `(rows, context_sum_width)`.
@@ -167,9 +166,9 @@ class Decoder(keras.layers.Layer):
         """The weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
-            dict of symbol, such as "decoder.U_r", to a variable and the columns of it.
+            dict of symbol, such as "decoder.U_r", to a variable and its columns.
         """
-        raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
+        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
 
     def step(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
@@ -186,7 +185,7 @@ class Decoder(keras.layers.Layer):
     def next_log_probs(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """As `step`, but log p of every id as the next word, `(rows, vocabulary_size)` in nats, for the features."""
+        """ln p of every id as the next word, `(rows, vocabulary_size)` in nats, and the next state."""
         features, state = self.step(previous, state, memory, source_of_row)
         return next_log_probs(self.logits(features)), state
 
@@ -196,16 +195,16 @@ class Decoder(keras.layers.Layer):
         def advance(words, state, memory):
             return self.advance(words, state, memory)
 
-        # No mask: padding follows the end of sequence, so no state that counts comes after it.
+        # No mask: only states after the end of sequence, which are not used, depend on padding.
         states = run_recurrence(advance, previous, state, memory)
-        # A row for each step of each source: its own sources' rows stay together, in order.
+        # One row per step of each source: the rows of a source stay together, in the order of the sources.
         rows = {name: ops.reshape(table, (-1, *ops.shape(table)[2:])) for name, table in states.items()}
         features = self.features(ops.reshape(previous, (-1,)), rows, memory)
         return self.logits(ops.reshape(features, (*ops.shape(previous), features.shape[-1])))
 
     @staticmethod
     def take_memory(table: Tensor, rows: int, source_of_row: Tensor | None = None) -> Tensor:
-        """The rows of a tensor of the memory that rows of a state need.
+        """The rows of a memory tensor that belong to the rows of a state.
 
         Args:
             table: tensor `(sources, ...)`.
@@ -231,22 +230,22 @@ class Decoder(keras.layers.Layer):
 class Encoder(keras.layers.Layer):
     """Base of encoders.
 
-    A subclass sets `encoded_spec` and has `call`. One that reads a source strictly from left to right, so that
-    sources with a common prefix share its states, says so by `is_incremental` and has `state_spec`, `step` and
-    `finish` as well.
+    A subclass defines `encoded_spec` and `call`. An encoder that reads a source strictly from left to right can also
+    set `is_incremental` and define `state_spec`, `step` and `finish`: sources with a common prefix then share its
+    states.
 
     Call arguments:
         source: integer tensor `(sources, time)`: ids closed by the end of sequence (2), then padding (0).
 
     Returns:
-        dict of tensors, `encoded`: what the decoder is started from, one row a source.
+        dict of tensors, `encoded`, the input of `Decoder.start`, one row per source.
     """
 
-    #: Whether the encoding is finished from a state that reads one id at a time.
+    #: Whether the encoder can read one id at a time, by `step` and `finish`.
     is_incremental: bool = False
 
     def build(self, source_shape: tuple | None = None) -> None:
-        """Makes the weights; every size is known, so that no shape is needed."""
+        """Makes the weights. All sizes are arguments of the constructor, so the shapes are not used."""
         self.built = True
 
     @property
@@ -256,23 +255,23 @@ class Encoder(keras.layers.Layer):
 
     @property
     def state_spec(self) -> dict[str, TensorSpec]:
-        """Of an incremental encoder: name, shape and dtype of each tensor of its state; all zero at first."""
+        """Of an incremental encoder: name, shape and dtype of each tensor of its state, which starts at zero."""
         raise NotImplementedError
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         """The weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
-            dict of symbol, such as "encoder.U_r", to a variable and the columns of it.
+            dict of symbol, such as "encoder.U_r", to a variable and its columns.
         """
-        raise NotImplementedError(f"{type(self).__name__} names no weights by symbols; give it the method symbols()")
+        raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
 
     def step(self, ids: Tensor, state: State) -> State:
         """Of an incremental encoder: the state after one more id.
 
         Args:
-            ids: integer tensor `(rows,)`, none of them padding.
-            state: dict of tensors with as many rows.
+            ids: integer tensor `(rows,)`, without padding.
+            state: dict of tensors, one row per id.
         """
         raise NotImplementedError
 

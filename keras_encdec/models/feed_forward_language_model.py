@@ -23,11 +23,11 @@ class FeedForwardDecoder(Decoder):
         h_t^(l) = max(0, h_t^(l-1) W^(l) + b^(l)),   l = 1 .. L
         logits  = h_t^(L) W_hy + b_hy
 
-    Its state is the ids of these words.
+    The state is the ids of these words.
 
     Args:
         vocabulary_size: int. Number of target ids, specials included.
-        ngram_order: int. n, the words of an n-gram, that which is predicted included.
+        ngram_order: int. n, the number of words of an n-gram, including the predicted word.
         embedding_dim: int. Dimension of the word embeddings.
         hidden_units: tuple of int. Units of each rectified layer.
         dropout: float. Share of the inputs of each layer, and of the output matrix, that are set to zero in
@@ -36,7 +36,7 @@ class FeedForwardDecoder(Decoder):
 
     Call arguments:
         previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its last id.
-        encoded: dict of tensors, of which nothing is read in a call.
+        encoded: dict of tensors; a call does not read it.
 
     Returns:
         float tensor `(batch, time, vocabulary_size)`: logits.
@@ -86,7 +86,7 @@ class FeedForwardDecoder(Decoder):
 
     @property
     def context_sum_width(self) -> int | None:
-        # In fewer bits a sum of rounded products is not the product rounded once.
+        # In low precision, a sum of rounded products differs from the rounded product of the whole context.
         return self.hidden_units[0] if self.hidden_units and self.compute_dtype in ("float32", "float64") else None
 
     @property
@@ -122,7 +122,7 @@ class FeedForwardDecoder(Decoder):
         first, *others = self.hidden_layers
         return self._through_layers(first.activation(sums + first.bias), others)
 
-    # As in the base, but without a recurrence: all contexts of all sentences are rows of one product a layer.
+    # The base class would run a recurrence. Here all contexts of all sentences are rows of one product per layer.
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         steps = ops.shape(previous)[1]
         embedded = self.embedding(ops.pad(previous, [[0, 0], [self.context_length - 1, 0]]))
@@ -167,18 +167,18 @@ class FeedForwardLanguageModel(LanguageModel):
         model.fit({"target": target}, batch_size=64)
 
     Args:
-        words: int. Words in the shortlist, the three special ids not counted.
+        words: int. Words in the shortlist, without the three special ids.
         **arguments: hyper-parameters of `FeedForwardLanguageModelConfig`, and arguments of `keras.Model`, such as
             `dtype`.
 
     Call arguments:
-        inputs: dict with "target" `(batch, time)`, or these integer ids.
+        inputs: dict with "target" `(batch, time)`, integer ids; or the ids alone.
 
     Returns:
         float32 tensor `(batch, time)`: token log-probabilities in nats, 0 on padding.
 
     Raises:
-        ValueError: for a hyper-parameter of another type or out of its bounds.
+        ValueError: for a hyper-parameter of a wrong type or out of bounds.
 
     Example:
 

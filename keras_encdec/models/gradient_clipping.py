@@ -1,4 +1,4 @@
-"""Clipping of the gradient as it is, in its elements, its norm or both."""
+"""Clipping of gradients by element, by norm or both, and the norms before clipping."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -13,10 +13,10 @@ _NAME = "_gradient_norms"
 
 
 class GradientNorms:
-    """The norms of the gradients that an optimizer has been given, before it clips them.
+    """Counts the norms of the gradients that an optimizer gets, before it clips them.
 
-    The sums are variables of the optimizer, as that is what a compiled step can change on every backend. They begin at
-    0 in each process: they are left out of what the optimizer saves, so that files are those of the optimizer alone.
+    The sums are variables of the optimizer, which a compiled step can change on every backend. The optimizer does not
+    save them, so that its files do not change; they start at 0 in each process.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`. Norms above its `global_clipnorm` count as clipped.
@@ -33,11 +33,11 @@ class GradientNorms:
 
     @classmethod
     def of(cls, optimizer: keras.optimizers.Optimizer) -> Self | None:
-        """Those of an optimizer, or of the one that it wraps; `None` where there are none."""
+        """The norms of an optimizer, or of the optimizer that it wraps; `None` if it has none."""
         return vars(getattr(optimizer, "inner_optimizer", optimizer)).get(_NAME)
 
     def keep_out_of_files(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Makes an optimizer that has the variables save and load the others only."""
+        """Makes an optimizer save and load only its other variables."""
 
         def variables():
             own = {id(variable) for variable in self._variables}
@@ -51,19 +51,19 @@ class GradientNorms:
             if len(store.keys()) == len(variables()):
                 for number, variable in enumerate(variables()):
                     variable.assign(store[str(number)])
-            else:  # Keras's own says so
+            else:  # Keras warns of the difference
                 type(optimizer).load_own_variables(optimizer, store)
 
         vars(optimizer).update(save_own_variables=save_own_variables, load_own_variables=load_own_variables)
 
     def add(self, gradients: Sequence[Tensor | None], scale: float = 1.0) -> None:
-        """Counts an update.
+        """Adds the norm of one update.
 
         Args:
             gradients: list of dense tensors, or `None`.
-            scale: float. What the loss was multiplied by. Defaults to `1`.
+            scale: float. The factor of the loss. Defaults to `1`.
         """
-        squares = [ops.sum(ops.square(ops.cast(one, "float32"))) for one in gradients if one is not None]
+        squares = [ops.sum(ops.square(ops.cast(gradient, "float32"))) for gradient in gradients if gradient is not None]
         norm = ops.sqrt(ops.sum(ops.stack(squares))) / scale
         self._norms.assign(self._norms + norm)
         if self._bound:
@@ -71,7 +71,7 @@ class GradientNorms:
 
     @property
     def totals(self) -> tuple[float, float | None]:
-        """The sum of the norms, and how many updates were clipped; `None` where norms are not clipped."""
+        """The sum of the norms, and the number of clipped updates, `None` if norms are not clipped."""
         norms, clipped = (float(ops.convert_to_numpy(variable)) for variable in self._variables)
         return norms, clipped if self._bound else None
 
@@ -81,14 +81,14 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
 
         g_i <- min(max(g_i, -bound), bound)
 
-    Keras's optimizers clip in one way each; with this one before it, `global_clipnorm` clips the norm of what
-    is left, and both are in force together. And under TensorFlow they clip the gradient of an embedding
-    before the rows of a word that occurs more than once are added up; here these are added up first.
-    Neither is part of the optimizer's config. `GradientNorms.of` has the norms that are left before the second.
+    Each of Keras's optimizers clips in one way only. Here the elements are clipped before, and `global_clipnorm` then
+    clips the norm of the result. Under TensorFlow, Keras clips the gradient of an embedding before the rows of a
+    repeated word are added up; here they are added up first. Neither changes the optimizer's config. `GradientNorms.of`
+    has the norms after the first clipping.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`.
-        elements: float, positive, the bound. Defaults to `None`: no such clipping.
+        elements: float. The bound, positive. Defaults to `None`: elements are not clipped.
 
     Returns:
         the same optimizer.
@@ -103,10 +103,10 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
     if elements is not None and not elements > 0:
         raise ValueError(f"found clip_elements={elements}, expected a positive number")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        exact_clipping(optimizer.inner_optimizer, elements)  # which gets the gradient at its own scale
+        exact_clipping(optimizer.inner_optimizer, elements)  # it gets gradients of the loss without its scale
         return optimizer
     bound = elements and elements * (optimizer.loss_scale_factor or 1)
-    # The class's own, whatever an earlier call has put in its place.
+    # The method of the class, not the one that an earlier call has set.
     vars(optimizer).pop("apply", None)
     apply = optimizer.apply
     norms = GradientNorms.of(optimizer) or GradientNorms(optimizer)

@@ -1,4 +1,4 @@
-"""Checks of sequences of ids, before a model reads them."""
+"""Checks of the ids that a model gets, and their conversion to tensors."""
 
 import numpy as np
 from keras import ops
@@ -10,16 +10,16 @@ SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of se
 
 
 def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) -> None:
-    """Checks that each row holds ids below a number, none of them 0, closed by the end of sequence.
+    """Checks that each row is a sequence of known ids without 0, closed by the end of sequence.
 
     Args:
-        name: str. What the rows are called in the report, such as "source".
+        name: str. The name of the rows in the error, such as "source".
         rows: int array `(n, time)`, padded with 0.
         lengths: int array `(n,)`.
-        ids: int. How many ids there are.
+        ids: int. Number of ids; each id must be below it.
 
     Raises:
-        ValueError: with the first row that is none.
+        ValueError: with the first row that fails the check.
     """
     closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
     inside = np.count_nonzero(rows, axis=1) == lengths
@@ -31,17 +31,17 @@ def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) 
 
 
 def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None:
-    """Checks the arrays that `fit` and `evaluate` are given, as far as their values are known.
+    """Checks the NumPy arrays that `fit` and `evaluate` get.
 
-    Under JAX an id out of range is no error anywhere, and on no backend is a row without its end.
+    JAX does not report ids out of range, and no backend reports a row without its end of sequence.
 
     Args:
-        sides: dict of arrays, or of other tensors, which are not looked into.
-        ids: dict, how many ids each side has.
+        sides: dict of arrays; the values of other tensors are not checked.
+        ids: dict of int, the number of ids of each side.
 
     Raises:
-        ValueError: for a side that is a list, an array that is no integer array `(rows, time)`, different numbers of
-            rows, or a row that is no sequence of the model's ids closed by the end of sequence.
+        ValueError: for a side that is a list, an array that is not an integer array `(rows, time)`, different numbers
+            of rows, or a row that is not a sequence of the model's ids closed by the end of sequence.
     """
     for name, rows in sides.items():
         if isinstance(rows, list | tuple):
@@ -55,8 +55,8 @@ def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None
             )
     numbers = {name: len(rows) for name, rows in sides.items() if isinstance(rows, np.ndarray)}
     if len(set(numbers.values())) > 1:
-        found = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
-        raise ValueError(f"found {found}, expected as many of each: a row is a pair")
+        counts = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
+        raise ValueError(f"found {counts}, expected the same number: each row is a pair")
     for name in numbers:
         rows = sides[name]
         lengths = rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)
@@ -64,21 +64,21 @@ def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None
 
 
 def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
-    """The ids that a model is called with, as a tensor.
+    """Checks the ids that a model is called with, and converts them to a tensor.
 
-    Under JAX an id out of range is no error anywhere, and under TensorFlow a negative one of a source is none.
+    JAX does not report ids out of range, and TensorFlow does not report negative ids of a source.
 
     Args:
-        name: str. What the rows are called in the report, such as "source".
-        rows: integer array `(rows, time)`, or a list of lists of as many ids; the values of other tensors are not
-            looked into.
-        ids: int. How many ids there are.
+        name: str. The name of the rows in the error, such as "source".
+        rows: integer array `(rows, time)`, or a list of lists of the same length; the values of other tensors are not
+            checked.
+        ids: int. Number of ids; each id must be below it.
 
     Returns:
         int32 tensor `(rows, time)`.
 
     Raises:
-        ValueError: for an array that is no such ids.
+        ValueError: for an array that does not hold such ids.
     """
     if isinstance(rows, np.ndarray | list | tuple):
         try:

@@ -1,4 +1,4 @@
-"""What models of p(target) have in common."""
+"""Base class of language models, p(target), and what they have instead of an encoder."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from keras_encdec.models.translation_model import TranslationModel
 
 
 class ZeroStates(Encoder):
-    """Stands for the encoder of a model without a source: gives zeros for the decoder's first states.
+    """Takes the place of an encoder in a model without a source: returns zeros as the decoder's first state.
 
     Args:
         state_spec: dict of str to TensorSpec, of the decoder.
@@ -51,17 +51,17 @@ class LanguageModel(TranslationModel):
     A subclass names its `config_class` and defines `new_decoder`.
 
     Args:
-        words: int. Words in the shortlist, the three special ids not counted.
+        words: int. Words in the shortlist, without the three special ids.
         **arguments: hyper-parameters of the `config_class`, and arguments of `keras.Model`, such as `dtype`.
 
     Call arguments:
-        inputs: dict with "target" `(batch, time)`, or these integer ids.
+        inputs: dict with "target" `(batch, time)`, integer ids; or the ids alone.
 
     Returns:
         float32 tensor `(batch, time)`: token log-probabilities in nats, 0 on padding.
 
     Raises:
-        ValueError: for a hyper-parameter of another type or out of its bounds.
+        ValueError: for a hyper-parameter of a wrong type or out of bounds.
     """
 
     has_source = False
@@ -73,7 +73,7 @@ class LanguageModel(TranslationModel):
         self.build()
 
     def new_decoder(self, vocabulary_size: int) -> Decoder:
-        """The decoder that the configuration describes, of the model's dtype policy, named "decoder".
+        """A decoder for the configuration, with the model's dtype policy and the name "decoder".
 
         Args:
             vocabulary_size: int. Number of ids, specials included.
@@ -82,10 +82,10 @@ class LanguageModel(TranslationModel):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """The target twice: of what stands for the source, only the size of the batch is read."""
+        """The target twice: of the source, only the size of the batch is read."""
         if isinstance(inputs, dict) and "target" not in inputs or isinstance(inputs, tuple | list):
             found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "several inputs"
-            raise ValueError(f'found {found}, expected {{"target": ids}}, or these ids')
+            raise ValueError(f'found {found}, expected {{"target": ids}}, or the ids alone')
         target = inputs["target"] if isinstance(inputs, dict) else inputs
         return target, target
 
@@ -100,7 +100,7 @@ class LanguageModel(TranslationModel):
             float tensor `(batch, time)`, nats; 0 on padding.
 
         Raises:
-            ValueError: for an array that is no such ids.
+            ValueError: for an array that does not hold such ids.
         """
         return self({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
 
@@ -115,7 +115,7 @@ class LanguageModel(TranslationModel):
             float tensor `(batch,)`, nats.
 
         Raises:
-            ValueError: for an array that is no such ids.
+            ValueError: for an array that does not hold such ids.
         """
         return sequence_log_probs(self.token_log_probs(target))
 

@@ -1,4 +1,4 @@
-"""Training by the log-probabilities of targets."""
+"""Base class of models that output log-probabilities: loss, metrics, and checks of the training data."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from keras_encdec.models.log_probs import sequence_log_probs
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class Perplexity(keras.metrics.Metric):
-    """exp of minus the mean log-probability of a target token, end of sequence included.
+    """exp of minus the mean log-probability per target token, including the end of sequence.
 
-    `update_state` takes token log-probabilities `(batch, time)` in nats, 0 on padding, and the target
-    ids `(batch, time)` they belong to.
+    `update_state` takes token log-probabilities `(batch, time)` in nats, 0 on padding, and their target ids
+    `(batch, time)`.
     """
 
     def __init__(self, name: str = "perplexity", **kwargs: Any) -> None:
@@ -35,7 +35,7 @@ class Perplexity(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class LogLikelihood(keras.metrics.Mean):
-    """Mean log-probability of a target given its source, nats a pair.
+    """Mean log-probability of a target given its source, in nats per pair.
 
     `update_state` takes token log-probabilities `(batch, time)`, 0 on padding.
     """
@@ -48,17 +48,17 @@ class LogLikelihood(keras.metrics.Mean):
 
 
 class LikelihoodModel(keras.Model):
-    """Base of models whose outputs are log-probabilities of tokens: the loss, the metrics, and what `fit` takes.
+    """Base of models that output log-probabilities of tokens: the loss, the metrics, and the data that `fit` accepts.
 
-    The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs, with label
-    smoothing if it is asked for; `compile` takes no other.
+    The loss is minus the sum of the token log-probabilities over the batch, or its mean over the pairs, optionally with
+    label smoothing. `compile` accepts no other loss.
 
-    A subclass defines `sides`, sets `source_words` and `target_words`, the words in each shortlist, and a call returns
-    token log-probabilities `(batch, time)` in nats, 0 on padding; in training with label smoothing, a dict of these,
-    `log_probs`, and of the mean over all ids, `mean_log_probs`.
+    A subclass defines `sides`, and sets `source_words` and `target_words`, the numbers of words in the shortlists. Its
+    call returns token log-probabilities `(batch, time)` in nats, 0 on padding. In training with label smoothing it
+    returns a dict of these, `log_probs`, and of the means over all ids, `mean_log_probs`.
 
     Args:
-        **arguments: of `keras.Model`.
+        **arguments: arguments of `keras.Model`.
     """
 
     #: Whether targets depend on a source; those of a language model do not.
@@ -74,7 +74,7 @@ class LikelihoodModel(keras.Model):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """Source and target of what the model is called with."""
+        """The source and the target in the inputs of the model."""
         raise NotImplementedError
 
     def compile(
@@ -87,25 +87,24 @@ class LikelihoodModel(keras.Model):
     ) -> None:
         """Configures training.
 
-        With label smoothing e, the loss of a token in training is that of a target distribution which gives a share e
-        of the probability to all V ids w that can be predicted, those of the padding not counted, evenly:
+        With label smoothing e, the loss of a token in training is that of a target distribution with a share e of the
+        probability spread evenly over the V ids w that can be predicted (all but padding):
 
             -((1 - e) log p(y_t | y_<t, x) + e / V sum over w of log p(w | y_<t, x))
 
-        The metrics, and the loss of validation, are those without.
+        The metrics and the loss of validation are without label smoothing.
 
         Args:
-            optimizer: as of any Keras model.
-            reduction: "sum" or "mean" of the pairs' losses over the batch. It is the scale of the gradient,
-                to be thought of in clipping it and in the step size of SGD: the thesis has the mean.
-                Defaults to "sum".
-            clip_elements: float. Bound that each element of the gradient is clipped to, before the optimizer
-                clips the norm. Defaults to `None`: no such clipping.
-            label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: none.
-            **arguments: of `keras.Model.compile`; the loss and the metrics are the model's own.
+            optimizer: see `keras.Model.compile`.
+            reduction: "sum" or "mean" of the pairs' losses over the batch. It scales the gradient, and so matters for
+                clipping and for the step size of SGD. The thesis uses the mean. Defaults to "sum".
+            clip_elements: float. Bound of each element of the gradient, before the optimizer clips the norm. Defaults
+                to `None`: elements are not clipped.
+            label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: no smoothing.
+            **arguments: further arguments of `keras.Model.compile`, but for the loss and the metrics.
 
         Raises:
-            ValueError: for another reduction, a bound that is not positive, or a label smoothing out of range.
+            ValueError: for an unknown reduction, a bound that is not positive, or a label smoothing out of range.
 
         Reference:
             - Szegedy et al., 2016 (arXiv 1512.00567), section 7: label smoothing
@@ -116,7 +115,7 @@ class LikelihoodModel(keras.Model):
             raise ValueError(f"found label_smoothing={label_smoothing}, expected a number from 0 to below 1")
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
-        GradientNorms.of(self.optimizer).keep_out_of_files(self.optimizer)  # also of what Keras wraps around it
+        GradientNorms.of(self.optimizer).keep_out_of_files(self.optimizer)  # also if Keras has wrapped it
 
     def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
@@ -133,17 +132,17 @@ class LikelihoodModel(keras.Model):
         """Trains, see `keras.Model.fit`.
 
         Args:
-            x: the pairs, source and target: a dict of "source" and "target", or the tuple of the two, integer arrays
-                `(pairs, time)` of ids closed by the end of sequence and padded with 0; or anything that yields batches
-                of such.
-            y: `None`, or the target of `x` once more, which Keras needs beside `sample_weight`.
-            *args, **arguments: of `keras.Model.fit`.
+            x: the pairs: a dict of "source" and "target", or a tuple of the two, integer arrays `(pairs, time)` of ids
+                closed by the end of sequence and padded with 0; or an object that yields batches of such pairs.
+            y: `None`, or the target of `x` again, which Keras needs with `sample_weight`.
+            *args, **arguments: further arguments of `keras.Model.fit`.
 
         Returns:
             the history, see `keras.Model.fit`.
 
         Raises:
-            ValueError: for another `y`, and for arrays that are no such ids; what other data yield is not looked into.
+            ValueError: for another `y`, and for arrays that do not hold such ids. Batches of other objects are not
+            checked.
         """
         self._check_pairs(x, y)
         validation = arguments.get("validation_data")
@@ -154,7 +153,7 @@ class LikelihoodModel(keras.Model):
     def evaluate(
         self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
     ) -> list | dict | float:
-        """The loss and the metrics, see `keras.Model.evaluate`; of pairs as `fit` takes them."""
+        """The loss and the metrics, see `keras.Model.evaluate`; for pairs as `fit` takes them."""
         self._check_pairs(x, y)
         return super().evaluate(x, y, *args, **arguments)
 
@@ -163,8 +162,8 @@ class LikelihoodModel(keras.Model):
         if y is not None and (hasattr(x, "shape") and self.has_source or not arrays or y is not self.sides(x)[1]):
             expected = '{"source": source, "target": target}' if self.has_source else '{"target": target}'
             raise ValueError(
-                f"found {names[1]}, expected {names[0]}={expected} and no {names[1]} but this target: the model reads "
-                "it, too, and predicts each word from those before"
+                f"found {names[1]}, expected {names[0]}={expected} and {names[1]}=None or this target: the model "
+                "also reads the target, to predict each word from the words before it"
             )
         if arrays:
             source, target = self.sides(x)

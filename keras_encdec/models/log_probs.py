@@ -11,27 +11,25 @@ def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
 
     Args:
         logits: float tensor `(batch, time, vocabulary)`.
-        target: integer tensor `(batch, time)`: y_1 .. y_T, end of sequence included, padding 0.
+        target: integer tensor `(batch, time)`: y_1 .. y_T, including the end of sequence, padding 0.
 
     Returns:
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
     """
     wide = _wide(logits)
-    # Flat, as PyTorch's cross-entropy wants the classes second, and would copy a tensor of rank three.
+    # Flat: PyTorch's cross-entropy expects the classes on axis 1, and would copy a tensor of rank three.
     flat = ops.reshape(ops.cast(logits, wide), (-1, logits.shape[-1]))
     losses = ops.sparse_categorical_crossentropy(ops.reshape(target, (-1,)), flat, from_logits=True)
-    losses = ops.cast(ops.reshape(losses, ops.shape(target)), wide)  # JAX in x64 mode has widened them
+    losses = ops.cast(ops.reshape(losses, ops.shape(target)), wide)  # JAX in x64 mode widens them
     return ops.where(ops.not_equal(target, 0), -losses, ops.zeros_like(losses))
 
 
 def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
-    """The mean of log p(w | y_<t, x) over all ids w that can be predicted, at each target token; 0 on padding.
-
-    Any id can be predicted but 0, the padding, which is never the target.
+    """The mean of log p(w | y_<t, x) over all ids w but 0, the padding, at each target token; 0 on padding.
 
     Args:
         logits: float tensor `(batch, time, vocabulary)`.
-        target: integer tensor `(batch, time)`: y_1 .. y_T, end of sequence included, padding 0.
+        target: integer tensor `(batch, time)`: y_1 .. y_T, including the end of sequence, padding 0.
 
     Returns:
         tensor `(batch, time)`, nats: float32 (float64 for float64 logits) whatever the compute dtype.
@@ -42,7 +40,7 @@ def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def next_log_probs(logits: Tensor) -> Tensor:
-    """log p of every id as the next, for decoders: what `token_log_probs` gives for each as the target.
+    """log p of every id as the next word, equal to `token_log_probs` with this id as the target.
 
     Args:
         logits: float tensor `(..., vocabulary)`.
@@ -54,7 +52,7 @@ def next_log_probs(logits: Tensor) -> Tensor:
 
 
 def sequence_log_probs(log_probs: Tensor) -> Tensor:
-    """score(x, y): the sum over the tokens of a target, end of sequence included, no normalization.
+    """score(x, y): the sum over the tokens of a target, including the end of sequence, without length normalization.
 
     Args:
         log_probs: float tensor `(batch, time)` from `token_log_probs`, nats.

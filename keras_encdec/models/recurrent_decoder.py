@@ -22,9 +22,9 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   l = 1 .. L
         logits  = h_t^(L) W_hy + b_hy
 
-    s is the state of a cell, h and c of an LSTM and h of the others. The first states s_0^(l) are given, or, with
-    a summary c of the source, made of it, s_0^(l) = tanh(c V^(l) + b_V^(l)), and c is then read by the first
-    layer at every step, beside the word.
+    s is the state of a cell: h and c of an LSTM, h of the other cells. The encoder gives the first states s_0^(l). With
+    a summary c of the source they are s_0^(l) = tanh(c V^(l) + b_V^(l)), and the first layer also reads c at every
+    step.
 
     Args:
         vocabulary_size: int. Number of target ids, specials included.
@@ -32,16 +32,16 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         units: int. Number of hidden units of each layer.
         cell: "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
-        summary: bool. Whether what is given of the source is a summary c instead of the first states.
-            Defaults to `False`.
+        summary: bool. Whether the encoder gives a summary c of the source instead of the first states. Defaults to
+            `False`.
         dropout: float. Share of the inputs of each layer, and of the output matrix, that are set to zero in
             training. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Call arguments:
         previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target without its
-            last id. 0 is taken for the end of sequence.
-        encoded: dict of float tensors, of `RecurrentEncoder`.
+            last id. 0 is read as the end of sequence.
+        encoded: dict of float tensors, from `RecurrentEncoder`.
 
     Returns:
         float tensor `(batch, time, vocabulary_size)`: logits.
@@ -68,7 +68,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         if summary:
             state_size = sum(self.cells[0].state_widths.values())
             self.first_states = [dense(state_size, initial_scale, policy, "tanh") for _ in range(layers)]
-            # Its rows below those of the words in the first layer's matrix, whose bias is enough for both.
+            # Projects the summary for the first layer, whose bias serves both. Saved models know it by this name.
             self.context = dense(self.cells[0].gates * units, initial_scale, policy, use_bias=False)
 
     def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
@@ -87,7 +87,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
 
     @property
     def memory_spec(self) -> dict[str, TensorSpec]:
-        return {"context": TensorSpec((self.context.units,))} if self.summary else {}
+        return {"projected_summary": TensorSpec((self.context.units,))} if self.summary else {}
 
     @property
     def output_weights(self) -> tuple[Tensor, Tensor]:
@@ -102,20 +102,21 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             for part, width in widths.items():
                 state[f"{part}_{number}"] = both[:, start : start + width]
                 start += width
-        return state, {"context": self.context(encoded["summary"])}
+        return state, {"projected_summary": self.context(encoded["summary"])}
 
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
-        context = self.take_memory(memory["context"], ops.shape(previous)[0], source_of_row) if self.summary else 0
-        return self.through_layers(self.embedded(previous), state, context, one_step)
+        rows = ops.shape(previous)[0]
+        projected_summary = self.take_memory(memory["projected_summary"], rows, source_of_row) if self.summary else 0
+        return self.through_layers(self.embedded(previous), state, projected_summary, one_step)
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state[f"hidden_{self.layers}"])
 
-    # As in the base, but layer by layer, so that the inputs of all steps are projected at once.
+    # Unlike the base class, layer by layer: the inputs of all steps are projected at once.
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
-        context = ops.expand_dims(memory["context"], 1) if self.summary else 0
-        states = self.through_layers(self.embedded(previous), state, context, all_steps)
+        projected_summary = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
+        states = self.through_layers(self.embedded(previous), state, projected_summary, all_steps)
         return self.logits(self.features(previous, states, memory))
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
@@ -136,26 +137,26 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         return symbols
 
     def embedded(self, previous: Tensor) -> Tensor:
-        """The embedded words before; 0 is taken for the end of sequence."""
+        """The embeddings of the previous words; 0 is read as the end of sequence."""
         return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
 
-    def through_layers(self, inputs: Tensor, state: State, context: Tensor, run: Callable[..., State]) -> State:
-        """The new states of all layers, from the inputs of the first up.
+    def through_layers(self, inputs: Tensor, state: State, addend: Tensor | int, run: Callable[..., State]) -> State:
+        """The new states of all layers, from the inputs of the first layer.
 
         Args:
-            inputs: float tensor `(..., embedding_dim)`, of one step or of all.
+            inputs: float tensor `(..., embedding_dim)`, of one step or of all steps.
             state: dict of tensors, before these steps.
-            context: float tensor, added to the projected inputs of the first layer; 0 for none.
+            addend: float tensor, added to the projected inputs of the first layer; 0 for nothing.
             run: `one_step` or `all_steps`.
 
         Returns:
-            dict of tensors: of the one step, or of all.
+            dict of tensors: the states of the one step, or of all steps.
         """
         new = {}
         for number, cell in enumerate(self.cells, start=1):
             projected = cell.project_inputs(self.input_dropout(inputs))
             if number == 1:
-                projected = projected + context
+                projected = projected + addend
             states = run(cell, projected, {part: state[f"{part}_{number}"] for part in cell.state_widths})
             inputs = states["hidden"]
             new.update({f"{part}_{number}": tensor for part, tensor in states.items()})

@@ -19,17 +19,17 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         h_t^(0) = e(x_t)
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   s_0^(l) = 0,   l = 1 .. L
 
-    s is the state of a cell, h and c of an LSTM and h of the others. Of s_N^(l), the states after the last
-    symbol, the decoder gets those of every layer, or of the last alone a summary, c = tanh(h_N^(L) V + b_V).
+    s is the state of a cell: h and c of an LSTM, h of the other cells. The decoder gets the states after the last
+    symbol, s_N^(l), of every layer; or a summary of the last layer, c = tanh(h_N^(L) V + b_V).
 
-    With two directions, a second cell in each layer reads from the right, and the layer above reads
-    [h_t right-going, h_t left-going] ("concat") or the sum of the two ("sum"). Either way what the decoder gets
-    of a layer is a projection of both last states, [h h'] P = h P_1 + h' P_2, and so for the c of an LSTM.
+    With two directions, each layer has a second cell that reads from right to left. The next layer reads the states of
+    both directions, concatenated ("concat") or added ("sum"). With either choice the decoder gets a projection of both
+    last states of a layer, [h h'] P = h P_1 + h' P_2, and of the c of an LSTM in the same way.
 
-    Padding is skipped, and an all-padding source leaves the states at zero.
+    Padding is skipped. A source that is all padding leaves the states at zero.
 
-    A decoder with attention also gets the annotations, h_t^(L) of every position of the source in its own order,
-    whichever way it was read, of both directions as the layer above would read them.
+    A decoder with attention also gets the annotations, h_t^(L) of every source position, with both directions combined
+    as between layers. They are in the order of the source, also if the encoder reads it in reverse.
 
     Args:
         vocabulary_size: int. Number of source ids, specials included.
@@ -37,11 +37,11 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         units: int. Number of hidden units of each layer and direction.
         cell: "lstm", "gru" or "rnn". Defaults to "lstm".
         layers: int. Defaults to `1`.
-        bidirectional: "none", "concat" or "sum". Defaults to "none": from left to right alone.
-        reverse_source: bool. Whether the words are read in reverse order, the end of sequence still last.
-            Defaults to `False`.
+        bidirectional: "none", "concat" or "sum". Defaults to "none": from left to right only.
+        reverse_source: bool. Whether the words are read in reverse order; the end of sequence stays last. Defaults to
+            `False`.
         summary: bool. Whether the decoder gets the summary c instead of all states. Defaults to `False`.
-        annotations: bool. Whether the decoder gets the annotations, too. Defaults to `False`.
+        annotations: bool. Whether the decoder also gets the annotations. Defaults to `False`.
         dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
@@ -49,8 +49,8 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         source: integer tensor `(batch, time)`: ids closed by the end of sequence (2), then padding (0).
 
     Returns:
-        dict of float tensors `(batch, units)`: for each layer, counted from 1, "hidden_1" and, of an LSTM, "cell_1";
-        or "summary" alone. With annotations also "annotations" `(batch, time, annotation_width)`, zero on padding, and
+        dict of float tensors `(batch, units)`: for each layer, counted from 1, "hidden_1" and, for an LSTM, "cell_1";
+        or only "summary". With annotations also "annotations" `(batch, time, annotation_width)`, zero on padding, and
         "mask" `(batch, time)`, boolean.
 
     Reference:
@@ -121,10 +121,10 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         encoded = {}
         for number, cells in enumerate(self.cells, start=1):
             inputs = self.input_dropout(inputs)
-            # The second cell of a layer, where there is one, reads from the right.
+            # The second cell of a layer, if there is one, reads from right to left.
             runs = [self._run(cell, inputs, mask, backwards=bool(i)) for i, cell in enumerate(cells)]
             outputs, lasts = zip(*runs, strict=True)
-            # In the cell's order: that of a dict which has gone through a loop is the backend's.
+            # In the cell's order: a loop may change the order of a dict.
             parts = cells[0].state_widths
             last = {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in parts}
             if self.bidirectional != "none" and not self.summary:
@@ -141,9 +141,9 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         return encoded
 
     def _run(self, cell: RecurrentCell, inputs: Tensor, mask: Tensor, backwards: bool) -> tuple[Tensor, State]:
-        """Outputs `(batch, time, units)` and the last state of a cell."""
+        """The outputs `(batch, time, units)` and the last state of a cell."""
         if backwards:
-            # Padding then stands first, where it leaves the state at zero.
+            # Padding then comes first, and leaves the state at zero.
             inputs, mask = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
         rows = ops.shape(inputs)[0]
         first = {part: ops.zeros((rows, width), inputs.dtype) for part, width in cell.state_widths.items()}
@@ -175,10 +175,10 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
 
 def words_reversed(tensor: Tensor, mask: Tensor) -> Tensor:
-    """What belongs to the words of sources in reverse order; that of the end of sequence and of the padding stays.
+    """The words of each source in reverse order; the end of sequence and padding keep their positions.
 
     Args:
-        tensor: tensor `(batch, time, ...)`: ids closed by the end of sequence, then padding, or what was made of them.
+        tensor: tensor `(batch, time, ...)`: ids closed by the end of sequence, then padding; or one vector per id.
         mask: boolean tensor `(batch, time)`, false on padding.
 
     Returns:

@@ -25,38 +25,39 @@ class RecurrentEncoderDecoder(TranslationModel):
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the decoder, over that end and the target
         p(y_t | y_<t, x) = softmax(h_t^(L) W_hy + b_hy)
 
-    With attention h~_t = tanh(c_t W_c + h_t^(L) W_h) stands for h_t^(L) in the last line; c_t is an average of the
-    encoder's states, weighted anew for each target word. See `AttentionDecoder`.
+    With attention, h~_t = tanh(c_t W_c + h_t^(L) W_h) replaces h_t^(L) in the last line; c_t is an average of the
+    encoder's states, with new weights for each target word. See `AttentionDecoder`.
 
-    f is a cell of `keras_encdec.layers`: `LSTMCell`, `GRUCell`, `RNNCell` or another that is registered. The thesis
-    writes no biases; here the cells and the output have them. It lets the encoder read the words alone, here it
-    reads the end of sequence, too, as all encoders of this package. See `RecurrentEncoder` and `RecurrentDecoder`.
+    f is a cell of `keras_encdec.layers`: `LSTMCell`, `GRUCell`, `RNNCell` or another registered cell. The thesis has no
+    biases; here the cells and the output have biases. The encoder of the thesis reads only the words; here, as all
+    encoders of this package, it also reads the end of sequence. See `RecurrentEncoder` and `RecurrentDecoder`.
 
     Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both closed by 2 and
-    then padded with 0. The loss is the model's own, minus the sum of the token log-probabilities of a pair, on average:
+    then padded with 0. The loss is minus the sum of the token log-probabilities of a pair, here averaged over the
+    pairs:
 
         model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0), reduction="mean")
         model.fit({"source": source, "target": target}, batch_size=128)
 
-    `fit` and `evaluate` report `perplexity`, per target token with the end of sequence, and `log_likelihood`,
-    nats a pair.
+    `fit` and `evaluate` report `perplexity`, per target token including the end of sequence, and `log_likelihood`, in
+    nats per pair.
 
     Args:
-        source_words, target_words: int. Words in each shortlist, the three special ids not counted.
+        source_words, target_words: int. Words in each shortlist, without the three special ids.
         **arguments: hyper-parameters of `RecurrentEncoderDecoderConfig`, and arguments of `keras.Model`, such as
-            `dtype`. With `bidirectional` the decoder gets a projection of both last states of each layer, so that of
-            one layer "concat" and "sum" are one model. Biases start at zero, but for those of an LSTM's forget gates,
-            which start at one.
+            `dtype`. With `bidirectional` the decoder gets a projection of both last states of each layer, so that with
+            one layer "concat" and "sum" are the same model. Biases start at zero, those of an LSTM's forget gates at
+            one.
 
     Call arguments:
-        inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, or the
-            tuple of the two: integer ids.
+        inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, integer ids; or a tuple
+            of the two.
 
     Returns:
         float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
 
     Raises:
-        ValueError: for a hyper-parameter of another type or out of its bounds, or a cell that is not registered.
+        ValueError: for a hyper-parameter of a wrong type or out of bounds, or a cell that is not registered.
 
     Example:
 
@@ -113,7 +114,7 @@ class RecurrentEncoderDecoder(TranslationModel):
                 name="decoder",
                 **shared,
             )
-        # Every size is known: the weights exist at once, to be counted, set or loaded.
+        # All sizes are known: build the weights now, so that they can be counted, set or loaded.
         self.build()
 
 
@@ -125,25 +126,25 @@ class RecurrentLanguageModel(LanguageModel):
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   h_t^(0) = e(y_{t-1}),   s_0^(l) = 0
         p(y_t | y_<t) = softmax(h_t^(L) W_hy + b_hy)
 
-    y_0 is the end of sequence, which marks where sentences meet. The ids are those of
-    `RecurrentEncoderDecoder`, of which this is the decoder, and so are the loss and the metrics:
+    y_0 is the end of sequence of the sentence before. The model is the decoder of `RecurrentEncoderDecoder`, with the
+    same ids, loss and metrics:
 
         model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0), reduction="mean")
         model.fit({"target": target}, batch_size=128)
 
     Args:
-        words: int. Words in the shortlist, the three special ids not counted.
+        words: int. Words in the shortlist, without the three special ids.
         **arguments: hyper-parameters of `RecurrentLanguageModelConfig`, and arguments of `keras.Model`, such as
             `dtype`.
 
     Call arguments:
-        inputs: dict with "target" `(batch, time)`, or these integer ids.
+        inputs: dict with "target" `(batch, time)`, integer ids; or the ids alone.
 
     Returns:
         float32 tensor `(batch, time)`: token log-probabilities in nats, 0 on padding.
 
     Raises:
-        ValueError: for a hyper-parameter of another type or out of its bounds, or a cell that is not registered.
+        ValueError: for a hyper-parameter of a wrong type or out of bounds, or a cell that is not registered.
 
     Example:
 

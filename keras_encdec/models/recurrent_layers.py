@@ -1,4 +1,4 @@
-"""What the encoder and the decoder of stacked recurrent layers have in common."""
+"""Base class of the encoder and the decoder of stacked recurrent layers, and how their parts are initialized."""
 
 from typing import Any
 
@@ -8,38 +8,6 @@ from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.recurrent_cell import RecurrentCell, recurrent_cell_class
 from keras_encdec.models.contract import TensorSpec
-
-
-def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:
-    """A cell of uniform initial weights.
-
-    Args:
-        cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
-        units: int. Number of hidden units.
-        initial_scale: float. Bound of the initial weights.
-        dtype: the dtype policy.
-
-    Raises:
-        ValueError: for a cell that is not registered.
-    """
-    return recurrent_cell_class(cell)(
-        units,
-        kernel_initializer=uniform(initial_scale),
-        recurrent_initializer=uniform(initial_scale),
-        dtype=dtype,
-    )
-
-
-def dense(
-    units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
-) -> keras.layers.Dense:
-    """A Dense layer of uniform initial weights."""
-    return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
-
-
-def uniform(initial_scale: float) -> keras.initializers.Initializer:
-    """Uniform distribution between minus and plus the bound."""
-    return keras.initializers.RandomUniform(-initial_scale, initial_scale)
 
 
 class RecurrentLayers(keras.layers.Layer):
@@ -56,7 +24,7 @@ class RecurrentLayers(keras.layers.Layer):
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Raises:
-        ValueError: for less than one layer.
+        ValueError: for fewer than one layer.
     """
 
     def __init__(
@@ -88,7 +56,7 @@ class RecurrentLayers(keras.layers.Layer):
         self.input_dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def layer_states_spec(self, widths: dict[str, int]) -> dict[str, TensorSpec]:
-        """The states of all layers: "hidden_1", of an LSTM "cell_1" too, "hidden_2" and so on.
+        """The states of all layers: "hidden_1", for an LSTM also "cell_1", "hidden_2" and so on.
 
         Args:
             widths: dict of the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
@@ -111,3 +79,35 @@ class RecurrentLayers(keras.layers.Layer):
             "dropout": self.dropout,
             "initial_scale": self.initial_scale,
         }
+
+
+def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:
+    """A cell with uniform initial weights.
+
+    Args:
+        cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
+        units: int. Number of hidden units.
+        initial_scale: float. Bound of the initial weights.
+        dtype: the dtype policy.
+
+    Raises:
+        ValueError: for a cell that is not registered.
+    """
+    return recurrent_cell_class(cell)(
+        units,
+        kernel_initializer=uniform(initial_scale),
+        recurrent_initializer=uniform(initial_scale),
+        dtype=dtype,
+    )
+
+
+def dense(
+    units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
+) -> keras.layers.Dense:
+    """A Dense layer with uniform initial weights."""
+    return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
+
+
+def uniform(initial_scale: float) -> keras.initializers.Initializer:
+    """Uniform distribution between minus and plus the bound."""
+    return keras.initializers.RandomUniform(-initial_scale, initial_scale)

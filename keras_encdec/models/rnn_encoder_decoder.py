@@ -1,4 +1,4 @@
-"""The RNN Encoder-Decoder."""
+"""The RNN Encoder-Decoder of Cho et al., 2014: the model, its encoder, its decoder, its optimizer."""
 
 from typing import Any
 
@@ -18,6 +18,76 @@ from keras_encdec.models.id_sequences import SPECIAL_IDS
 from keras_encdec.models.translation_model import TranslationModel, register_model
 
 
+@register_model("encdec")
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class RNNEncoderDecoder(TranslationModel):
+    """Learns p(target | source) of phrase pairs, and scores them.
+
+    Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both
+    closed by 2 and then padded with 0. The model maps the two to log p(y_t | y_<t, x) of each target
+    token. Its loss is minus the sum of these over the batch (see `compile`):
+
+        model.compile(published_optimizer())
+        model.fit({"source": source, "target": target}, batch_size=64)
+
+    `fit` and `evaluate` report `perplexity`, per target token including the end of sequence, and `log_likelihood`, in
+    nats per pair. `sample_weight` `(pairs,)` weights pairs in the loss. Keras requires `y` with it: pass the target
+    again.
+
+    Args:
+        source_words, target_words: int. Words in each shortlist, without the three special ids.
+        **arguments: hyper-parameters of `RNNEncoderDecoderConfig` (`embedding_dim`, `units`, `maxout_units`,
+            `output_rank`, `reset_after`, `initial_stddev`), whose defaults are the paper's, and arguments of
+            `keras.Model`, such as `dtype`.
+
+    Call arguments:
+        inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, integer ids; or a tuple
+            of the two.
+
+    Returns:
+        float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
+
+    Raises:
+        ValueError: for a hyper-parameter of a wrong type or out of bounds.
+
+    Example:
+
+    >>> model = RNNEncoderDecoder(20, 30, embedding_dim=4, units=8, maxout_units=4, output_rank=4)
+    >>> tuple(model.score([[5, 6, 2]], [[7, 2]]).shape)
+    (1,)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078)
+    """
+
+    config_class = RNNEncoderDecoderConfig
+
+    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
+        super().__init__(source_words, target_words, **arguments)
+        config, policy = self.config, self.dtype_policy
+        self.encoder = RNNEncoder(
+            source_words + SPECIAL_IDS,
+            config.embedding_dim,
+            config.units,
+            config.reset_after,
+            config.initial_stddev,
+            dtype=policy,
+            name="encoder",
+        )
+        self.decoder = RNNDecoder(
+            target_words + SPECIAL_IDS,
+            config.embedding_dim,
+            config.units,
+            config.maxout_units,
+            config.output_rank,
+            config.initial_stddev,
+            dtype=policy,
+            name="decoder",
+        )
+        # All sizes are known: build the weights now, so that they can be counted, set or loaded.
+        self.build()
+
+
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class RNNEncoder(Encoder):
     """Reads a source and summarizes it in one vector of fixed length.
@@ -32,7 +102,7 @@ class RNNEncoder(Encoder):
         embedding_dim: int. Dimension of the word embeddings.
         units: int. Number of hidden units, and width of the summary.
         reset_after: bool. See `keras_encdec.layers.GRUCell`. Defaults to `False`.
-        initial_stddev: float. Of the initial weights that are not recurrent. Defaults to `0.01`.
+        initial_stddev: float. Standard deviation of the initial weights that are not recurrent. Defaults to `0.01`.
 
     Call arguments:
         source: integer tensor `(batch, time)`: ids closed by the end of sequence (2), then padding (0).
@@ -134,7 +204,7 @@ class RNNDecoder(Decoder):
         units: int. Number of hidden units, and width of the summary.
         maxout_units: int. Number of maxout units of the readout.
         output_rank: int. Rank of the output matrix.
-        initial_stddev: float. Of the initial weights that are not recurrent. Defaults to `0.01`.
+        initial_stddev: float. Standard deviation of the initial weights that are not recurrent. Defaults to `0.01`.
 
     Call arguments:
         previous: integer tensor `(batch, time)`: y_0 .. y_{T-1}, that is 0 and then the target
@@ -252,76 +322,6 @@ class RNNDecoder(Decoder):
             "output_rank": self.output_rank,
             "initial_stddev": self.initial_stddev,
         }
-
-
-@register_model("encdec")
-@keras.saving.register_keras_serializable(package="keras_encdec")
-class RNNEncoderDecoder(TranslationModel):
-    """Learns p(target | source) of phrase pairs, and scores them.
-
-    Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both
-    closed by 2 and then padded with 0. The model maps the two to log p(y_t | y_<t, x) of each target
-    token; its loss is its own, minus the sum of these over the batch (see `compile`):
-
-        model.compile(published_optimizer())
-        model.fit({"source": source, "target": target}, batch_size=64)
-
-    `fit` and `evaluate` report `perplexity`, per target token with the end of sequence, and
-    `log_likelihood`, nats a pair. `sample_weight` `(pairs,)` weighs pairs in the loss; as Keras wants a
-    y with it, give the target again.
-
-    Args:
-        source_words, target_words: int. Words in each shortlist, the three special ids not counted.
-        **arguments: hyper-parameters of `RNNEncoderDecoderConfig` (`embedding_dim`, `units`, `maxout_units`,
-            `output_rank`, `reset_after`, `initial_stddev`), whose defaults are the paper's, and arguments of
-            `keras.Model`, such as `dtype`.
-
-    Call arguments:
-        inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, or the
-            tuple of the two: integer ids.
-
-    Returns:
-        float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
-
-    Raises:
-        ValueError: for a hyper-parameter of another type or out of its bounds.
-
-    Example:
-
-    >>> model = RNNEncoderDecoder(20, 30, embedding_dim=4, units=8, maxout_units=4, output_rank=4)
-    >>> tuple(model.score([[5, 6, 2]], [[7, 2]]).shape)
-    (1,)
-
-    Reference:
-        - Cho et al., 2014 (arXiv 1406.1078)
-    """
-
-    config_class = RNNEncoderDecoderConfig
-
-    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
-        super().__init__(source_words, target_words, **arguments)
-        config, policy = self.config, self.dtype_policy
-        self.encoder = RNNEncoder(
-            source_words + SPECIAL_IDS,
-            config.embedding_dim,
-            config.units,
-            config.reset_after,
-            config.initial_stddev,
-            dtype=policy,
-            name="encoder",
-        )
-        self.decoder = RNNDecoder(
-            target_words + SPECIAL_IDS,
-            config.embedding_dim,
-            config.units,
-            config.maxout_units,
-            config.output_rank,
-            config.initial_stddev,
-            dtype=policy,
-            name="decoder",
-        )
-        # Every size is known: the weights exist at once, to be counted, set or loaded.
-        self.build()
 
 
 def published_optimizer() -> keras.optimizers.Optimizer:

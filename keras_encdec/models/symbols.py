@@ -1,4 +1,4 @@
-"""A model's weights as arrays under the symbols of the equations, the way in and out."""
+"""Reads and sets a model's weights as arrays named by the symbols of the equations."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from keras_encdec.models.translation_model import TranslationModel
 def to_symbols(model: TranslationModel) -> dict[str, np.ndarray]:
     """Reads the weights.
 
-    Whatever the layers fuse inside, each matrix of the equations is one array: "source.E",
-    "encoder.U_r", "decoder.C_z", "readout.G_l", ...; of the recurrent models of sentences with the layer's number,
-    "encoder.W_i.1", and "attention.W_a", "output.W_hy". Row vectors are multiplied from the left, so a
-    weight is `(inputs, outputs)`. `numpy.savez(path, **to_symbols(model))` keeps them in a file.
+    Each matrix of the equations is one array, even if a layer stores several matrices in one variable: "source.E",
+    "encoder.U_r", "decoder.C_z", "readout.G_l" and so on. Symbols of stacked layers end in the layer's number, as
+    "encoder.W_i.1". Vectors are rows, so the shape of a weight is `(inputs, outputs)`.
+    `numpy.savez(path, **to_symbols(model))` saves the weights in a file.
 
     Args:
         model: one of the package's models.
@@ -33,15 +33,14 @@ def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> T
 
     Args:
         model: one of the package's models, changed in place.
-        arrays: mapping of every symbol of `to_symbols` to an array of its shape, an opened `.npz` for
-            instance. Row 0 of "source.E" and "target.E" is set to zero, as the model never reads it.
+        arrays: mapping of every symbol of `to_symbols` to an array of its shape, for example an open `.npz` file. Row 0
+            of "source.E" and "target.E" is set to zero; the model never reads it.
 
     Returns:
         the model.
 
     Raises:
-        ValueError: naming symbols that are missing or unknown, or a shape that does not fit; the
-            model is then unchanged.
+        ValueError: for missing or unknown symbols, or a shape that does not fit. The model is then unchanged.
     """
     columns_by_symbol = _columns_by_symbol(model)
     missing, unknown = sorted(columns_by_symbol.keys() - set(arrays)), sorted(set(arrays) - columns_by_symbol.keys())
@@ -62,5 +61,5 @@ def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> T
 
 
 def _columns_by_symbol(model):
-    """Each symbol's variable and the columns it takes there."""
+    """The variable of each symbol, and its columns there."""
     return {**model.encoder.symbols(), **model.decoder.symbols()}

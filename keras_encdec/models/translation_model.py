@@ -1,4 +1,4 @@
-"""What all models of p(target | source) have in common."""
+"""Base class of the models of p(target | source), and their registry."""
 
 import os
 from collections.abc import Callable
@@ -23,28 +23,28 @@ from keras_encdec.registry import Registry
 
 
 class TranslationModel(LikelihoodModel):
-    """Base of the models that predict a target word by word; its loss and metrics are those of `LikelihoodModel`.
+    """Base of the models that predict a target word by word; the loss and the metrics are those of `LikelihoodModel`.
 
         log p(y | x) = sum over t of log p(y_t | y_<t, x)
 
-    A subclass names its `config_class` and builds `self.encoder`, an `Encoder`, and `self.decoder`, a `Decoder`: all
-    else is made from these two.
+    A subclass sets `config_class` and builds `self.encoder`, an `Encoder`, and `self.decoder`, a `Decoder`. The base
+    class defines the rest from these two.
 
     Args:
-        source_words, target_words: int. Words in each shortlist, the three special ids not counted.
+        source_words, target_words: int. Words in each shortlist, without the three special ids.
         **arguments: hyper-parameters of the `config_class`, and arguments of `keras.Model`, such as `dtype`.
 
     Call arguments:
-        inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, or the
-            tuple of the two: integer ids.
+        inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, integer ids; or a tuple
+            of the two.
 
     Returns:
-        float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding. Of a model compiled with
-        label smoothing, a call with `training=True` returns a dict of two such tensors, which the loss is made of:
-        "log_probs", and "mean_log_probs", the mean over all ids that can be predicted.
+        float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding. If the model was compiled
+        with label smoothing, a call with `training=True` returns a dict of two such tensors for the loss: "log_probs",
+        and "mean_log_probs", the means over all ids that can be predicted.
 
     Raises:
-        ValueError: for a hyper-parameter of another type or out of its bounds.
+        ValueError: for a hyper-parameter of a wrong type or out of bounds.
     """
 
     #: The class of the model's hyper-parameters, whose fields are arguments of the constructor.
@@ -61,9 +61,9 @@ class TranslationModel(LikelihoodModel):
 
     @classmethod
     def check_config(cls, config: Configuration) -> None:
-        """Raises ValueError for hyper-parameters that the model cannot be built with, before anything is made.
+        """Raises ValueError if the model cannot be built with these hyper-parameters.
 
-        What the configuration itself checks, it has checked already; here is what needs Keras's layers.
+        The configuration has made its own checks already. This method makes the checks that need Keras's layers.
         """
 
     @classmethod
@@ -115,7 +115,7 @@ class TranslationModel(LikelihoodModel):
             self.decoder.build()
             self.built = True
 
-    # Handed on, as under JAX a training step calls this function itself, and no layer knows of it otherwise.
+    # `training` is passed on explicitly: under JAX a training step calls this method directly, without Keras's context.
     def call(self, inputs: Structure, training: bool | None = None) -> Structure:
         source, target = self.sides(inputs)
         encoded = self.encoder(source, training=training)
@@ -127,33 +127,33 @@ class TranslationModel(LikelihoodModel):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """Source and target of what the model is called with: the tuple of the two."""
+        """The source and the target in the inputs of the model."""
         if isinstance(inputs, dict) and {"source", "target"} <= inputs.keys():
             return inputs["source"], inputs["target"]
         if isinstance(inputs, tuple | list) and len(inputs) == 2:
             return tuple(inputs)
         found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "other inputs"
-        raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or the tuple of the two')
+        raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or a tuple of the two')
 
     @without_gradients
     def encode(self, source: Tensor) -> Encoded:
-        """What the encoder makes of each source.
+        """The encoder's output for each source.
 
         Args:
             source: integer ids `(batch, time)`, closed by the end of sequence and padded with 0.
 
         Returns:
-            dict of tensors, one row a source, as described by `encoder.encoded_spec`; of `RNNEncoderDecoder`
+            dict of tensors, one row per source, as described by `encoder.encoded_spec`; for `RNNEncoderDecoder`
             "summary" `(batch, units)`.
 
         Raises:
-            ValueError: for an array that is no such ids.
+            ValueError: for an array that does not hold such ids.
         """
         return self.encoder(self._source_ids(source))
 
     @without_gradients
     def token_log_probs(self, source: Tensor, target: Tensor) -> Tensor:
-        """log p(y_t | y_<t, x) of each target token; to train through, call the model instead.
+        """log p(y_t | y_<t, x) of each target token, without gradients; call the model for gradients.
 
         Args:
             source: integer ids `(batch, source_time)`.
@@ -163,14 +163,14 @@ class TranslationModel(LikelihoodModel):
             float tensor `(batch, target_time)`, nats; 0 on padding.
 
         Raises:
-            ValueError: for arrays that are no such ids.
+            ValueError: for arrays that do not hold such ids.
         """
         target = id_tensor("target", target, self.target_words + SPECIAL_IDS)
         return self({"source": self._source_ids(source), "target": target})
 
     @without_gradients
     def score(self, source: Tensor, target: Tensor) -> Tensor:
-        """log p(y | x), end of sequence included, no length normalization.
+        """log p(y | x), including the end of sequence, without length normalization.
 
         Args:
             source: integer ids `(batch, source_time)`.
@@ -180,13 +180,13 @@ class TranslationModel(LikelihoodModel):
             float tensor `(batch,)`, nats.
 
         Raises:
-            ValueError: for arrays that are no such ids.
+            ValueError: for arrays that do not hold such ids.
         """
         return sequence_log_probs(self.token_log_probs(source, target))
 
     @without_gradients
     def start(self, source: Tensor) -> tuple[State, Memory]:
-        """What decoding word by word begins with.
+        """The first state and the memory, for decoding word by word.
 
         Args:
             source: integer ids `(batch, time)`.
@@ -201,13 +201,13 @@ class TranslationModel(LikelihoodModel):
             **super().get_config(),
             "source_words": self.source_words,
             "target_words": self.target_words,
-            # As JSON holds them: Keras would write a tuple as a structure of its own.
+            # Lists as in JSON: Keras would write a tuple in a format of its own.
             **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
         }
 
     def _source_ids(self, source):
         if not self.has_source:
-            return ops.convert_to_tensor(source, "int32")  # of which only the number of rows is read
+            return ops.convert_to_tensor(source, "int32")  # only the number of rows is read
         return id_tensor("source", source, self.source_words + SPECIAL_IDS)
 
 
@@ -268,10 +268,10 @@ def build_model(name: str, source_words: int | None, target_words: int, **argume
 
 
 def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """The model itself, or one that holds its weights in another dtype and computes in it.
+    """The model itself if it has this dtype, or a copy that stores its weights in this dtype and computes in it.
 
-    A model of a mixed dtype policy computes in one dtype only within Keras's calls: who calls the encoder's and the
-    decoder's own methods takes the model that this gives.
+    A mixed dtype policy has an effect only within Keras's calls. Code that calls the methods of the encoder and the
+    decoder directly needs a model of one dtype.
 
     Args:
         model: TranslationModel.
@@ -285,6 +285,6 @@ def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
 
 
 def copy_weights(model: TranslationModel, other: TranslationModel) -> None:
-    """Gives another model of the same sizes the weights of a model, in its own dtype."""
+    """Copies the weights of a model to another model of the same sizes, in its dtype."""
     for weight, original in zip(other.weights, model.weights, strict=True):
         weight.assign(ops.cast(original, weight.dtype))

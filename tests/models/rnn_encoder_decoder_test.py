@@ -94,9 +94,9 @@ def test_a_loss_of_the_users_is_refused():
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ((SOURCE, TARGET), r'found y, expected x={"source": source, "target": target} and no y but this target'),
+        ((SOURCE, TARGET), r'found y, expected x={"source": source, "target": target} and y=None or this target'),
         ((PAIRS, TARGET + 0), "found y, expected x="),
-        ((SOURCE,), r'found other inputs, expected {"source": ids, "target": ids}, or the tuple of the two'),
+        ((SOURCE,), r'found other inputs, expected {"source": ids, "target": ids}, or a tuple of the two'),
         (({"source": SOURCE},), "found a dict of 'source', expected"),
         (({"source": SOURCE.tolist(), "target": TARGET},), "found a list as the source, expected an integer array"),
         (({"source": SOURCE[0], "target": TARGET},), "found a source of shape .* expected integer ids"),
