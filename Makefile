@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
+EXTRAS = dev,docs,jax,torch,serving,smt,analysis,web
 
-.PHONY: demo test test-older-processor lint docs bench wheel clean
+.PHONY: demo test test-older-processor lint docs bench wheel update-constraints clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
@@ -32,6 +33,17 @@ bench: $(VENV)/installed-dev
 wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel
 
+# The newest versions in the ranges of pyproject.toml, which pins PyTorch; no build of a package for a kind of processor.
+update-constraints:
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --editable ".[$(EXTRAS),ngram]"
+	build/constraints/bin/python -m pip freeze --exclude-editable > build/constraints/versions.txt
+	head -1 constraints.txt > build/constraints/new.txt
+	sed 's/+.*//' build/constraints/versions.txt >> build/constraints/new.txt
+	mv build/constraints/new.txt constraints.txt
+	rm -rf build/constraints
+
 clean:
 	rm -rf $(VENV) build dist demo site *.egg-info
 
@@ -43,7 +55,7 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt,analysis,web]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ $(VENV)/installed $(VENV)/installed-docs
 
 $(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml constraints.txt
