@@ -5,7 +5,7 @@ MINUTES ?= 3
 BIN = $(VENV)/bin
 EXTRAS = dev,docs,jax,torch,serving,smt,analysis,web
 
-.PHONY: demo test test-older-processor lint docs bench wheel update-constraints clean
+.PHONY: demo test test-older-processor coverage lint docs bench wheel update-constraints clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
@@ -18,6 +18,13 @@ test: $(VENV)/installed-dev
 # What depends on the processor once more, with the instructions of an older one.
 test-older-processor: $(VENV)/installed-dev
 	$(BIN)/python tests/run.py --older_processor
+
+# Which lines the suite with TensorFlow runs, in its processes, too; fails below the share in pyproject.toml.
+coverage: $(VENV)/installed-dev
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run tests/run.py --backend=tensorflow
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered --sort=cover --show-missing
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
