@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
+EXTRAS = dev,docs,jax,torch,serving,smt,analysis,web
 
-.PHONY: demo test test-older-processor lint docs bench wheel clean
+.PHONY: demo test test-older-processor coverage lint docs bench wheel update-constraints clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
@@ -17,6 +18,13 @@ test: $(VENV)/installed-dev
 # What depends on the processor once more, with the instructions of an older one.
 test-older-processor: $(VENV)/installed-dev
 	$(BIN)/python tests/run.py --older_processor
+
+# Which lines the suite with TensorFlow runs, in its processes, too; fails below the share in pyproject.toml.
+coverage: $(VENV)/installed-dev
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run tests/run.py --backend=tensorflow
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered --sort=cover --show-missing
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -32,6 +40,17 @@ bench: $(VENV)/installed-dev
 wheel: $(VENV)/installed-dev
 	$(BIN)/python -m build --wheel
 
+# The newest versions in the ranges of pyproject.toml, which pins PyTorch; no build of a package for a kind of processor.
+update-constraints:
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --editable ".[$(EXTRAS),ngram]"
+	build/constraints/bin/python -m pip freeze --exclude-editable > build/constraints/versions.txt
+	head -1 constraints.txt > build/constraints/new.txt
+	sed 's/+.*//' build/constraints/versions.txt >> build/constraints/new.txt
+	mv build/constraints/new.txt constraints.txt
+	rm -rf build/constraints
+
 clean:
 	rm -rf $(VENV) build dist demo site *.egg-info
 
@@ -43,7 +62,7 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,docs,jax,torch,serving,smt,analysis,web]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@ $(VENV)/installed $(VENV)/installed-docs
 
 $(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -1,11 +1,12 @@
 """Times scoring and training beside models written in PyTorch and with Keras's own layers.
 
-    python benchmarks/run.py [--table TABLE.gz] [--full] [--folder DIRECTORY]
+    python benchmarks/run.py [--table TABLE.gz] [--full] [--repeats N] [--folder DIRECTORY]
 
 Each figure is taken in a process of its own, one after another, on the backends that are installed, and
 on a GPU where they find one. The machine's speed drifts: read ratios of one run, not figures of two.
 bfloat16 is left out where a library multiplies it more slowly than float32: it would take hours for nothing.
-Prints a table; writes benchmarks.json and, with matplotlib installed, benchmarks.png.
+Prints a table; writes the results as JSON and, with matplotlib installed, a chart beside them;
+compare.py compares two runs.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 
 import chart
 import scaling
+from results_file import write_results
 
 from keras_encdec.datasets import libreoffice_en_fr
 
@@ -50,9 +52,9 @@ def main():
     parser.add_argument("--table", default=str(libreoffice_en_fr().phrase_table), help="phrase table to score")
     parser.add_argument("--sizes", default="cho2014", help="cho2014 or small")
     parser.add_argument("--full", action="store_true", help="more pairs, all combinations, and how time scales")
-    parser.add_argument("--folder", default=".", help="where benchmarks.json and benchmarks.png go")
+    parser.add_argument("--repeats", type=int, default=1, help="measure each row so often, and take the median")
+    parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="where the results go")
     options = parser.parse_args()
-    folder = pathlib.Path(options.folder)
     dtypes = "float32", "bfloat16"
     limits = {dtype: {name: measured("limit.py", name, dtype)["gflops"] for name in BACKENDS} for dtype in dtypes}
     for dtype, figures in limits.items():
@@ -69,8 +71,12 @@ def main():
                 slow = (work, dtype, who) in SLOW or (work == "train" and batch == 512 and who != BACKENDS[0])
                 if (slow and not options.full) or (dtype == "bfloat16" and backend in left_out):
                     continue
-                figures = measured(script, work, *common, "--batch", batch, "--dtype", dtype, backend=backend)
+                arguments = work, *common, "--batch", batch, "--dtype", dtype
+                runs = [measured(script, *arguments, backend=backend) for _ in range(options.repeats)]
+                runs.sort(key=lambda run: run["pairs_per_second"])
+                figures = runs[len(runs) // 2]
                 row = {"work": work, "batch": batch, "dtype": dtype, "who": who, **figures}
+                row["repeated"] = [run["pairs_per_second"] for run in runs]
                 row["share"] = figures["gflops"] / max(limits[dtype].values())
                 peer = figures["pairs_per_second"] if who == "torch peer" else peer
                 row["ratio"] = peer and figures["pairs_per_second"] / peer
@@ -85,9 +91,9 @@ def main():
     results = {"limits": limits, "left_out": {"bfloat16": left_out}, "rows": rows, "precision": deviation}
     if options.full:
         results["scaling"] = scaling.measure(measured, options.table)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "benchmarks.json").write_text(json.dumps(results, indent=1) + "\n")
-    chart.draw(results, folder / "benchmarks.png")
+    path = write_results(results, options.folder)
+    print(path)
+    chart.draw(results, path.with_suffix(".png"))
 
 
 def slower_than_float32(limits):

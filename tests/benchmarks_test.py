@@ -31,7 +31,7 @@ def run(monkeypatch):
     monkeypatch.setattr(module, "measured", measured)
     monkeypatch.setattr(module, "BACKENDS", list(LIMITS["float32"]))
     yield module, asked
-    for name in ("run", "chart", "scaling", "workload"):
+    for name in ("run", "chart", "scaling", "workload", "results_file"):
         sys.modules.pop(name, None)
 
 
@@ -42,9 +42,57 @@ def test_what_is_slower_in_bfloat16_is_left_out_and_told(run, monkeypatch, tmp_p
     module.main()
     told = capsys.readouterr().out
     assert all(f"bfloat16 on {library} is left out" in told for library in ("jax", "torch"))
-    results = json.loads((tmp_path / "benchmarks.json").read_text())
+    [path] = tmp_path.glob("*.json")
+    results = json.loads(path.read_text())
     assert results["left_out"] == {"bfloat16": ["jax", "torch"]}
     measured = {(row["dtype"], row["who"]) for row in results["rows"]}
     assert {who for dtype, who in measured if dtype == "bfloat16"} == {"tensorflow", "keras peer"}
     assert {who for dtype, who in measured if dtype == "float32"} == {*LIMITS["float32"], "torch peer", "keras peer"}
     assert [one[-1] for one in asked if "precision" in one] == ["tensorflow"]
+
+
+def test_results_say_where_and_with_what_they_were_measured(run, monkeypatch, tmp_path):
+    module, asked = run
+    monkeypatch.setattr(sys, "argv", ["run.py", f"--folder={tmp_path}", "--repeats=3"])
+    module.main()
+    [path] = tmp_path.glob("*.json")
+    results = json.loads(path.read_text())
+    assert {"processor", "cores", "instructions"} == set(results["machine"]) and results["machine"]["cores"] >= 1
+    assert results["versions"]["keras"] and results["date"] and "commit" in results
+    assert all(len(row["repeated"]) == 3 for row in results["rows"])
+
+
+def results(score, train, **others):
+    """Results of two rows, the first of which was repeated."""
+    row = {"batch": 512, "dtype": "float32", "who": "jax"}
+    rows = [
+        {**row, "work": "score", "pairs_per_second": score[1], "repeated": score},
+        {**row, "work": "train", "pairs_per_second": train, "repeated": [train]},
+    ]
+    return {"limits": {"float32": {"jax": 100}}, "rows": rows, "machine": {"cores": 2}, "versions": {}, **others}
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module("compare").moved
+    sys.modules.pop("compare")
+
+
+def test_what_moved_by_more_than_the_noise_is_told(moved):
+    old = results((99, 100, 101), 100)
+    assert moved(old, results((102, 103, 104), 109), 0.1) == [
+        "score batch 512 float32 jax: 100 before, 103 now, +3% (noise 2%)"
+    ]
+    assert moved(old, results((101, 101.5, 102), 80), 0.1) == [
+        "train batch 512 float32 jax: 100 before, 80 now, -20% (noise 10%)"
+    ]
+
+
+def test_what_is_not_the_same_in_both_runs_is_told(moved):
+    new = results((99, 100, 101), 100, machine={"cores": 4})
+    del new["rows"][1]
+    assert moved(results((99, 100, 101), 100), new, 0.1) == [
+        "machine differs: {'cores': 2} before, {'cores': 4} now",
+        "train batch 512 float32 jax: only in the old file",
+    ]

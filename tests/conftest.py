@@ -33,36 +33,31 @@ if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 
 
-# The files that take longest, which the processes begin with, so that none is left with one in the end.
-LONGEST = (
-    "export/export_test.py",
-    "docs_commands_test.py",
-    "trainers/train_test.py",
-    "cli/train_test.py",
-    "export/served_model_test.py",
-    "models/rnn_encoder_decoder_test.py",
-    "models/recurrent_encoder_decoder_test.py",
-    "trainers/resume_test.py",
-    "export/verify_test.py",
-    "export/serving_test.py",
-    "trainers/architectures_test.py",
-    "contributing_test.py",
-    "scoring/scorer_test.py",
-    "scoring/source_encoder_test.py",
-    "layers/recurrence_test.py",
-    "models/oracle_test.py",
-    "decoding/generator_test.py",
-    "export/serving_peer_test.py",
-    "export/served_search_test.py",
-    "packaging_test.py",
-)
+REPORTS: list[pytest.TestReport] = []
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record_durations", action="store_true", help="write tests/durations.json")
 
 
 def pytest_collection_modifyitems(items):
-    """Puts the tests of the longest files first."""
-    folder = pathlib.Path(__file__).parent
-    places = {folder / name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+    """Puts the tests of the longest files first, so that no process is left with one of them in the end."""
+    from durations import ROOT, read_durations
+
+    ranks = {ROOT / name: rank for rank, name in enumerate(read_durations())}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_runtest_logreport(report):
+    REPORTS.append(report)
+
+
+def pytest_sessionfinish(session):
+    """Records how long each file took: in the process that has the reports of all."""
+    if session.config.getoption("--record_durations") and not hasattr(session.config, "workerinput"):
+        from durations import file_seconds, record_durations
+
+        record_durations(file_seconds(REPORTS))
 
 
 def pytest_collection_finish():

@@ -84,7 +84,7 @@ def test_pages_from_the_top_of_the_checkout_are_there(site):
     assert (site / "pictures" / "model.svg").exists()
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "RELEASING.md", "CHANGELOG.md"])
 def test_links_between_files_of_the_checkout_lead_somewhere(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", text):

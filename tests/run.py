@@ -2,6 +2,8 @@
 
     python tests/run.py                     the whole suite with TensorFlow; with JAX and PyTorch, what they compute
     python tests/run.py --older_processor   layers, models and scores again, with the instructions of an older processor
+    python tests/run.py --backend=jax       with one backend only
+    python tests/run.py --record_durations  the whole suite with TensorFlow; records how long each file takes
 
 A failure with one backend does not keep the others from running. Exits with 1 if anything failed.
 """
@@ -66,9 +68,18 @@ def main() -> int:
     """Runs the tests and prints all failures at the end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--older_processor", action="store_true", help="cap the instructions at AVX2")
-    older = parser.parse_args().older_processor
+    parser.add_argument("--backend", choices=BACKENDS, help="run the tests of this backend only")
+    parser.add_argument(
+        "--record_durations", action="store_true", help="write tests/durations.json, from the suite with TensorFlow"
+    )
+    options = parser.parse_args()
+    older, backends = options.older_processor, [options.backend] if options.backend else BACKENDS
+    if options.record_durations:
+        if older or options.backend:
+            parser.error("found --record_durations with another option, expected it alone: it records the whole suite")
+        backends = ["tensorflow"]
     failures = []
-    for backend in BACKENDS:
+    for backend in backends:
         if older:
             selected = LAYERS_MODELS_AND_SCORES if backend == "tensorflow" else COMPUTED
             selected = [name for name in selected if name.startswith(tuple(LAYERS_MODELS_AND_SCORES))]
@@ -77,6 +88,7 @@ def main() -> int:
             arguments = [str(TESTS), "--doctest-modules", "keras_encdec"]
         else:
             arguments = [str(TESTS / name) for name in COMPUTED]
+        arguments += ["--record_durations"] * options.record_durations
         failures += run(backend, arguments, OLDER_PROCESSOR if older else {})
     print("\n".join(["", f"{len(failures)} failures:", *failures] if failures else ["", "All tests passed."]))
     return bool(failures)

@@ -19,7 +19,7 @@ from tables import configuration_table, flag_table
 ROOT = pathlib.Path(__file__).parents[2]
 MARKER = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
 GENERATED = {"flags": flag_table, "hyperparameters": configuration_table, "api": directives}
-TOP_LEVEL = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+TOP_LEVEL = {f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "RELEASING", "CHANGELOG")}
 
 
 @event_priority(100)  # before mkdocstrings, which leaves out folders that are not there yet
@@ -34,7 +34,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds ARCHITECTURE.md, CONTRIBUTING.md and CHANGELOG.md, their links as seen from docs/."""
+    """Adds the pages from the top of the checkout, their links as seen from docs/."""
     for name, page in TOP_LEVEL.items():
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         for other, other_page in TOP_LEVEL.items():

@@ -1,0 +1,27 @@
+"""The workflows test what the project says it runs on."""
+
+import pathlib
+import re
+import runpy
+import tomllib
+
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def matrix(workflow, job):
+    text = (ROOT / ".github" / "workflows" / f"{workflow}.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)["jobs"][job]["strategy"]["matrix"]
+
+
+def test_every_backend_is_tested():
+    backends = runpy.run_path(str(ROOT / "tests" / "run.py"))["BACKENDS"]
+    for workflow, job in (("ci", "tests"), ("scheduled", "keras-nightly")):
+        assert matrix(workflow, job)["backend"] == list(backends)
+
+
+def test_every_version_of_python_that_the_package_names_is_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert matrix("ci", "tests")["python"] == named
