@@ -27,3 +27,12 @@ class MalformedLinesOption(Configuration):
         "are written again, or left out elsewhere (keep).",
         choices=("stop", "keep"),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessesOption(Configuration):
+    """The number of processes that share a task's work."""
+
+    number_of_processes: int | None = hyperparameter(
+        None, "Processes that share the work. Default: as many as there are processors.", minimum=1
+    )

@@ -1,63 +1,75 @@
-"""Flags that several commands have for parallel text and how it is read."""
+"""Flags that several commands share: parallel text, weights of features, and a flag that may name a file."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
 from keras_encdec.cli.command import UsageError
+from keras_encdec.cli.task_command import Repeated
+
+TEXT = {
+    "source": "Source sentences, one per line; needs the target.",
+    "target": "Target sentences, aligned line by line with the source.",
+    "tsv": "Instead of both: pairs of source, tab, target; further columns are ignored.",
+}
+ALIGNMENT = {
+    "alignment": "Word alignment of the pairs: lines of links such as 0-0 1-2, source-target in the files' order. "
+    "Default: the pairs are aligned by sil-thot.",
+}
+OUTPUT = {
+    "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
+    "output."
+}
+WEIGHTS = {
+    "weights": 'moses.ini, or a file of lines "Name= w [w ...]".',
+    "weight": Repeated("Name=w, the weight of a feature; overrides --weights. May be given several times."),
+}
+
+
+def text_input(arguments: Mapping[str, str | None]) -> dict[str, Any]:
+    """The parallel text that the flags of `TEXT` name, as tasks take it.
+
+    Args:
+        arguments: dict of the names of all flags in `TEXT` to their values; `None` for a flag that is not given.
+
+    Returns:
+        dict: "input" and "format", and "source" for two files.
+
+    Raises:
+        UsageError: unless the flags name one text.
+    """
+    given = [name for name in TEXT if arguments[name]]
+    if given not in (["source", "target"], ["tsv"]):
+        found = " and ".join(f"--{name}" for name in given) or "no text"
+        raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
+    if given == ["tsv"]:
+        return {"input": arguments["tsv"], "format": "tsv"}
+    return {"input": arguments["target"], "format": "parallel", "source": arguments["source"]}
 
 
 def define_text_flags(flag_values: flags.FlagValues, further_columns: str = "ignored") -> None:
-    """Defines --source, --target and --tsv.
+    """Defines the flags of `TEXT` for a command that is not a `task_command`.
 
     Args:
         flag_values: where.
         further_columns: str. What becomes of further columns of --tsv. Defaults to "ignored".
     """
-    define = {"flag_values": flag_values}
-    flags.DEFINE_string("source", None, "Source sentences, one per line; needs the target.", **define)
-    flags.DEFINE_string("target", None, "Target sentences, aligned line by line with the source.", **define)
-    flags.DEFINE_string(
-        "tsv", None, f"Instead of both: pairs of source, tab, target; further columns are {further_columns}.", **define
-    )
+    for name, text in TEXT.items():
+        flags.DEFINE_string(name, None, text.replace("ignored", further_columns), flag_values=flag_values)
 
 
 def text_arguments(flag_values: flags.FlagValues) -> dict[str, Any]:
-    """What jobs are given of the flags of `define_text_flags`: `input`, `format` and `source`.
-
-    Raises:
-        UsageError: unless the flags name one text.
-    """
-    given = [name for name in ("source", "target", "tsv") if flag_values[name].value]
-    if given not in (["source", "target"], ["tsv"]):
-        found = " and ".join(f"--{name}" for name in given) or "no text"
-        raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
-    if flag_values.tsv:
-        return {"input": flag_values.tsv, "format": "tsv"}
-    return {"input": flag_values.target, "format": "parallel", "source": flag_values.source}
+    """What `text_input` makes of flags that `define_text_flags` has defined."""
+    return text_input({name: flag_values[name].value for name in TEXT})
 
 
-def define_tokenization_flags(flag_values: flags.FlagValues) -> None:
-    """Defines --tokenize and --lowercase."""
-    define = {"flag_values": flag_values}
-    flags.DEFINE_bool("tokenize", False, "The text is raw: normalize and tokenize it, as for the model.", **define)
-    flags.DEFINE_bool("lowercase", False, "Fold case when tokenizing.", **define)
+def parsed_weights(texts: Sequence[str]) -> dict[str, list[float]]:
+    """The weights of --weight by feature; of several values for one feature the last.
 
-
-def tokenization(flag_values: flags.FlagValues) -> dict[str, Any] | None:
-    """Arguments of the `Tokenizer` that the flags of `define_tokenization_flags` ask for; `None` for no tokenizer.
-
-    Raises:
-        UsageError: for --lowercase alone.
-    """
-    if flag_values.lowercase and not flag_values.tokenize:
-        raise UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
-    return {"lowercase": flag_values.lowercase} if flag_values.tokenize else None
-
-
-def weights_given(flag_values: flags.FlagValues) -> dict[str, list[float]]:
-    """The weights of --weight by feature.
+    Args:
+        texts: list of str, such as "LM0=0.5".
 
     Raises:
         UsageError: for a value that is not of the form Name=w.
@@ -65,16 +77,16 @@ def weights_given(flag_values: flags.FlagValues) -> dict[str, list[float]]:
     from keras_encdec.formats import parse_weights
 
     try:
-        return dict(parse_weights(text) for text in flag_values.weight)
+        return dict(parse_weights(text) for text in texts)
     except ValueError as error:
         raise UsageError(f"--weight: {error}.") from None
 
 
-def tell_missing(missing: int, consequence: str) -> None:
-    """Tells on standard error of sentences without hypotheses, if there are any.
+def warn_of_missing(missing: int, consequence: str) -> None:
+    """Warns on standard error of sentences without hypotheses, if there are any.
 
     Args:
-        missing: int. How many.
+        missing: int. Number of such sentences.
         consequence: str. What becomes of them, such as "are empty lines".
     """
     if missing:

@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.smt.extraction.extraction_options import SMOOTHINGS
 
-SMOOTHINGS = ("none", "good_turing", "kneser_ney")
 # Counts of counts are kept up to this count.
 MAX_COUNTED = 10
 

@@ -256,7 +256,7 @@ class ExtractionJob:
 
         Args:
             file: binary file to write to.
-            smoothing: str. One of `keras_encdec.smt.extraction.count_smoothing.SMOOTHINGS`.
+            smoothing: str. One of `keras_encdec.smt.extraction.extraction_options.SMOOTHINGS`.
 
         Returns:
             int. Lines of the table.

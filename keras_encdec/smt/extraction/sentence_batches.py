@@ -3,7 +3,6 @@
 import collections
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from keras_encdec.data.alignment import Points, directional_links, symmetrize, train_aligner
 from keras_encdec.data.pairs import WordPair, record_words
@@ -16,8 +15,8 @@ from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.registry import pair_format
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import ShowProgress
+from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.lexical_table import NULL
-from keras_encdec.text.tokenizer import Tokenizer
 
 # Words of both sides, from which a batch is written.
 WORDS_IN_BATCH = 250_000
@@ -149,9 +148,7 @@ class SentencePairReader:
     """Reads parallel text, with its links if they are given, into SentenceBatches.
 
     Args:
-        path, format, source, alignment, tokenization, encoding, on_error: see `extract_phrase_table`, where `path` is
-            called `input`.
-        max_length: int. Most words in a sentence.
+        path, format, source, alignment, options: see `extract_phrase_table`, where `path` is called `input`.
 
     Attributes:
         left_out: int. Lines that were left out: malformed, empty or too long.
@@ -163,16 +160,11 @@ class SentencePairReader:
         format: str,
         source: FilePath | None,
         alignment: FilePath | None,
-        tokenization: dict[str, Any] | None,
-        encoding: str | None,
-        on_error: str,
-        max_length: int,
+        options: ExtractionOptions,
     ) -> None:
         self.left_out = 0
         self._path, self._format, self._source, self._alignment = path, pair_format(format), source, alignment
-        self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
-        self._encoding, self._encoding_name, self._on_error = FileEncoding(encoding), encoding, on_error
-        self._max_length = max_length
+        self._options, self._encoding, self._tokenizer = options, FileEncoding(options.encoding), options.tokenizer()
         self._paths = source or path, path
 
     def read(self, sentences: SentenceBatches, progress: ShowProgress) -> None:
@@ -185,7 +177,9 @@ class SentencePairReader:
         Raises:
             InputError: when the text or the alignment cannot be used.
         """
-        with self._format.open_reader(self._path, self._source, self._encoding_name, self._on_error) as reader:
+        with self._format.open_reader(
+            self._path, self._source, self._options.encoding, self._options.on_error
+        ) as reader:
             reader.kept = "leave such lines out"
             # Text is tokenized ahead of what else is known of a line, which waits here.
             aside: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
@@ -220,10 +214,10 @@ class SentencePairReader:
             found = None
             if not words:
                 found = "found an empty sentence", "expected words", f"remove the pair, {remedy}"
-            elif len(words) > self._max_length:
-                expected = f"expected at most {self._max_length}"
+            elif len(words) > self._options.max_sentence_length:
+                expected = f"expected at most {self._options.max_sentence_length}"
                 found = f"found {len(words)} words", expected, f"raise --max_sentence_length, {remedy}"
-            if found and self._on_error == "stop":
+            if found and self._options.on_error == "stop":
                 raise InputError(*found, path, line)
             if found:
                 self.left_out += 1
@@ -234,7 +228,7 @@ class SentencePairReader:
         try:
             return self._encoding.encode(text)
         except UnicodeEncodeError as error:
-            raise unencodable(error, self._encoding_name, path, line) from None
+            raise unencodable(error, self._options.encoding, path, line) from None
 
 
 def _texts(

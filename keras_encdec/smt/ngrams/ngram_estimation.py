@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.ngrams.ngram_options import NgramOptions
 
 Array = np.ndarray[Any, Any]
 
@@ -56,10 +56,10 @@ class NgramSummary(FileSummary):
 def estimate_ngrams(
     input: FilePath,
     output: FilePath,
-    order: int = 5,
+    options: NgramOptions | None = None,
     *,
-    encoding: str | None = None,
     progress: Callable[[InputLines, str], Progress] = Progress,
+    **values: Any,
 ) -> NgramSummary:
     """Estimates an n-gram language model and writes it as an ARPA file.
 
@@ -81,16 +81,16 @@ def estimate_ngrams(
         input: sentences, one a line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
             line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        order: int. Words of the longest n-grams, 1 or more. Defaults to `5`.
-        encoding: str. Encoding of the text and of the model. Defaults to `None`: UTF-8, and other bytes are an error.
+        options: NgramOptions. Defaults to `None`: those of the command.
         progress: callable of the InputLines that are read and the name of what is counted, which gives a Progress,
             such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         NgramSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ConfigurationError: a ValueError, for options that cannot be used.
         InputError: when the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>`.
 
     Example:
@@ -102,13 +102,12 @@ def estimate_ngrams(
         - Heafield et al., 2013, "Scalable Modified Kneser-Ney Language Model Estimation" (P13-2121)
     """
     check_distinct_files(input, output)
-    if order < 1:
-        raise ConfigurationError("found {order}=%s, expected 1 or more", order)
-    start, file_encoding = time.monotonic(), FileEncoding(encoding)
+    options = NgramOptions.combined(options, values)
+    start, file_encoding = time.monotonic(), FileEncoding(options.encoding)
     with open_output(output) as file:
         with InputLines(input) as lines, progress(lines, "sentences") as shown:
             vocabulary, ids, lengths = _read(lines, file_encoding, shown)
-        orders = _counted(ids, lengths, order, len(vocabulary))
+        orders = _counted(ids, lengths, options.order, len(vocabulary))
         fallback = tuple(number for number, ngrams in enumerate(orders, start=1) if ngrams.smooth())
         file.write(b"\\data\\\n")
         file.writelines(b"ngram %d=%d\n" % (number, len(ngrams.words)) for number, ngrams in enumerate(orders, start=1))
