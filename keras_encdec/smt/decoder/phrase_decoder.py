@@ -39,15 +39,16 @@ _SENTENCES_IN_BATCH = 8
 
 @dataclasses.dataclass(frozen=True)
 class DecodingSummary(FileSummary):
-    """What `decode_nbest` did.
+    """The result of `decode_nbest`.
 
     Attributes:
-        lines: int. Hypotheses written.
+        lines: int. Number of hypotheses written.
         seconds: float.
         output: the file.
-        sentences: int. Sentences translated.
-        unknown_words: int. Words of the best hypotheses that are copied from the source, as the table lacks them.
-        words: int. Words of the sentences.
+        sentences: int. Number of sentences translated.
+        unknown_words: int. Number of words in the best hypotheses that are copied from the source, as the table lacks
+            them.
+        words: int. Number of words in the sentences.
     """
 
     sentences: int = 0
@@ -56,7 +57,7 @@ class DecodingSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user is to know of the translations: sentences."""
+        """Warnings for the user, as sentences."""
         if not 0 < self.unknown_words == self.words:
             return []
         return [
@@ -73,7 +74,7 @@ class DecodingSummary(FileSummary):
 
 
 class _Task(NamedTuple):
-    """What all sentences share, for the processes."""
+    """What every process needs, whichever sentences it translates."""
 
     phrases: PhraseTable
     language_model: FilePath
@@ -110,27 +111,27 @@ def decode_nbest(
     source and of its target, counted from 0: `0=0 1-2=1-3`.
 
     Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. Of
-    factored words the first factor is taken. A word that the table has no phrase for is copied; it adds -100 times the
-    weight `UnknownWordPenalty0` to the total, which as with Moses is no feature of the list. An empty sentence has one
-    hypothesis, an empty one.
+    factored words the first factor is used. A word without a phrase in the table is copied. It adds -100 times the
+    weight `UnknownWordPenalty0` to the total; as in Moses, the list has no such feature. An empty sentence has one
+    empty hypothesis.
 
-    The search is that of Moses's cube pruning, but without lexicalized reordering; see `PhraseSearch`.
+    The search is Moses's cube pruning without lexicalized reordering; see `PhraseSearch`.
 
     Every process holds in memory the phrases of the table that occur in the sentences and the language model, about
-    150 bytes for each n-gram. Processes are started afresh, so a program keeps its own work under
-    `if __name__ == "__main__":` unless it asks for one process only.
+    150 bytes for each n-gram. Processes are spawned, so a program must keep its own work under
+    `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
     Args:
         source: sentences, one a line, words separated by spaces, plain or gzipped.
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
         language_model: ARPA file of the target language, plain or gzipped.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        weights: dict of feature to list of float, as `read_weights` returns it. `UnknownWordPenalty0` is 1 where it is
-            missing. Defaults to `initial_weights`.
+        weights: dict of feature to list of float, as `read_weights` returns it. A missing `UnknownWordPenalty0` counts
+            as 1. Defaults to `initial_weights`.
         options: DecodingOptions. Defaults to `None`: those of the command.
         other_weights: dict of feature to list of float; they replace those of the same names in `weights`. Optional.
-        progress: callable of what is counted and its name, which gives a Progress, such as `ReadingProgress`; called
-            for each step. Defaults to `Progress`, which shows nothing.
+        progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
+            `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -183,20 +184,20 @@ def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
 
 
 def _phrases(path, sentences, weights, other_weights, encoding, progress):
-    """The phrases of the table that occur, and the weights, checked before the table is read to its end."""
+    """The phrases of the table that occur in the sentences, and the weights, which are checked at the first line."""
     sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
         records = iter(reader)
         first = next(records)
-        given = initial_weights(reader.num_scores) if weights is None else weights
-        checked = DecoderWeights.of_features({**given, **other_weights}, reader.num_scores)
+        named_weights = initial_weights(reader.num_scores) if weights is None else weights
+        decoder_weights = DecoderWeights.of_features({**named_weights, **other_weights}, reader.num_scores)
         phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
-    return phrases, checked
+    return phrases, decoder_weights
 
 
 @contextlib.contextmanager
 def _translations(task: _Task, sentences: list[list[str]]) -> Iterator[Iterator[tuple[int, _Translated]]]:
-    """Numbers of sentences and their translations, in order."""
+    """Yields the number of sentences in each batch and their translations, in order."""
     numbered = list(enumerate(sentences))
     batches = [numbered[first : first + _SENTENCES_IN_BATCH] for first in range(0, len(numbered), _SENTENCES_IN_BATCH)]
     number_of_processes = min(task.options.number_of_processes or available_processors(), len(batches))
@@ -239,7 +240,7 @@ class _Decoder:
     def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:
         """The lines of a sentence, and the number of unknown words in the best one."""
         goal = self._search.search(len(words), self._options.of_sentence(words))
-        found = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
-        found.sort(key=lambda translation: -translation.total)  # what rounding has put in another order
-        lines = [self._encode(f"{translation.line(number)}\n") for translation in found]
-        return lines, found[0].unknown_words
+        translations = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
+        translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order
+        lines = [self._encode(f"{translation.line(number)}\n") for translation in translations]
+        return lines, translations[0].unknown_words

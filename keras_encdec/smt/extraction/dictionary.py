@@ -15,12 +15,12 @@ from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 
 
 class DictionaryEntry(NamedTuple):
-    """A word and its translation.
+    """A word and its most frequent translation.
 
     Attributes:
         source: str.
         target: str. The target word that it is aligned to most often.
-        count: int. How often.
+        count: int. How often it is aligned to that word.
     """
 
     source: str
@@ -30,14 +30,14 @@ class DictionaryEntry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DictionarySummary(FileSummary):
-    """What `write_dictionary` did.
+    """The result of `write_dictionary`.
 
     Attributes:
-        lines: int. Entries written.
+        lines: int. Number of entries written.
         seconds: float.
         output: the file.
-        pairs: int. Pairs that were read.
-        malformed: int. Malformed lines that were left out.
+        pairs: int. Number of pairs read.
+        malformed: int. Number of malformed lines left out.
     """
 
     pairs: int = 0
@@ -61,8 +61,8 @@ def dictionary_entries(
             100, for 12 million pairs. Defaults to `2`.
 
     Returns:
-        list of DictionaryEntry, in the code point order of the source words. Of translations that are as frequent, the
-        first in code point order.
+        list of DictionaryEntry, in the code point order of the source words. Among equally frequent translations, the
+        first in code point order is taken.
 
     Example:
 
@@ -106,7 +106,7 @@ def write_dictionary(
         options: DictionaryOptions. Defaults to `None`: those of the command.
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.
-        alignment: file of links; see `open_aligned_pairs`, also for what is done without. Optional.
+        alignment: file of links. Without it, the pairs are aligned, see `open_aligned_pairs`. Optional.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.

@@ -23,15 +23,15 @@ from keras_encdec.smt.extraction.sentence_batches import SentenceBatches, Senten
 
 @dataclasses.dataclass(frozen=True)
 class ExtractSummary(FileSummary):
-    """What `extract_phrase_table` did.
+    """The result of `extract_phrase_table`.
 
     Attributes:
-        lines: int. Phrase pairs written.
+        lines: int. Number of phrase pairs written.
         seconds: float.
         output: the file.
-        sentence_pairs: int. Sentence pairs that they are from.
-        occurrences: int. Phrase pairs, counted as often as they occur.
-        left_out: int. Lines that were left out: malformed, empty or too long.
+        sentence_pairs: int. Number of sentence pairs that they were extracted from.
+        occurrences: int. Number of phrase pairs extracted, each counted as often as it occurs.
+        left_out: int. Number of lines left out: malformed, empty or too long.
     """
 
     sentence_pairs: int = 0
@@ -63,12 +63,12 @@ def extract_phrase_table(
     count(f) count(f, e) ||| |||`, f the source and e the target, tokens escaped, sorted by their bytes. See
     `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
 
-    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output: memory does not
-    grow with the text, but for its words, the pairs of words that are aligned to one another, and what the aligner
-    holds. The output appears when it is complete.
+    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output. Memory holds the
+    vocabulary, the pairs of aligned words and the aligner's model, but not the text. The output appears when it is
+    complete.
 
-    Processes are started afresh, so a program keeps its own work under `if __name__ == "__main__":` unless it asks for
-    one process only.
+    Processes are spawned, so a program must keep its own work under `if __name__ == "__main__":`, except with
+    `number_of_processes=1`.
 
     Args:
         input: the target sentences of parallel text, or pairs in another format, plain or gzipped.
@@ -78,8 +78,8 @@ def extract_phrase_table(
         source: the source sentences of parallel text. Optional.
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the text. Defaults to
             `None`: the sentences are aligned.
-        progress: callable of what is counted and its name, which gives a Progress, such as `ReadingProgress`; called
-            for each step. Defaults to `Progress`, which shows nothing.
+        progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
+            `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -134,7 +134,7 @@ def _check_aligner(aligner: str, max_sentence_length: int) -> None:
 
 @contextlib.contextmanager
 def _folder(output: FilePath) -> Iterator[str]:
-    """A folder for what is sorted, on the disk where the output goes, as it takes several times its space."""
+    """A temporary folder on the disk of the output, as sorting takes several times the output's space."""
     path = os.path.realpath(output)
     is_file = output != STANDARD_STREAM and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
     if is_file:

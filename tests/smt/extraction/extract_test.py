@@ -211,7 +211,7 @@ from keras_encdec.cli.extract import COMMAND
 from keras_encdec.smt.extraction.extraction_job import ExtractionJob
 
 def extract_slowly(job, *arguments):
-    waiting = job._side_by_side(time.sleep, [0.01, 0.01, 600, 600])
+    waiting = job._in_parallel(time.sleep, [0.01, 0.01, 600, 600])
     next(waiting)
     print(*[process.pid for process in multiprocessing.active_children()], flush=True)
     next(waiting)
