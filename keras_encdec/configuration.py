@@ -6,6 +6,7 @@ their messages, presets, `get_config` and the tables in the documentation are al
 
 import dataclasses
 import math
+import numbers
 import os
 import re
 import sys
@@ -145,9 +146,11 @@ class Hyperparameter:
 
 
 def _converted(value, kind):
-    """A path as text, and a whole number as a float where floats are meant."""
+    """A path as text, a whole number of NumPy as an int, and a whole number as a float where floats are meant."""
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)
+    if kind is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.maxsize:
         return float(value)
     return value

@@ -34,3 +34,12 @@ def shared_option_names(options: type[Configuration]) -> set[str]:
     """The names of the options that a task's options inherit from the classes of this module."""
     shared = [base for base in options.__mro__ if base.__module__ == __name__]
     return {parameter.name for base in shared for parameter in base.hyperparameters()}
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessesOption(Configuration):
+    """The number of processes that share a task's work."""
+
+    number_of_processes: int | None = hyperparameter(
+        None, "Processes that share the work. Default: as many as there are processors.", minimum=1
+    )

@@ -1,72 +1,59 @@
-"""Flags that several commands have for parallel text and how it is read."""
+"""Flags that several commands share: parallel text, weights of features, and a flag that may name a file."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
 from keras_encdec.cli.command import UsageError
+from keras_encdec.cli.task_command import Repeated
+
+TEXT = {
+    "source": "Source sentences, one per line; needs the target.",
+    "target": "Target sentences, aligned line by line with the source.",
+    "tsv": "Instead of both: pairs of source, tab, target; further columns are ignored.",
+}
+ALIGNMENT = {
+    "alignment": "Word alignment of the pairs: lines of links such as 0-0 1-2, source-target in the files' order. "
+    "Default: the pairs are aligned by sil-thot.",
+}
+OUTPUT = {
+    "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
+    "output."
+}
+WEIGHTS = {
+    "weights": 'moses.ini, or a file of lines "Name= w [w ...]".',
+    "weight": Repeated("Name=w, the weight of a feature; overrides --weights. May be given several times."),
+}
 
 
-def text_flags(further_columns: str = "ignored") -> dict[str, str]:
-    """The flags --source, --target and --tsv, with their help.
+def text_input(arguments: Mapping[str, str | None]) -> dict[str, Any]:
+    """The parallel text that the flags of `TEXT` name, as tasks take it.
 
     Args:
-        further_columns: str. What becomes of further columns of --tsv. Defaults to "ignored".
-    """
-    return {
-        "source": "Source sentences, one per line; needs the target.",
-        "target": "Target sentences, aligned line by line with the source.",
-        "tsv": f"Instead of both: pairs of source, tab, target; further columns are {further_columns}.",
-    }
+        arguments: dict of the names of all flags in `TEXT` to their values; `None` for a flag that is not given.
 
-
-def define_text_flags(flag_values: flags.FlagValues) -> None:
-    """Defines the flags of `text_flags`."""
-    for name, text in text_flags().items():
-        flags.DEFINE_string(name, None, text, flag_values=flag_values)
-
-
-def text_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments `input`, `format` and `source` of a task, from the flags of `text_flags`.
-
-    Args:
-        values: the values of the flags by name: parsed `flags.FlagValues`, or a dict.
+    Returns:
+        dict: "input" and "format", and "source" for two files.
 
     Raises:
         UsageError: unless the flags name one text.
     """
-    paths = {name: getattr(values[name], "value", values[name]) for name in text_flags()}
-    given = [name for name, path in paths.items() if path]
+    given = [name for name in TEXT if arguments[name]]
     if given not in (["source", "target"], ["tsv"]):
         found = " and ".join(f"--{name}" for name in given) or "no text"
         raise UsageError(f"found {found}, expected --source with --target, or --tsv.")
-    if paths["tsv"]:
-        return {"input": paths["tsv"], "format": "tsv"}
-    return {"input": paths["target"], "format": "parallel", "source": paths["source"]}
+    if given == ["tsv"]:
+        return {"input": arguments["tsv"], "format": "tsv"}
+    return {"input": arguments["target"], "format": "parallel", "source": arguments["source"]}
 
 
-def define_tokenization_flags(flag_values: flags.FlagValues) -> None:
-    """Defines --tokenize and --lowercase."""
-    define = {"flag_values": flag_values}
-    flags.DEFINE_bool("tokenize", False, "The text is raw: normalize and tokenize it, as for the model.", **define)
-    flags.DEFINE_bool("lowercase", False, "Fold case when tokenizing.", **define)
+def parsed_weights(texts: Sequence[str]) -> dict[str, list[float]]:
+    """The weights of --weight by feature; of several values for one feature the last.
 
-
-def tokenization(flag_values: flags.FlagValues) -> dict[str, Any] | None:
-    """Arguments of the `Tokenizer` that the flags of `define_tokenization_flags` ask for; `None` for no tokenizer.
-
-    Raises:
-        UsageError: for --lowercase alone.
-    """
-    if flag_values.lowercase and not flag_values.tokenize:
-        raise UsageError("found --lowercase without --tokenize: text in tokens is taken as it is.")
-    return {"lowercase": flag_values.lowercase} if flag_values.tokenize else None
-
-
-def weights_given(flag_values: flags.FlagValues) -> dict[str, list[float]]:
-    """The weights of --weight by feature.
+    Args:
+        texts: list of str, such as "LM0=0.5".
 
     Raises:
         UsageError: for a value that is not of the form Name=w.
@@ -74,16 +61,16 @@ def weights_given(flag_values: flags.FlagValues) -> dict[str, list[float]]:
     from keras_encdec.formats import parse_weights
 
     try:
-        return dict(parse_weights(text) for text in flag_values.weight)
+        return dict(parse_weights(text) for text in texts)
     except ValueError as error:
         raise UsageError(f"--weight: {error}.") from None
 
 
-def tell_missing(missing: int, consequence: str) -> None:
-    """Tells on standard error of sentences without hypotheses, if there are any.
+def warn_of_missing(missing: int, consequence: str) -> None:
+    """Warns on standard error of sentences without hypotheses, if there are any.
 
     Args:
-        missing: int. How many.
+        missing: int. Number of such sentences.
         consequence: str. What becomes of them, such as "are empty lines".
     """
     if missing:

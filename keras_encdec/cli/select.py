@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_encdec.cli.flags import text_arguments, text_flags
+from keras_encdec.cli.flags import TEXT, text_input
 from keras_encdec.cli.task_command import task_command
 from keras_encdec.selection.selection_options import SelectionOptions
 
@@ -20,7 +20,7 @@ for _side in ("source", "target"):
 
 def main(arguments: dict[str, str | None], options: SelectionOptions) -> None:
     """Selects as the flags say."""
-    text = text_arguments(arguments)
+    text = text_input(arguments)
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.backend.memory import keep_freed_memory
     from keras_encdec.runtime.progress import ReadingProgress
@@ -48,7 +48,8 @@ COMMAND = task_command(
         "its name ends in .gz. It appears when it is complete.",
     },
     optional={
-        **text_flags(further_columns="kept"),
+        **TEXT,
+        "tsv": TEXT["tsv"].replace("ignored", "kept"),
         "source_output": "With --source: file to write the selected sources to.",
         "scores": "File to write all pairs to, each with its score (the higher the better) and the cross-entropies "
         "that it is computed from, nats a token.",

@@ -13,9 +13,13 @@ from keras_encdec.configuration import Configuration
 Options = TypeVar("Options", bound=Configuration)
 
 
+class Repeated(str):
+    """Help of an argument whose flag may be given several times. Its value is a list, empty without the flag."""
+
+
 def task_command(
     name: str,
-    work: Callable[[dict[str, str | None], Options], int | None],
+    work: Callable[[dict[str, Any], Options], int | None],
     options: type[Options],
     required: Mapping[str, str],
     optional: Mapping[str, str] | None = None,
@@ -29,7 +33,8 @@ def task_command(
         work: callable of a dict of argument to value (`None` if it is not given) and of the options. The docstring of
             its module is the description in `--help`. `Command` says what it may return and raise, and what it imports.
         options: the configuration class of the options. Each option is a flag, made from its declaration.
-        required: dict of argument to help: files and folders that must be given.
+        required: dict of argument to help: files and folders that must be given. The help of an argument that may be
+            given several times is `Repeated`; its value is a list.
         optional: dict of argument to help: files and folders that may be given. Defaults to no arguments.
         flag_names: dict of argument or option to the name of its flag, where they differ. Optional.
         interrupted: str. Message shown when a signal ends the command, see `Command`.
@@ -47,16 +52,22 @@ def task_command(
 
     def define_flags(flag_values: flags.FlagValues) -> None:
         for argument, text in help_texts.items():
-            flag = flags.Flag(flags.ArgumentParser(), None, names[argument], None, text)
+            kind = flags.MultiFlag if isinstance(text, Repeated) else flags.Flag
+            flag = kind(flags.ArgumentParser(), None, names[argument], None, text)
             flags.DEFINE_flag(flag, flag_values, module_name=module)
         define_configuration_flags(flag_values, options, module, names)
 
     def main(flag_values: flags.FlagValues) -> int | None:
-        arguments = {argument: flag_values[names[argument]].value for argument in help_texts}
+        values = {argument: flag_values[names[argument]].value for argument in help_texts}
+        arguments = {argument: _value(value, help_texts[argument]) for argument, value in values.items()}
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
     needed = [names[argument] for argument in required]
     return Command(name, define_flags, main, needed, names, interrupted, module=module)
+
+
+def _value(value: Any, text: str) -> Any:
+    return value or [] if isinstance(text, Repeated) else value
 
 
 def show_summary(summary: Any) -> None:

@@ -6,15 +6,24 @@ from typing import Any
 
 from keras_encdec.architectures.presets import TABLES, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
+from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION
 from keras_encdec.datasets import libreoffice_en_fr
-from keras_encdec.smt.tuning.tune import ALGORITHMS, METRICS
+from keras_encdec.smt.decoder.decoding_options import DecodingOptions
+from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
+from keras_encdec.smt.ngrams.ngram_options import NgramOptions
+from keras_encdec.smt.tuning.tuning_options import DecoderTuningOptions, TuningOptions
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 SYSTEMS = ("lists", "decoder", "moses")
 KINDS = ("phrases", "unknown_words", "language_model", "sentences")
 SIDES = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("source", "target")]
+
+
+def _declared(options: type[Configuration], name: str, **changed: Any) -> Any:
+    """A field as another configuration declares it, with what is changed of it: `default`, `help` or bounds."""
+    (declared,) = [field for field in dataclasses.fields(options) if field.name == name]
+    return hyperparameter(**{"default": declared.default, **declared.metadata, **changed})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,28 +77,27 @@ class BaselineConfig(Configuration):
         choices=SYSTEMS,
     )
     phrase_table: str | None = hyperparameter(None, "Moses phrase table. Default: extracted from the training text.")
-    aligner: str = hyperparameter(
-        DEFAULT_ALIGNER, "Models that align the words for extraction.", choices=tuple(ALIGNERS)
-    )
-    symmetrization: str = hyperparameter(
-        DEFAULT_SYMMETRIZATION, "How the alignments of both directions are combined.", choices=tuple(SYMMETRIZATIONS)
-    )
+    aligner: str = _declared(ExtractionOptions, "aligner", default=DEFAULT_ALIGNER)
+    symmetrization: str = _declared(ExtractionOptions, "symmetrization", default=DEFAULT_SYMMETRIZATION)
     language_model: str | None = hyperparameter(
         None, "N-gram language model as an ARPA file. Default: estimated from the target side of the training text."
     )
-    ngram_order: int = hyperparameter(5, "Order of the language model that is estimated.", minimum=1, maximum=9)
+    ngram_order: int = _declared(
+        NgramOptions, "order", help="Order of the language model that is estimated.", maximum=9
+    )
     dev_nbest: str | None = hyperparameter(None, "With lists: the n-best list of the sentences to tune on.")
     test_nbest: str | None = hyperparameter(None, "With lists: the n-best list of the sentences to test on.")
     weights: str | None = hyperparameter(
         None,
         "Weights that tuning begins with: moses.ini, or a file of lines such as LM0= 0.5. Required with lists.",
     )
-    nbest_size: int = hyperparameter(100, "With decoder or moses: hypotheses per sentence.", minimum=1)
-    rounds: int = hyperparameter(
-        4,
-        "With decoder: how often the development set is translated, at most. The weights are tuned between two "
+    nbest_size: int = _declared(DecodingOptions, "nbest_size", help="With decoder or moses: hypotheses per sentence.")
+    rounds: int = _declared(
+        DecoderTuningOptions,
+        "rounds",
+        default=4,
+        help="With decoder: how often the development set is translated, at most. The weights are tuned between two "
         "translations; with 1, the initial weights are used.",
-        minimum=1,
     )
     moses_dir: str | None = hyperparameter(
         None, "With moses: directory of Moses, with its programs in bin/ and its scripts in scripts/."
@@ -130,9 +138,11 @@ class BaselineConfig(Configuration):
 class TuningConfig(Configuration):
     """The section `[tuning]`: how the weights of each row are found."""
 
-    algorithm: str = hyperparameter("mert", "MERT, batch MIRA or PRO.", choices=tuple(ALGORITHMS))
-    metric: str = hyperparameter("bleu", "What is tuned for and reported.", choices=METRICS)
-    seeds: int = hyperparameter(5, "Tunings of each row, with the seeds 1, 2 and so on.", minimum=1)
+    algorithm: str = _declared(TuningOptions, "algorithm")
+    metric: str = _declared(TuningOptions, "metric", help="Metric to maximize and to report.")
+    seeds: int = _declared(
+        TuningOptions, "seeds", default=5, help="Number of tunings of each row, with the seeds 1, 2 and so on."
+    )
 
 
 # Of the settings of `encdec-train` in a feature's table `data`, those that name files.

@@ -13,12 +13,14 @@ from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.evaluation.evaluate import evaluate
+from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
 from keras_encdec.smt.extraction.extract import extract_phrase_table
 from keras_encdec.smt.nbest.phrase_features import add_phrase_features
 from keras_encdec.smt.nbest.rerank import rerank
 from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 from keras_encdec.smt.tuning.decoder_tuning import tune_decoder
 from keras_encdec.smt.tuning.tune import tune
+from keras_encdec.smt.tuning.tuning_options import TuningOptions
 from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -71,7 +73,7 @@ def train_model(
 
 def estimate(text: pathlib.Path, arpa: pathlib.Path, order: int) -> None:
     """Estimates an n-gram language model; see `estimate_ngrams`."""
-    estimate_ngrams(text, arpa, order)
+    estimate_ngrams(text, arpa, order=order)
 
 
 def tune_baseline(
@@ -80,24 +82,12 @@ def tune_baseline(
     phrase_table: pathlib.Path,
     language_model: pathlib.Path,
     output: pathlib.Path,
-    rounds: int,
-    nbest_size: int,
-    metric: str,
     weights: pathlib.Path | None = None,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Tunes the decoder; `output` becomes a directory with `weights` and `nbest.gz`. See `tune_decoder`."""
-    start = read_weights(weights)[0] if weights else None
-    tuning = tune_decoder(
-        source,
-        [target],
-        phrase_table,
-        language_model,
-        output,
-        start,
-        rounds=rounds,
-        metric=metric,
-        nbest_size=nbest_size,
-    )
+    initial = read_weights(weights)[0] if weights else None
+    tuning = tune_decoder(source, [target], phrase_table, language_model, output, initial, **settings)
     shutil.copyfile(tuning.nbest, output / "nbest.gz")
     return {"rounds": len(tuning.rounds), "score": tuning.best.score}
 
@@ -108,11 +98,10 @@ def decode(
     language_model: pathlib.Path,
     weights: pathlib.Path,
     nbest: pathlib.Path,
-    nbest_size: int,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Translates sentences; see `decode_nbest`."""
-    found, _ = read_weights(weights)
-    summary = decode_nbest(source, phrase_table, language_model, nbest, found, nbest_size=nbest_size)
+    summary = decode_nbest(source, phrase_table, language_model, nbest, read_weights(weights)[0], **settings)
     return {"sentences": summary.sentences, "hypotheses": summary.lines, "unknown_words": summary.unknown_words}
 
 
@@ -144,16 +133,17 @@ def add_table_feature(
     """
     number = number_of_scores(phrase_table) + 1 + column
     summary = add_phrase_features(nbest, source, phrase_table, output, {feature: [number]}, on_error="keep")
-    if summary.unsegmented + summary.malformed > MOST_WITHOUT_PHRASES * summary.lines:
+    without_phrases = summary.unsegmented + summary.lowest
+    if without_phrases + summary.malformed > MOST_WITHOUT_PHRASES * summary.lines:
         output.unlink()
         raise InputError(
-            f"found no phrases of {phrase_table} in {summary.unsegmented:,} of {summary.lines:,} hypotheses, and "
+            f"found no phrases of {phrase_table} in {without_phrases:,} of {summary.lines:,} hypotheses, and "
             f"{summary.malformed:,} malformed lines",
             "expected the table with which the list was made",
             "name that table as phrase_table in [baseline]",
             nbest,
         )
-    counts = {"recovered": summary.recovered, "without_phrases": summary.unsegmented, "malformed": summary.malformed}
+    counts = {"recovered": summary.recovered, "without_phrases": without_phrases, "malformed": summary.malformed}
     return {"lines": summary.lines, **counts}
 
 
@@ -173,34 +163,23 @@ def tune_row(
     test_target: pathlib.Path,
     weights: pathlib.Path,
     output: pathlib.Path,
-    algorithm: str,
-    metric: str,
-    seeds: int,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
 
-    `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on. That the test list belongs to its
-    references is found out with the first row, before models are trained.
+    `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on. The first row, which needs no model,
+    already shows whether the test list belongs to its references.
 
     Returns:
         dict: "dev", the metric on the development set with each seed's weights; "metric", its name.
     """
-    numbers = range(1, seeds + 1)
-    tuning = tune(
-        [dev_nbest],
-        [dev_target],
-        weights,
-        algorithm,
-        metric,
-        seeds=numbers,
-        test_nbest=[test_nbest],
-        test_references=[test_target],
-        all_weights_out=output,
-    )
-    for number in numbers:
+    options = TuningOptions(all_weights_out=output, **settings)
+    held_out = {"test_nbest": [test_nbest], "test_references": [test_target]}
+    tuning = tune([dev_nbest], [dev_target], weights, options, **held_out)
+    for seed in range(1, options.seeds + 1):
         for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
-            rerank(nbest, output / f"{name}.{number}", output / f"weights.{number}", "text")
-    return {"dev": [one.score for one in tuning.tuned], "metric": tuning.metric}
+            rerank(nbest, output / f"{name}.{seed}", output / f"weights.{seed}", format="text")
+    return {"dev": [tuned.score for tuned in tuning.tuned], "metric": tuning.metric}
 
 
 def evaluate_rows(
@@ -220,10 +199,10 @@ def evaluate_rows(
         seeds: int. Translations of each row.
         **rows: outputs of `tune_row`, the baseline's first.
     """
-    evaluations = {}
+    options, evaluations = EvaluationOptions(tokenize="none", unescape=True), {}
     for part, reference in (("dev", dev_target), ("test", test_target)):
         texts = {row: [folder / f"{part}.{seed}" for seed in range(1, seeds + 1)] for row, folder in rows.items()}
         baseline = texts.pop(next(iter(texts)))
-        (evaluation,) = evaluate([reference], texts, baseline, [metric], tokenize="none", unescape=True)
+        (evaluation,) = evaluate([reference], texts, baseline, [metric], options)
         evaluations[part] = evaluation.to_dict()
     write_json(output, evaluations)

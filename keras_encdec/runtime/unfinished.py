@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from keras_encdec.runtime.os_errors import FilePath
 
 _paths: set[str] = set()
+_new_folders: list[pathlib.Path] = []
 
 
 @contextlib.contextmanager
@@ -30,6 +31,45 @@ def remove_unfinished() -> None:
         shutil.rmtree(path, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.unlink(path)
+    _remove_empty(_new_folders)
+
+
+@contextlib.contextmanager
+def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
+    """Makes a folder, with the folders above it, for what the `with` block writes.
+
+    Where the block ends by an exception, or the process by `remove_unfinished`, the folders that were made are removed
+    again if they are empty.
+
+    Args:
+        path: of the folder. It may exist already.
+
+    Yields:
+        its path.
+
+    Raises:
+        InputError: when it cannot be made.
+    """
+    folder = pathlib.Path(path)
+    made = [one for one in (folder, *folder.parents) if not one.exists()][::-1]
+    _new_folders.extend(made)
+    try:
+        with explained(folder, "to make a directory"):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except BaseException:
+        _remove_empty(made)
+        raise
+    finally:
+        for parent in made:
+            _new_folders.remove(parent)
+
+
+def _remove_empty(folders):
+    """Removes those of the folders that are empty, the last and innermost first."""
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 @contextlib.contextmanager

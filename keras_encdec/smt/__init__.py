@@ -7,6 +7,7 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 if TYPE_CHECKING:
     from keras_encdec.data.alignment import align as align
     from keras_encdec.data.pairs import open_aligned_pairs as open_aligned_pairs
+    from keras_encdec.smt.decoder.decoding_options import DecodingOptions as DecodingOptions
     from keras_encdec.smt.decoder.phrase_decoder import DecodingSummary as DecodingSummary
     from keras_encdec.smt.decoder.phrase_decoder import decode_nbest as decode_nbest
     from keras_encdec.smt.decoder.phrase_options import initial_weights as initial_weights
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
     from keras_encdec.smt.extraction.dictionary import write_dictionary as write_dictionary
     from keras_encdec.smt.extraction.extract import ExtractSummary as ExtractSummary
     from keras_encdec.smt.extraction.extract import extract_phrase_table as extract_phrase_table
+    from keras_encdec.smt.extraction.extraction_options import DictionaryOptions as DictionaryOptions
+    from keras_encdec.smt.extraction.extraction_options import ExtractionOptions as ExtractionOptions
     from keras_encdec.smt.extraction.phrase_extraction import extract_phrases as extract_phrases
     from keras_encdec.smt.extraction.phrase_scoring import score_phrases as score_phrases
+    from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions as PhraseFeatureOptions
+    from keras_encdec.smt.nbest.nbest_options import PosteriorOptions as PosteriorOptions
+    from keras_encdec.smt.nbest.nbest_options import RerankOptions as RerankOptions
     from keras_encdec.smt.nbest.ngram_posteriors import NgramPosteriorsSummary as NgramPosteriorsSummary
     from keras_encdec.smt.nbest.ngram_posteriors import add_ngram_posteriors as add_ngram_posteriors
     from keras_encdec.smt.nbest.phrase_features import PhraseFeaturesSummary as PhraseFeaturesSummary
@@ -27,5 +33,6 @@ if TYPE_CHECKING:
     from keras_encdec.smt.ngrams.ngram_estimation import NgramSummary as NgramSummary
     from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams as estimate_ngrams
     from keras_encdec.smt.ngrams.ngram_model import NgramModel as NgramModel
+    from keras_encdec.smt.ngrams.ngram_options import NgramOptions as NgramOptions
 
 lazy_imports(__name__)

@@ -15,7 +15,7 @@ def files(tmp_path):
     (tmp_path / "text").write_text("x y\ny x\n")
     (tmp_path / "en").write_text("a b\nb a\n")
     (tmp_path / "table").write_text("a ||| x ||| 0.5 0.5\na ||| y ||| 0.4 0.4\nb ||| y ||| 0.5 0.5\n")
-    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
     return tmp_path
 
 

@@ -63,7 +63,7 @@ def test_wrong_use_is_told_before_anything_is_done(files):
     for extra, sentence in {
         "--weight=R": '--weight: found "R", expected "Name= w [w ...]" with numbers from -1e+30 to 1e+30 for w.',
         "--weight=R=much": '--weight: found "R=much", expected',
-        "--format=xml": "value should be one of <nbest|text>",
+        "--format=xml": "flag --format=xml: expected one of nbest, text",
         f"--output={files}/weights": "found one file for two purposes",
     }.items():
         fail(in_process(COMMAND, *flags(files), extra), 2, sentence)

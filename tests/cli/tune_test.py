@@ -61,7 +61,7 @@ def test_wrong_use_is_told_before_anything_is_done(files):
     fail(in_process(COMMAND, *flags(files)), 2, "found no file for the weights, expected one of --weights_out, --moses")
     for extra, sentence in {
         "--weight=R": '--weight: found "R", expected "Name= w [w ...]"',
-        "--algorithm=grid": "value should be one of <mert|mira|pro>",
+        "--algorithm=grid": "flag --algorithm=grid: expected one of mert, mira, pro",
         f"--json_out={files}/nbest": "found one file for two purposes",
         f"--json_out={files}/moses.ini": "found one file for two purposes",
         f"--test_nbest={files}/nbest": "found --test_nbest or --test_reference alone, expected both or neither",

@@ -8,7 +8,7 @@ import pytest
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import open_output
-from keras_encdec.runtime.unfinished import remove_unfinished, temporary_folder_beside, unfinished
+from keras_encdec.runtime.unfinished import new_folder, remove_unfinished, temporary_folder_beside, unfinished
 
 
 def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_lives(tmp_path):
@@ -61,3 +61,25 @@ def test_a_signal_while_the_file_is_made_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt), open_output(tmp_path / "out"):
         pass
     assert len(made) == 1 and os.listdir(tmp_path) == []
+
+
+def test_a_new_folder_is_removed_with_its_parents_unless_something_was_written(tmp_path):
+    (tmp_path / "there").mkdir()
+    for folder in (tmp_path / "there", tmp_path / "there" / "a" / "b"):
+        with pytest.raises(KeyboardInterrupt), new_folder(folder):
+            raise KeyboardInterrupt
+        assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+    with new_folder(tmp_path / "a" / "b"):
+        remove_unfinished()  # as where a signal ends the process in the middle of a long call
+        assert not (tmp_path / "a").exists()
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b") as folder:
+        (folder.parent / "file").touch()
+        raise KeyboardInterrupt
+    assert not folder.exists() and (tmp_path / "a" / "file").exists()
+    with new_folder(tmp_path / "a" / "b") as folder:
+        pass
+    remove_unfinished()
+    assert folder.is_dir()
+    with pytest.raises(InputError, match="a/file/b: found a file where the path needs a directory"):
+        with new_folder(tmp_path / "a" / "file" / "b"):
+            pass

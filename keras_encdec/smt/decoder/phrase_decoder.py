@@ -9,9 +9,8 @@ import pickle
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.escaping import model_words
@@ -22,6 +21,7 @@ from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes
+from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.decoder.phrase_options import (
     DecoderWeights,
     PhraseOptions,
@@ -34,27 +34,21 @@ from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
-NBEST_SIZE = 100
-POP_LIMIT = 300
-DISTORTION_LIMIT = 6
-TABLE_LIMIT = 20
-MAX_SENTENCE_LENGTH = 100
-# More would be more phrases than Python's functions may call one another deeply.
-_LONGEST_SENTENCE = 500
 _SENTENCES_IN_BATCH = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class DecodingSummary(FileSummary):
-    """What `decode_nbest` did.
+    """The result of `decode_nbest`.
 
     Attributes:
-        lines: int. Hypotheses written.
+        lines: int. Number of hypotheses written.
         seconds: float.
         output: the file.
-        sentences: int. Sentences translated.
-        unknown_words: int. Words of the best hypotheses that are copied from the source, as the table lacks them.
-        words: int. Words of the sentences.
+        sentences: int. Number of sentences translated.
+        unknown_words: int. Number of words in the best hypotheses that are copied from the source, as the table lacks
+            them.
+        words: int. Number of words in the sentences.
     """
 
     sentences: int = 0
@@ -63,7 +57,7 @@ class DecodingSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user is to know of the translations: sentences."""
+        """Warnings for the user, as sentences."""
         if not 0 < self.unknown_words == self.words:
             return []
         return [
@@ -80,16 +74,12 @@ class DecodingSummary(FileSummary):
 
 
 class _Task(NamedTuple):
-    """What all sentences share, for the processes."""
+    """What every process needs, whichever sentences it translates."""
 
     phrases: PhraseTable
     language_model: FilePath
     weights: DecoderWeights
-    nbest_size: int
-    pop_limit: int
-    distortion_limit: int
-    table_limit: int
-    encoding: str | None
+    options: DecodingOptions
 
 
 class _Translated(NamedTuple):
@@ -105,16 +95,11 @@ def decode_nbest(
     language_model: FilePath,
     output: FilePath,
     weights: Mapping[str, Sequence[float]] | None = None,
+    options: DecodingOptions | None = None,
     *,
     other_weights: Mapping[str, Sequence[float]] | None = None,
-    nbest_size: int = NBEST_SIZE,
-    pop_limit: int = POP_LIMIT,
-    distortion_limit: int = DISTORTION_LIMIT,
-    table_limit: int = TABLE_LIMIT,
-    max_sentence_length: int = MAX_SENTENCE_LENGTH,
-    encoding: str | None = None,
-    number_of_processes: int | None = None,
     progress: ShowProgress = Progress,
+    **values: Any,
 ) -> DecodingSummary:
     """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
 
@@ -126,43 +111,34 @@ def decode_nbest(
     source and of its target, counted from 0: `0=0 1-2=1-3`.
 
     Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. Of
-    factored words the first factor is taken. A word that the table has no phrase for is copied; it adds -100 times the
-    weight `UnknownWordPenalty0` to the total, which as with Moses is no feature of the list. An empty sentence has one
-    hypothesis, an empty one.
+    factored words the first factor is used. A word without a phrase in the table is copied. It adds -100 times the
+    weight `UnknownWordPenalty0` to the total; as in Moses, the list has no such feature. An empty sentence has one
+    empty hypothesis.
 
-    The search is that of Moses's cube pruning, but without lexicalized reordering; see `PhraseSearch`.
+    The search is Moses's cube pruning without lexicalized reordering; see `PhraseSearch`.
 
     Every process holds in memory the phrases of the table that occur in the sentences and the language model, about
-    150 bytes for each n-gram. Processes are started afresh, so a program keeps its own work under
-    `if __name__ == "__main__":` unless it asks for one process only.
+    150 bytes for each n-gram. Processes are spawned, so a program must keep its own work under
+    `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
     Args:
         source: sentences, one a line, words separated by spaces, plain or gzipped.
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
         language_model: ARPA file of the target language, plain or gzipped.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        weights: dict of feature to list of float, as `read_weights` returns it. `UnknownWordPenalty0` is 1 where it is
-            missing. Defaults to `initial_weights`.
-        other_weights: dict of feature to list of float, beside those of `weights` or instead. Optional.
-        nbest_size: int. Most hypotheses of a sentence, which all differ. Defaults to `100`.
-        pop_limit: int. Hypotheses that are tried for each number of translated words. More take longer and find
-            translations with higher totals. Defaults to `300`.
-        distortion_limit: int. Longest distance that is jumped in the source; 0 translates in its order, -1 has no
-            limit. Defaults to `6`, as with Moses.
-        table_limit: int. Targets of a source phrase; those with the highest weighted sums are taken. 0 has no limit.
-            Defaults to `20`, as with Moses.
-        max_sentence_length: int. Most words in a sentence, up to 500; a longer one is an error. Defaults to `100`.
-        encoding: str. Encoding of the sentences, the table and the model. Defaults to `None`: UTF-8, and other bytes
-            are an error.
-        number_of_processes: int. Defaults to `None`: as many as there are processors.
-        progress: callable of what is counted and its name, which gives a Progress, such as `ReadingProgress`; called
-            for each step. Defaults to `Progress`, which shows nothing.
+        weights: dict of feature to list of float, as `read_weights` returns it. A missing `UnknownWordPenalty0` counts
+            as 1. Defaults to `initial_weights`.
+        options: DecodingOptions. Defaults to `None`: those of the command.
+        other_weights: dict of feature to list of float; they replace those of the same names in `weights`. Optional.
+        progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
+            `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         DecodingSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ConfigurationError: a ValueError, for options that cannot be used.
         InputError: when a file cannot be read, the weights do not fit the table, or a sentence is too long.
 
     Example:
@@ -170,32 +146,19 @@ def decode_nbest(
         decode_nbest("val.en", "phrase-table.gz", "lm.arpa.gz", "val.nbest.gz")
     """
     check_distinct_files(source, phrase_table, language_model, output)
-    minima = {
-        "nbest_size": (nbest_size, 1),
-        "pop_limit": (pop_limit, 1),
-        "distortion_limit": (distortion_limit, -1),
-        "table_limit": (table_limit, 0),
-        "max_sentence_length": (max_sentence_length, 1),
-    }
-    for name, (value, minimum) in minima.items():
-        if value < minimum:
-            raise ConfigurationError(f"found {{{name}}}=%s, expected %s or more", value, minimum)
-    if max_sentence_length > _LONGEST_SENTENCE:
-        raise ConfigurationError(
-            "found {max_sentence_length}=%s, expected at most %s", max_sentence_length, _LONGEST_SENTENCE
-        )
+    options = DecodingOptions.combined(options, values)
     start = time.monotonic()
-    with InputLines(language_model):  # that the table is not read in vain
+    with InputLines(language_model):  # raises before the table is read
         pass
     with open_output(output) as file:
-        sentences = _sentences(source, encoding, max_sentence_length)
-        phrases, checked_weights = _phrases(phrase_table, sentences, weights, other_weights or {}, encoding, progress)
-        task = _Task(
-            phrases, language_model, checked_weights, nbest_size, pop_limit, distortion_limit, table_limit, encoding
+        sentences = _sentences(source, options)
+        phrases, checked_weights = _phrases(
+            phrase_table, sentences, weights, other_weights or {}, options.encoding, progress
         )
+        task = _Task(phrases, language_model, checked_weights, options)
         lines, unknown_words = 0, 0
         work = CountedWork(len(sentences))
-        with _translations(task, sentences, number_of_processes) as batches, progress(work, "sentences") as shown:
+        with _translations(task, sentences) as batches, progress(work, "sentences") as shown:
             for number, batch in batches:
                 file.writelines(batch.lines)
                 lines += len(batch.lines)
@@ -206,13 +169,13 @@ def decode_nbest(
     return DecodingSummary(lines, time.monotonic() - start, output, len(sentences), unknown_words, words)
 
 
-def _sentences(source, encoding, max_length):
-    sentences = [model_words(line) for line in read_sentences(source, encoding)]
+def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
+    sentences = [model_words(line) for line in read_sentences(source, options.encoding)]
     for number, words in enumerate(sentences, start=1):
-        if len(words) > max_length:
+        if len(words) > options.max_sentence_length:
             raise InputError(
                 f"found {len(words)} words",
-                f"expected at most {max_length}",
+                f"expected at most {options.max_sentence_length}",
                 "raise --max_sentence_length, or shorten the sentence",
                 source,
                 number,
@@ -221,25 +184,23 @@ def _sentences(source, encoding, max_length):
 
 
 def _phrases(path, sentences, weights, other_weights, encoding, progress):
-    """The phrases of the table that occur, and the weights, checked before the table is read to its end."""
+    """The phrases of the table that occur in the sentences, and the weights, which are checked at the first line."""
     sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
         records = iter(reader)
         first = next(records)
-        given = initial_weights(reader.num_scores) if weights is None else weights
-        checked = DecoderWeights.of_features({**given, **other_weights}, reader.num_scores)
+        named_weights = initial_weights(reader.num_scores) if weights is None else weights
+        decoder_weights = DecoderWeights.of_features({**named_weights, **other_weights}, reader.num_scores)
         phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
-    return phrases, checked
+    return phrases, decoder_weights
 
 
 @contextlib.contextmanager
-def _translations(
-    task: _Task, sentences: list[list[str]], number_of_processes: int | None
-) -> Iterator[Iterator[tuple[int, _Translated]]]:
-    """Numbers of sentences and their translations, in order."""
+def _translations(task: _Task, sentences: list[list[str]]) -> Iterator[Iterator[tuple[int, _Translated]]]:
+    """Yields the number of sentences in each batch and their translations, in order."""
     numbered = list(enumerate(sentences))
     batches = [numbered[first : first + _SENTENCES_IN_BATCH] for first in range(0, len(numbered), _SENTENCES_IN_BATCH)]
-    number_of_processes = min(number_of_processes or available_processors(), len(batches))
+    number_of_processes = min(task.options.number_of_processes or available_processors(), len(batches))
     with tempfile.TemporaryDirectory(prefix="encdec-decode-") as folder, unfinished(folder):
         path = os.path.join(folder, "task")
         with open(path, "wb") as file:
@@ -269,16 +230,17 @@ class _Decoder:
     """Translates sentences into lines of an n-best list."""
 
     def __init__(self, task: _Task) -> None:
-        self._weights, self._nbest_size = task.weights, task.nbest_size
-        self._encode = FileEncoding(task.encoding).encode
-        model = NgramModel(task.language_model, task.encoding)
-        self._options = PhraseOptions(task.phrases, model, task.weights, task.table_limit, self._encode)
-        self._search = PhraseSearch(model, task.weights, task.pop_limit, task.distortion_limit)
+        options = task.options
+        self._weights, self._nbest_size = task.weights, options.nbest_size
+        self._encode = FileEncoding(options.encoding).encode
+        model = NgramModel(task.language_model, options.encoding)
+        self._options = PhraseOptions(task.phrases, model, task.weights, options.table_limit, self._encode)
+        self._search = PhraseSearch(model, task.weights, options.pop_limit, options.distortion_limit)
 
     def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:
         """The lines of a sentence, and the number of unknown words in the best one."""
         goal = self._search.search(len(words), self._options.of_sentence(words))
-        found = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
-        found.sort(key=lambda translation: -translation.total)  # what rounding has put in another order
-        lines = [self._encode(f"{translation.line(number)}\n") for translation in found]
-        return lines, found[0].unknown_words
+        translations = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
+        translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order
+        lines = [self._encode(f"{translation.line(number)}\n") for translation in translations]
+        return lines, translations[0].unknown_words

@@ -13,23 +13,23 @@ from keras_encdec.runtime.files import InputLines
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
-# Of an unknown word, as Moses has it.
+# The feature of an unknown word, as in Moses.
 UNKNOWN_WORD_PENALTY = -100.0
-# Moses's, before tuning; the scores of the phrase table have 0.2 each.
+# The weights that Moses begins tuning with; each score of the phrase table has the weight 0.2.
 _INITIAL = {"Distortion0": [0.3], "LM0": [0.5], "WordPenalty0": [-1.0], "PhrasePenalty0": [0.2]}
 _TRANSLATION, _UNKNOWN = "TranslationModel0", "UnknownWordPenalty0"
 
 
 class DecoderWeights(NamedTuple):
-    """Weights by what they belong to; the features are those of Moses.
+    """The weights of the decoder's features, which are those of Moses.
 
     Attributes:
-        distortion: float. Of minus the sum of the distances that are jumped in the source.
-        language_model: float. Of ln p of the sentence by the language model.
-        word_penalty: float. Of minus the number of words.
-        phrase_penalty: float. Of the number of phrases.
-        translation: tuple of float. Of the sums of ln of each score of the phrase table.
-        unknown: float. Of -100 for each unknown word.
+        distortion: float. Weight of minus the sum of the distances jumped in the source.
+        language_model: float. Weight of ln p of the sentence by the language model.
+        word_penalty: float. Weight of minus the number of words.
+        phrase_penalty: float. Weight of the number of phrases.
+        translation: tuple of float. Weights of the sums of ln of each score of the phrase table.
+        unknown: float. Weight of -100 times the number of unknown words.
     """
 
     distortion: float
@@ -45,7 +45,7 @@ class DecoderWeights(NamedTuple):
 
         Args:
             weights: dict of str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
-            number_of_scores: int. Scores of each line of the phrase table.
+            number_of_scores: int. Number of scores on each line of the phrase table.
 
         Raises:
             InputError: when a weight is too large, a feature has no weights or another number of them, or a feature
@@ -74,15 +74,15 @@ class DecoderWeights(NamedTuple):
                     f"expected features of the decoder only, {', '.join(lengths)}",
                     f'leave it out, or give "{name}={zeros}"',
                 )
-        one = {name: weights[name][0] for name in (*_INITIAL, _UNKNOWN)}
-        return cls(*(one[name] for name in _INITIAL), tuple(weights[_TRANSLATION]), one[_UNKNOWN])
+        single = [weights[name][0] for name in _INITIAL]
+        return cls(*single, tuple(weights[_TRANSLATION]), weights[_UNKNOWN][0])
 
 
 def initial_weights(number_of_scores: int) -> dict[str, list[float]]:
     """The weights that Moses begins tuning with.
 
     Args:
-        number_of_scores: int. Scores of each line of the phrase table.
+        number_of_scores: int. Number of scores on each line of the phrase table.
 
     Returns:
         dict of str to list of float, by feature.
@@ -96,10 +96,10 @@ def initial_weights(number_of_scores: int) -> dict[str, list[float]]:
 
 
 LN_10 = math.log(10)
-# Words of the longest source phrases, as in Moses.
+# Number of words in the longest source phrases, as in Moses.
 LONGEST_PHRASE = 20
 
-# A source phrase, without escapes, to its targets, escaped, with ln of their scores.
+# Maps a source phrase, not escaped, to its targets, escaped, with ln of their scores.
 PhraseTable = Mapping[str, Sequence[tuple[str, tuple[float, ...]]]]
 
 
@@ -108,11 +108,11 @@ class PhraseOption(NamedTuple):
 
     Attributes:
         text: str. Its words, escaped, separated by spaces.
-        words: tuple of int. Their numbers in the language model.
+        words: tuple of int. The numbers of these words in the language model.
         scores: tuple of float. ln of the scores of the table; 0 for an unknown word.
-        score: float. The weighted sum of its features, apart from the language model and the jump.
-        estimate: float. The same with the language model's ln p of its words without a context.
-        is_unknown: bool. Whether it is a copied word that the table does not have.
+        score: float. The weighted sum of its features, without the language model and the distortion.
+        estimate: float. The score plus the weighted ln p of its words by the language model, without a context.
+        is_unknown: bool. Whether it is a copied word that the table lacks.
     """
 
     text: str
@@ -124,7 +124,7 @@ class PhraseOption(NamedTuple):
 
     @classmethod
     def empty(cls, number_of_scores: int) -> Self:
-        """No words: all there is of an empty sentence."""
+        """An option without words, the only one of an empty sentence."""
         return cls("", (), (0.0,) * number_of_scores, 0.0, 0.0)
 
 
@@ -138,10 +138,10 @@ def source_phrases(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 def read_phrases(
     records: Iterable[PhraseTableRecord], lines: InputLines, sources: Collection[str], shown: Progress
 ) -> PhraseTable:
-    """Reads the lines of a phrase table that translate certain phrases.
+    """Reads the lines of a phrase table that translate given phrases.
 
     Args:
-        records: of the table.
+        records: iterable of the records of the table.
         lines: InputLines of the table, for errors.
         sources: set of str. The phrases, words without escapes separated by spaces.
         shown: Progress. Counts all lines.
@@ -181,8 +181,8 @@ class PhraseOptions:
         phrases: PhraseTable.
         model: NgramModel. Its words may have Moses's escapes or not.
         weights: DecoderWeights.
-        table_limit: int. Options of a phrase; those with the highest estimates are taken. 0: all.
-        encode: callable of a word, str, that gives its bytes in the language model.
+        table_limit: int. Maximum number of options of a phrase: those with the highest estimates. 0 means no limit.
+        encode: callable of a word, str, which returns its bytes in the language model.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class PhraseOptions:
         self._numbers: dict[str, int] = {}
 
     def of_sentence(self, words: Sequence[str]) -> dict[tuple[int, int], list[PhraseOption]]:
-        """The options of each phrase that has any, the best first. A word without options of its own is copied.
+        """The options of each phrase that has some, the best first. A word without options is copied.
 
         Args:
             words: list of str, without escapes.
@@ -228,8 +228,8 @@ class PhraseOptions:
         words = tuple(map(self._number, text.split(" ")))
         weights, state, log10 = self._weights, self._model.empty, 0.0
         for word in words:
-            of_word, state = self._model.advance(state, word)
-            log10 += of_word
+            log10_of_word, state = self._model.advance(state, word)
+            log10 += log10_of_word
         score = sum(map(mul, weights.translation, scores)) - weights.word_penalty * len(words) + weights.phrase_penalty
         if is_unknown:
             score += weights.unknown * UNKNOWN_WORD_PENALTY

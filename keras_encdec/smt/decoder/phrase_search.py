@@ -17,7 +17,7 @@ class Arc(NamedTuple):
     Attributes:
         previous: Hypothesis.
         option: PhraseOption.
-        start, end: int. The first source word of the phrase, and that after its last one.
+        start, end: int. The first source word of the phrase, and the one after its last.
         language_model: float. ln p of its words, and of the sentence's end after the last phrase.
         score: float. The weighted sum of all features.
     """
@@ -31,16 +31,16 @@ class Arc(NamedTuple):
 
 
 class Hypothesis:
-    """The translations of the same source words that the future cannot tell from one another.
+    """Recombined translations: they cover the same source words, and score the same whatever follows.
 
     Attributes:
-        score: float. The weighted sum of the features of the best one.
-        state: int. The language model's.
+        score: float. The weighted sum of the features of the best translation.
+        state: int. The state of the language model.
         end: int. The source word after the last phrase.
-        arcs: list of Arc. The last phrase of each, in the order in which they were found.
-        ranked: list of `(score, number of the arc, rank in the arc's previous)`: the best ones, as far as they are
-            asked for; for `derivation`.
-        candidates: heap of those that may come next; `None` before the first is asked for.
+        arcs: list of Arc. The last phrase of each translation, in the order in which the search reached them.
+        ranked: list of `(score, number of the arc, rank in the arc's previous)`: the best derivations, extended by
+            `distinct_derivations` as it needs them.
+        candidates: heap of the derivations that may come next; `None` until the first is needed.
     """
 
     __slots__ = ("score", "state", "end", "arcs", "ranked", "candidates")
@@ -53,14 +53,14 @@ class Hypothesis:
 
 
 class _Edge(NamedTuple):
-    """The hypotheses of a coverage that end at the same word, times the options of a span."""
+    """Pairs of a hypothesis and an option: all hypotheses of a coverage that end at one word, all options of a span."""
 
     hypotheses: list[Hypothesis]  # the best first
     options: Sequence[PhraseOption]  # the best first
-    memos: list[dict[int, tuple[float, int]]]  # for each option: ln p and the state after it by that before it
-    before: float  # the weighted jump
-    future: float  # the estimate of what is left after it
-    coverage: int  # after it
+    memos: list[dict[int, tuple[float, int]]]  # for each option: ln p and the next state, by the state before it
+    jump: float  # the weighted distortion
+    future: float  # the estimate of the best score of the remaining words
+    coverage: int  # with the span
     start: int
     end: int
 
@@ -68,16 +68,16 @@ class _Edge(NamedTuple):
 class PhraseSearch:
     """Finds the translations of a sentence with the highest weighted sums of the features.
 
-    Hypotheses are in stacks by the number of source words that they cover. A stack takes the best continuations of
-    those below it, in the order in which cube pruning finds them, by their score and the estimate of what is left.
-    Hypotheses that cover the same words, end at the same one and have the same state of the language model are
-    recombined.
+    Hypotheses that cover equally many source words form a stack. A stack is filled with the best continuations of
+    the hypotheses in the stacks before it, in the order in which cube pruning reaches them: by the score plus an
+    estimate of the best score of the remaining words. Hypotheses are recombined if they cover the same words, end at
+    the same word and have the same state of the language model.
 
     Args:
         model: NgramModel.
         weights: DecoderWeights.
-        pop_limit: int. Continuations that each stack takes.
-        distortion_limit: int. Longest distance that is jumped; -1 for any.
+        pop_limit: int. Number of continuations that are tried for each stack.
+        distortion_limit: int. Longest distance that is jumped; -1 for no limit.
 
     References:
         - Koehn et al., 2003, "Statistical Phrase-Based Translation" (N03-1017)
@@ -89,15 +89,15 @@ class PhraseSearch:
         self._pop_limit, self._distortion_limit = pop_limit, distortion_limit
 
     def search(self, length: int, spans: Spans) -> Hypothesis:
-        """All that is found of a sentence, recombined into one.
+        """All translations that the search reaches, recombined into one hypothesis.
 
         Args:
-            length: int. Words of the sentence.
-            spans: dict of `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each word has
-                an option of its own.
+            length: int. Number of words in the sentence.
+            spans: dict of `(start, end)`, the end exclusive, to list of PhraseOption, the best first. Each single
+                word has an option.
 
         Returns:
-            Hypothesis, for `derivation`.
+            Hypothesis, for `distinct_derivations`.
         """
         begin = Hypothesis(0.0, self._model.begin, 0)
         if not length:
@@ -139,9 +139,9 @@ class _Sentence:
         return goal
 
     def _add_edges(self, coverage, covered, hypotheses):
-        """What may continue the hypotheses of a coverage: the jump is short enough, and that back to the first gap."""
+        """Adds the continuations of a coverage whose jump, and the jump back to the first gap, is within the limit."""
         by_end: dict[int, list[Hypothesis]] = {}
-        for hypothesis in sorted(hypotheses, key=lambda one: -one.score):
+        for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
             by_end.setdefault(hypothesis.end, []).append(hypothesis)
         gap = (~coverage & (coverage + 1)).bit_length() - 1
         for start in range(gap, min(self._length, gap + max(self._limit, 1))):
@@ -170,19 +170,19 @@ class _Sentence:
         def push(edge, i, j):
             nonlocal pushed
             hypothesis, memo = edge.hypotheses[i], edge.memos[j]
-            key = ~hypothesis.state if is_last else hypothesis.state  # the last phrase has the end besides
+            key = ~hypothesis.state if is_last else hypothesis.state  # ln p of the last phrase includes the end
             known = memo.get(key)
             if known is None:
                 log10, state = 0.0, hypothesis.state
                 for word in edge.options[j].words:
-                    of_word, state = advance(state, word)
-                    log10 += of_word
+                    log10_of_word, state = advance(state, word)
+                    log10 += log10_of_word
                 if is_last:
-                    of_word, state = advance(state, sentence_end)[0], 0
-                    log10 += of_word
+                    log10_of_end, state = advance(state, sentence_end)[0], 0
+                    log10 += log10_of_end
                 known = memo[key] = log10 * LN_10, state
-            score = edge.before + edge.options[j].score + weight * known[0]
-            pushed += 1  # keeps the heap from comparing edges
+            score = edge.jump + edge.options[j].score + weight * known[0]
+            pushed += 1  # breaks ties, as edges cannot be compared
             heapq.heappush(heap, (-hypothesis.score - score - edge.future, pushed, edge, i, j, known, score))
 
         for edge in edges:
@@ -209,7 +209,7 @@ class _Sentence:
         return stack
 
     def _future(self, coverage):
-        """The estimate of the best score of all words that are not covered."""
+        """The estimate of the best score of all uncovered words."""
         future = self._futures.get(coverage)
         if future is None:
             future, start = 0.0, None
@@ -225,7 +225,7 @@ class _Sentence:
 
 
 def _span_futures(length: int, spans: Spans) -> list[list[float]]:
-    """The best estimate of each span, translated as one or in parts: a list of lists by start and end."""
+    """The best estimate of each span, translated as one phrase or in parts: a list of lists by start and end."""
     best = [[-math.inf] * (length + 1) for _ in range(length)]
     for (start, end), options in spans.items():
         best[start][end] = options[0].estimate

@@ -18,9 +18,9 @@ class PhraseTranslation:
     Attributes:
         text: str. The words, escaped, separated by spaces.
         features: dict of str to list of float: Moses's features by their names.
-        total: float. The weighted sum of the features and of the penalty of unknown words, which is none of them.
+        total: float. The weighted sum of the features and of the penalty of unknown words, which `features` lacks.
         segmentation: str. For each phrase `source=target`, first and last word from 0: `0=0 1-2=1-3`.
-        unknown_words: int. Words that are copied.
+        unknown_words: int. Number of copied words.
     """
 
     def __init__(self, arcs: Sequence[Arc], weights: DecoderWeights) -> None:
@@ -29,7 +29,7 @@ class PhraseTranslation:
         self.unknown_words = sum(option.is_unknown for option in options)
         segments, jumped, source_end, target_end = [], 0, 0, 0
         for arc in arcs:
-            if not arc.option.words:  # all that there is of an empty sentence
+            if not arc.option.words:  # the only arc of an empty sentence
                 continue
             jumped += abs(arc.start - source_end)
             target_start, target_end = target_end, target_end + len(arc.option.words)
@@ -58,7 +58,7 @@ class PhraseTranslation:
         """Its line of an n-best list.
 
         Args:
-            number: int. The sentence's, from 0.
+            number: int. The number of the sentence, from 0.
         """
         features = " ".join([f"{name}= {' '.join(map(_number, values))}" for name, values in self.features.items()])
         return f"{number} ||| {self.text}  ||| {features} ||| {_number(self.total)} ||| {self.segmentation}".rstrip()
@@ -72,7 +72,7 @@ def _number(value: float) -> str:
     return f"{value + 0.0:.6g}"  # no -0
 
 
-# What as many different translations are looked for among, as in Moses (n-best-factor).
+# Derivations that are examined for each distinct translation wanted, as in Moses (n-best-factor).
 _DERIVATIONS_OF_EACH = 20
 
 
@@ -81,21 +81,21 @@ def distinct_derivations(goal: Hypothesis, number: int) -> Iterator[list[Arc]]:
 
     Args:
         goal: Hypothesis of a whole sentence.
-        number: int. How many are wanted; there may be fewer, as no more than 20 times as many are looked at.
+        number: int. Maximum number of derivations. There may be fewer, as at most 20 times as many are examined.
 
     Yields:
         list of Arc, in the order of the target.
     """
-    known = set()
+    texts = set()
     for rank in range(number * _DERIVATIONS_OF_EACH):
         if _ranked(goal, rank) is None:
             return
         arcs = _derivation(goal, rank)
         text = " ".join([arc.option.text for arc in arcs])
-        if text not in known:
-            known.add(text)
+        if text not in texts:
+            texts.add(text)
             yield arcs
-            if len(known) == number:
+            if len(texts) == number:
                 return
 
 
@@ -109,14 +109,15 @@ def _derivation(hypothesis: Hypothesis, rank: int) -> list[Arc]:
 
 
 def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
-    """The derivation of that rank, lazily: algorithm 3 of Huang and Chiang, 2005, "Better k-best Parsing" (W05-1506).
+    """The derivation of a rank, computed lazily: algorithm 3 of Huang and Chiang, 2005, "Better k-best Parsing" (W05-1506).
 
     Args:
-        hypothesis: Hypothesis. All lower ranks have been asked for, or none of them.
+        hypothesis: Hypothesis. Either all lower ranks have been computed, or none.
         rank: int, from 0.
 
     Returns:
-        A tuple of the score, the number of the last arc and the rank of what it continues; `None` when there are fewer.
+        A tuple of the score, the number of the last arc and the rank of the derivation that it continues; `None` for
+        a rank beyond the last.
     """
     if not hypothesis.arcs:
         return None if rank else (0.0, 0, 0)
@@ -134,6 +135,6 @@ def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
         if not hypothesis.candidates:
             return None
         negative, number, below = heapq.heappop(hypothesis.candidates)
-        _ranked(hypothesis.arcs[number].previous, below)  # so that `_derivation` finds it
+        _ranked(hypothesis.arcs[number].previous, below)  # `_derivation` reads it
         hypothesis.ranked.append((-negative, number, below))
     return hypothesis.ranked[rank]

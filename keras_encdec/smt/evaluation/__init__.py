@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from keras_encdec.smt.evaluation.evaluate import Evaluation as Evaluation
     from keras_encdec.smt.evaluation.evaluate import SystemScore as SystemScore
     from keras_encdec.smt.evaluation.evaluate import evaluate as evaluate
+    from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions as EvaluationOptions
     from keras_encdec.smt.evaluation.significance import approximate_randomization as approximate_randomization
     from keras_encdec.smt.evaluation.significance import paired_bootstrap as paired_bootstrap
 

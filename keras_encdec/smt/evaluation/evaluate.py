@@ -9,10 +9,8 @@ import numpy as np
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, is_escaped, read_references, read_text
+from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
 from keras_encdec.smt.evaluation.significance import (
-    BOOTSTRAP_SAMPLES,
-    RANDOMIZATION_TRIALS,
-    SEED,
     approximate_randomization,
     bootstrap_scores,
     confidence_interval,
@@ -80,9 +78,9 @@ class Evaluation:
     metric: str
     signature: str
     systems: tuple[SystemScore, ...]
-    bootstrap_samples: int = BOOTSTRAP_SAMPLES
-    trials: int = RANDOMIZATION_TRIALS
-    seed: int = SEED
+    bootstrap_samples: int = EvaluationOptions.bootstrap_samples
+    trials: int = EvaluationOptions.trials
+    seed: int = EvaluationOptions.seed
     unlike_references: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,13 +118,8 @@ def evaluate(
     systems: Mapping[str, Sequence[FilePath]],
     baseline: Sequence[FilePath] = (),
     metrics: Sequence[str] = ("bleu",),
-    *,
-    tokenize: str = "13a",
-    unescape: bool = False,
-    encoding: str | None = None,
-    bootstrap_samples: int = BOOTSTRAP_SAMPLES,
-    trials: int = RANDOMIZATION_TRIALS,
-    seed: int = SEED,
+    options: EvaluationOptions | None = None,
+    **values: Any,
 ) -> list[Evaluation]:
     """Scores systems against references, and tests their differences from a baseline for significance.
 
@@ -138,18 +131,14 @@ def evaluate(
         systems: dict of name to the system's files, one for each run.
         baseline: the baseline's files, one for each run. Optional: without it nothing is compared.
         metrics: list of str, of "bleu", "chrf" and "ter". Defaults to BLEU.
-        tokenize: str. The tokenizer of BLEU: "none" for text in tokens. Defaults to "13a", for raw text.
-        unescape: bool. Whether Moses's escapes are taken off all texts. Defaults to `False`.
-        encoding: str. Encoding of all files. Defaults to `None`: UTF-8.
-        bootstrap_samples: int. Test sets drawn for the bootstrap. Defaults to `1000`.
-        trials: int. Trials of approximate randomization. Defaults to `10000`.
-        seed: int. Of both. Defaults to `12345`.
+        options: EvaluationOptions. Defaults to `None`: those of the command.
+        **values: options by name, which override those in `options`.
 
     Returns:
         list of Evaluation, one for each metric.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ConfigurationError: a ValueError, for options and metrics that cannot be used.
         ImportError: when sacrebleu is not installed.
         InputError: when a file cannot be read, or has another number of lines than the references.
 
@@ -160,25 +149,25 @@ def evaluate(
     """
     if BASELINE in systems and baseline:
         raise ConfigurationError("found the name %s for another system, expected it for {baseline} alone", BASELINE)
-    for name, number in (("bootstrap_samples", bootstrap_samples), ("trials", trials)):
-        if number < 1:
-            raise ConfigurationError(f"found {{{name}}}=%s, expected 1 or more", number)
+    options = EvaluationOptions.combined(options, values)
+    if not systems and not baseline:
+        raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
     if not metrics:
         raise ConfigurationError("found no {metric}, expected one at least")
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
-    sentences = read_references(references, encoding, unescape)
-    known = [CorpusMetric(name, sentences, tokenize) for name in metrics]
+    sentences = read_references(references, options.encoding, options.unescape)
+    known = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]
     runs = {name: [] for name in files}
-    escaped = None if unescape else is_escaped([sentence for reference in sentences for sentence in reference])
+    escaped = None if options.unescape else is_escaped([sentence for reference in sentences for sentence in reference])
     unlike = []
     for name, paths in files.items():
         for path in paths:
-            text = read_text(path, encoding, unescape)
+            text = read_text(path, options.encoding, options.unescape)
             check_lines(path, len(text), references[0], len(sentences[0]))
             runs[name].append(text)
             if escaped is not None and is_escaped(text) is (not escaped):
                 unlike.append(str(path))
-    tests = {"bootstrap_samples": bootstrap_samples, "trials": trials, "seed": seed}
+    tests = {name: getattr(options, name) for name in ("bootstrap_samples", "trials", "seed")}
     return [
         Evaluation(
             metric.label, metric.signature, _compared(metric, runs, **tests), **tests, unlike_references=tuple(unlike)

@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.smt.extraction.extraction_options import SMOOTHINGS
 
-SMOOTHINGS = ("none", "good_turing", "kneser_ney")
 # Counts of counts are kept up to this count.
 MAX_COUNTED = 10
 
@@ -20,12 +20,12 @@ Float32 = np.ndarray
 
 @dataclasses.dataclass(frozen=True)
 class PhraseCounts:
-    """Counts of some phrase pairs, each an array with an entry for each pair.
+    """Counts of phrase pairs: arrays with an entry for each pair.
 
     Attributes:
         joint: float32 array. How often the pair was extracted.
-        source, target: float32 arrays. How often its source, and its target, was extracted.
-        source_distinct, target_distinct: float32 arrays. Distinct pairs that its source, and its target, is in.
+        source, target: float32 arrays. How often the source, or the target, of the pair was extracted.
+        source_distinct, target_distinct: float32 arrays. Number of distinct pairs with that source, or target.
     """
 
     joint: Float32
@@ -36,15 +36,15 @@ class PhraseCounts:
 
 
 class CountSmoothing:
-    """Takes phrase pairs' counts and gives p(f|e) and p(e|f).
+    """Computes p(f|e) and p(e|f) from the counts of phrase pairs.
 
     - "none": relative frequencies (Koehn, Och and Marcu 2003).
-    - "good_turing": counts r below 9 are multiplied by (r + 1) n_{r+1} / (r n_r), n_r being the number of pairs that
-      were extracted r times, 0.1 added to it. No factor is above 1, or below that of a lower count.
+    - "good_turing": counts r below 9 are multiplied by (r + 1) n_{r+1} / (r n_r), where n_r is 0.1 plus the number of
+      pairs extracted r times. A factor is at most 1, and at least the factor of the next lower count.
     - "kneser_ney": modified absolute discounts D of counts 1, 2 and above (Chen and Goodman 1998); the mass that they
       free for a source goes to targets in proportion to the number of distinct pairs that they are in: p(e|f) =
       (c(f, e) - D + D n(f) n(e) / n) / c(f), where n(f) and n(e) count distinct pairs, and n is their total. p(f|e)
-      likewise.
+      in the same way.
 
     Args:
         name: str. One of `SMOOTHINGS`.
@@ -68,14 +68,14 @@ class CountSmoothing:
     def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
         check_smoothing(name)
         self._name, self._total = name, np.float32(counts_of_counts[0])
-        # Above, below and at the ends as Moses has them, whose numbers of pairs are single-precision, too.
-        of_count = np.zeros(MAX_COUNTED + 1, np.float32)
+        # Moses holds the numbers of pairs in single precision, too.
+        count_of_counts = np.zeros(MAX_COUNTED + 1, np.float32)
         known = counts_of_counts[1 : MAX_COUNTED + 1]
-        of_count[1 : len(known) + 1] = known
+        count_of_counts[1 : len(known) + 1] = known
         if name == "good_turing":
-            self._factors = _good_turing_factors(of_count)
+            self._factors = _good_turing_factors(count_of_counts)
         elif name == "kneser_ney":
-            self._discounts = _kneser_ney_discounts(of_count)
+            self._discounts = _kneser_ney_discounts(count_of_counts)
 
     def probabilities(self, counts: PhraseCounts) -> tuple[Float32, Float32]:
         """p(f|e) and p(e|f) of phrase pairs.
@@ -91,7 +91,7 @@ class CountSmoothing:
             given_target = given_source = counts.joint * self._factor(counts.joint)
         elif self._name == "kneser_ney":
             discount = self._discounts[np.minimum(counts.joint, 3).astype(int)]
-            # In the order of Moses's own operations, for the last digit.
+            # In the order of Moses's operations, so that results agree to the last digit.
             kept = counts.joint - discount
             free = discount * counts.source_distinct / counts.source
             given_source = kept + counts.source * free * (counts.target_distinct / self._total)
@@ -100,28 +100,30 @@ class CountSmoothing:
         return given_target / counts.target, given_source / counts.source
 
     def _factor(self, joint):
-        kept = len(self._factors) - 1  # counts from which on nothing is taken
+        kept = len(self._factors) - 1  # counts from here on are not discounted
         factors = self._factors[np.minimum(joint, kept).astype(int)]
         return np.where(joint < kept, factors, np.float32(1))
 
 
 def check_smoothing(name: str) -> None:
-    """Raises ConfigurationError, a ValueError, where a smoothing is none of `SMOOTHINGS`."""
+    """Raises ConfigurationError, a ValueError, unless the name is in `SMOOTHINGS`."""
     if name not in SMOOTHINGS:
         raise ConfigurationError("found {smoothing}=%s, expected one of %s", name, ", ".join(SMOOTHINGS))
 
 
-def _good_turing_factors(of_count):
+def _good_turing_factors(count_of_counts):
     factors = [np.float32(0.01)]
     for count in range(1, MAX_COUNTED):
-        factor = (count + 1) / count * ((float(of_count[count + 1]) + 0.1) / (float(of_count[count]) + 0.1))
+        factor = (
+            (count + 1) / count * ((float(count_of_counts[count + 1]) + 0.1) / (float(count_of_counts[count]) + 0.1))
+        )
         factors.append(max(np.float32(min(factor, 1)), factors[-1]))
     return np.array(factors, np.float32)
 
 
-def _kneser_ney_discounts(of_count):
+def _kneser_ney_discounts(count_of_counts):
     for count in (1, 2, 3):
-        if not of_count[count]:
+        if not count_of_counts[count]:
             times = ("once", "twice", "three times")[count - 1]
             raise InputError(
                 f"found no phrase pair that was extracted {times}, which Kneser-Ney smoothing estimates its discounts "
@@ -129,7 +131,7 @@ def _kneser_ney_discounts(of_count):
                 "expected more text",
                 "use another --smoothing",
             )
-    one, two, three, four = of_count[1:5]
+    one, two, three, four = count_of_counts[1:5]
     share = one / (one + 2 * two)
     discounts = [0, 1 - 2 * share * two / one, 2 - 3 * share * three / two, 3 - 4 * share * four / three]
     return np.minimum(np.array(discounts, np.float32), np.array([0, 0.9, 1.9, 2.9], np.float32))

@@ -6,24 +6,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.text.tokenizer import Tokenizer
-
-MIN_COUNT = 2
+from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 
 
 class DictionaryEntry(NamedTuple):
-    """A word and its translation.
+    """A word and its most frequent translation.
 
     Attributes:
         source: str.
         target: str. The target word that it is aligned to most often.
-        count: int. How often.
+        count: int. How often it is aligned to that word.
     """
 
     source: str
@@ -33,14 +30,14 @@ class DictionaryEntry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DictionarySummary(FileSummary):
-    """What `write_dictionary` did.
+    """The result of `write_dictionary`.
 
     Attributes:
-        lines: int. Entries written.
+        lines: int. Number of entries written.
         seconds: float.
         output: the file.
-        pairs: int. Pairs that were read.
-        malformed: int. Malformed lines that were left out.
+        pairs: int. Number of pairs read.
+        malformed: int. Number of malformed lines left out.
     """
 
     pairs: int = 0
@@ -51,7 +48,9 @@ class DictionarySummary(FileSummary):
         return f"{self.lines:,} entries from {self.pairs:,} pairs{left_out} in {self.seconds:,.1f} s: {self._result}"
 
 
-def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT) -> list[DictionaryEntry]:
+def dictionary_entries(
+    pairs: Iterable[AlignedPair], min_count: int = DictionaryOptions.min_count
+) -> list[DictionaryEntry]:
     """The most frequent translation of each source word of aligned pairs.
 
     Memory holds each pair of aligned words once.
@@ -62,8 +61,8 @@ def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT)
             100, for 12 million pairs. Defaults to `2`.
 
     Returns:
-        list of DictionaryEntry, in the code point order of the source words. Of translations that are as frequent, the
-        first in code point order.
+        list of DictionaryEntry, in the code point order of the source words. Among equally frequent translations, the
+        first in code point order is taken.
 
     Example:
 
@@ -89,16 +88,13 @@ def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT)
 def write_dictionary(
     input: FilePath,
     output: FilePath,
-    format: str = "tsv",
+    options: DictionaryOptions | None = None,
     *,
+    format: str = "tsv",
     source: FilePath | None = None,
     alignment: FilePath | None = None,
-    min_count: int = MIN_COUNT,
-    tokenization: dict[str, Any] | None = None,
-    reverse: bool = False,
-    encoding: str | None = None,
-    on_error: str = "stop",
     progress: Callable[[InputLines], Progress] = Progress,
+    **values: Any,
 ) -> DictionarySummary:
     """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
 
@@ -107,34 +103,29 @@ def write_dictionary(
     Args:
         input: pairs, or the target sentences of parallel text, plain or gzipped.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        options: DictionaryOptions. Defaults to `None`: those of the command.
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.
-        alignment: file of links; see `open_aligned_pairs`, also for what is done without. Optional.
-        min_count: int. See `dictionary_entries`. Defaults to `2`.
-        tokenization: dict of arguments of `Tokenizer`, for raw text. Defaults to `None`: words are separated by spaces.
-        reverse: bool. Whether to translate target words into source words. Defaults to `False`.
-        encoding: str. Encoding of the pairs and of the output. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
+        alignment: file of links. Without it, the pairs are aligned, see `open_aligned_pairs`. Optional.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         DictionarySummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ConfigurationError: a ValueError, for options that cannot be used, or not together.
         ImportError: when sil-thot is needed and is not installed.
         InputError: when the pairs or the alignment cannot be used.
 
     Example:
 
-        write_dictionary("train.fr", "dictionary.tsv", "parallel", source="train.en", alignment="train.align")
+        write_dictionary("train.fr", "dictionary.tsv", format="parallel", source="train.en", alignment="train.align")
     """
     check_distinct_files(input, output, source, alignment)
-    if min_count < 1:
-        raise ConfigurationError("found {min_count}=%s, expected 1 or more", min_count)
-    start, file_encoding = time.monotonic(), FileEncoding(encoding)
-    tokenizer = None if tokenization is None else Tokenizer(**tokenization)
+    options = DictionaryOptions.combined(options, values)
+    start, file_encoding = time.monotonic(), FileEncoding(options.encoding)
     with (
         open_output(output) as file,
         open_aligned_pairs(
@@ -142,16 +133,16 @@ def write_dictionary(
             format,
             alignment=alignment,
             source_path=source,
-            encoding=encoding,
-            on_error=on_error,
-            tokenizer=tokenizer,
-            reverse=reverse,
+            encoding=options.encoding,
+            on_error=options.on_error,
+            tokenizer=options.tokenizer(),
+            reverse=options.reverse,
         ) as (pairs, reader),
         progress(reader.lines) as read,
     ):
-        entries = dictionary_entries(_counted(pairs, read), min_count)
+        entries = dictionary_entries(_counted(pairs, read), options.min_count)
         for entry in entries:
-            file.write(_line(entry, file_encoding, encoding, input))
+            file.write(_line(entry, file_encoding, options.encoding, input))
     return DictionarySummary(len(entries), time.monotonic() - start, output, read.count, reader.malformed)
 
 

@@ -10,36 +10,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.data.alignment import (
-    DEFAULT_ALIGNER,
-    DEFAULT_SYMMETRIZATION,
-    check_aligner,
-    longest_sentence,
-)
+from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, check_aligner, longest_sentence
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, open_output
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
 from keras_encdec.runtime.workers import available_processors, processes
-from keras_encdec.smt.extraction.count_smoothing import check_smoothing
 from keras_encdec.smt.extraction.extraction_job import ExtractionJob, forget_tables
-from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
+from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.sentence_batches import SentenceBatches, SentencePairReader
-
-MAX_SENTENCE_LENGTH = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class ExtractSummary(FileSummary):
-    """What `extract_phrase_table` did.
+    """The result of `extract_phrase_table`.
 
     Attributes:
-        lines: int. Phrase pairs written.
+        lines: int. Number of phrase pairs written.
         seconds: float.
         output: the file.
-        sentence_pairs: int. Sentence pairs that they are from.
-        occurrences: int. Phrase pairs, counted as often as they occur.
-        left_out: int. Lines that were left out: malformed, empty or too long.
+        sentence_pairs: int. Number of sentence pairs that they were extracted from.
+        occurrences: int. Number of phrase pairs extracted, each counted as often as it occurs.
+        left_out: int. Number of lines left out: malformed, empty or too long.
     """
 
     sentence_pairs: int = 0
@@ -57,20 +49,13 @@ class ExtractSummary(FileSummary):
 def extract_phrase_table(
     input: FilePath,
     output: FilePath,
-    format: str = "parallel",
+    options: ExtractionOptions | None = None,
     *,
+    format: str = "parallel",
     source: FilePath | None = None,
     alignment: FilePath | None = None,
-    aligner: str = DEFAULT_ALIGNER,
-    symmetrization: str = DEFAULT_SYMMETRIZATION,
-    max_phrase_length: int = MAX_PHRASE_LENGTH,
-    max_sentence_length: int = MAX_SENTENCE_LENGTH,
-    smoothing: str = "none",
-    tokenization: dict[str, Any] | None = None,
-    encoding: str | None = None,
-    on_error: str = "stop",
-    number_of_processes: int | None = None,
     progress: ShowProgress = Progress,
+    **values: Any,
 ) -> ExtractSummary:
     """Aligns parallel text, extracts its phrase pairs and scores them, as Moses's training does.
 
@@ -78,39 +63,30 @@ def extract_phrase_table(
     count(f) count(f, e) ||| |||`, f the source and e the target, tokens escaped, sorted by their bytes. See
     `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
 
-    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output: memory does not
-    grow with the text, but for its words, the pairs of words that are aligned to one another, and what the aligner
-    holds. The output appears when it is complete.
+    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output. Memory holds the
+    vocabulary, the pairs of aligned words and the aligner's model, but not the text. The output appears when it is
+    complete.
 
-    Processes are started afresh, so a program keeps its own work under `if __name__ == "__main__":` unless it asks for
-    one process only.
+    Processes are spawned, so a program must keep its own work under `if __name__ == "__main__":`, except with
+    `number_of_processes=1`.
 
     Args:
         input: the target sentences of parallel text, or pairs in another format, plain or gzipped.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
+        options: ExtractionOptions. Defaults to `None`: those of the command.
         format: str. Name of a registered format, such as "parallel" or "tsv". Defaults to "parallel".
         source: the source sentences of parallel text. Optional.
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the text. Defaults to
             `None`: the sentences are aligned.
-        aligner: str. One of `keras_encdec.data.alignment.ALIGNERS`. Defaults to "fast_align".
-        symmetrization: str. One of `keras_encdec.data.alignment.SYMMETRIZATIONS`, how the two directions are joined.
-            Defaults to "grow_diag_final_and".
-        max_phrase_length: int. Most words in a phrase, on either side. Defaults to `7`, Moses's default.
-        max_sentence_length: int. Most words in a sentence; longer ones are an error. Defaults to `100`.
-        smoothing: str. "none", "good_turing" or "kneser_ney": see `CountSmoothing`. Defaults to "none".
-        tokenization: dict of arguments of `Tokenizer`, for raw text. Defaults to `None`: words are separated by spaces.
-        encoding: str. Encoding of the text and of the output. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. "stop" raises at a line that is malformed, empty on one side or too long, "keep" leaves it out
-            and counts it. Defaults to "stop".
-        number_of_processes: int. Defaults to `None`: as many as there are processors.
-        progress: callable of what is counted and its name, which gives a Progress, such as `ReadingProgress`; called
-            for each step. Defaults to `Progress`, which shows nothing.
+        progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
+            `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         ExtractSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ConfigurationError: a ValueError, for options that cannot be used, or not together.
         ImportError: when sil-thot is needed and is not installed.
         InputError: when the text or the alignment cannot be used.
 
@@ -119,41 +95,46 @@ def extract_phrase_table(
         extract_phrase_table("train.fr", "phrase-table.gz", source="train.en")
     """
     check_distinct_files(input, output, source, alignment)
-    check_smoothing(smoothing)
-    for name, value in (("max_phrase_length", max_phrase_length), ("max_sentence_length", max_sentence_length)):
-        if value < 1:
-            raise ConfigurationError(f"found {{{name}}}=%s, expected 1 or more", value)
+    options = ExtractionOptions.combined(options, values)
+    aligner, symmetrization = options.aligner or DEFAULT_ALIGNER, options.symmetrization or DEFAULT_SYMMETRIZATION
     if alignment is None:
-        check_aligner(aligner, symmetrization)
-        if max_sentence_length > longest_sentence(aligner):
-            raise ConfigurationError(
-                "found {max_sentence_length}=%s, expected at most %s, the longest sentence that the aligner %s takes",
-                max_sentence_length,
-                longest_sentence(aligner),
-                aligner,
-            )
+        _check_aligner(aligner, options.max_sentence_length)
+    else:
+        for name in ("aligner", "symmetrization"):
+            if getattr(options, name) is not None:
+                raise ConfigurationError(f"found {{{name}}} with {{alignment}}, which is taken as it is")
     start = time.monotonic()
     with open_output(output) as file, _folder(output) as folder:
         sentences = SentenceBatches(folder)
-        text = SentencePairReader(
-            input, format, source, alignment, tokenization, encoding, on_error, max_sentence_length
-        )
+        text = SentencePairReader(input, format, source, alignment, options)
         text.read(sentences, progress)
-        number_of_processes = number_of_processes or available_processors()
+        number_of_processes = options.number_of_processes or available_processors()
         with processes(number_of_processes) as executor:
             job = ExtractionJob(executor, folder, progress, number_of_processes)
             if alignment is None:
                 job.align(len(sentences.lengths), aligner)
-            occurrences = job.extract(sentences.lengths, symmetrization, max_phrase_length)
-            lines = job.score(file, smoothing)
+            occurrences = job.extract(sentences.lengths, symmetrization, options.max_phrase_length)
+            lines = job.score(file, options.smoothing)
         forget_tables()
     pairs = sum(sentences.lengths)
     return ExtractSummary(lines, time.monotonic() - start, output, pairs, occurrences, text.left_out)
 
 
+def _check_aligner(aligner: str, max_sentence_length: int) -> None:
+    check_aligner(aligner)
+    longest = longest_sentence(aligner)
+    if max_sentence_length > longest:
+        raise ConfigurationError(
+            "found {max_sentence_length}=%s, expected at most %s, the longest sentence that the aligner %s takes",
+            max_sentence_length,
+            longest,
+            aligner,
+        )
+
+
 @contextlib.contextmanager
 def _folder(output: FilePath) -> Iterator[str]:
-    """A folder for what is sorted, on the disk where the output goes, as it takes several times its space."""
+    """A temporary folder on the disk of the output, as sorting takes several times the output's space."""
     path = os.path.realpath(output)
     is_file = output != STANDARD_STREAM and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
     if is_file:

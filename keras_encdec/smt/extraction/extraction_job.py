@@ -39,7 +39,7 @@ from keras_encdec.smt.extraction.sentence_batches import (
 
 
 class ExtractedBatch(NamedTuple):
-    """What a batch of sentence pairs has given.
+    """The result of `extract_batch`.
 
     Attributes:
         runs: list of Run.
@@ -53,11 +53,11 @@ class ExtractedBatch(NamedTuple):
 
 
 class ScoredRange(NamedTuple):
-    """What a range of the table has given.
+    """The result of `score_range`.
 
     Attributes:
         counts_of_counts: int64 array, see `CountSmoothing`.
-        rows: int64 array. Phrase pairs of the range whose target is in each partition.
+        rows: int64 array `(partitions,)`. Number of the range's phrase pairs whose target is in each partition.
     """
 
     counts_of_counts: np.ndarray
@@ -65,7 +65,7 @@ class ScoredRange(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """Lines of the range."""
+        """The number of lines in the range."""
         return int(self.counts_of_counts[0])
 
 
@@ -73,10 +73,10 @@ def extract_batch(folder: str, number: int, symmetrization: str, max_length: int
     """Extracts the phrase pairs of a batch of sentences, and removes the batch.
 
     Args:
-        folder: str. Of SentenceBatches.
-        number: int. The batch's.
+        folder: str. The folder of the SentenceBatches.
+        number: int. The number of the batch.
         symmetrization: str. See `read_links`.
-        max_length: int. Most words in a phrase.
+        max_length: int. Maximum number of words in a phrase.
     """
     sentences = [
         (*words, links)
@@ -98,19 +98,19 @@ def extract_batch(folder: str, number: int, symmetrization: str, max_length: int
 
 
 def write_word_pairs(folder: str, word_pairs: WordPairCounts) -> None:
-    """Writes what the lexical weights are computed from."""
+    """Writes the counts of aligned word pairs, from which lexical weights are computed."""
     np.save(os.path.join(folder, "word_pairs.npy"), word_pairs.pairs)
     np.save(os.path.join(folder, "word_pair_counts.npy"), word_pairs.counts)
 
 
 def score_range(folder: str, number: int, part: Range, partitions: int) -> ScoredRange:
-    """Merges and scores a range, but for what its targets' counts are needed for.
+    """Merges and scores a range, except for the scores that need the counts of its targets.
 
     Args:
         folder: str.
-        number: int. The range's.
+        number: int. The number of the range.
         part: Range.
-        partitions: int. Partitions of target phrases.
+        partitions: int. Number of partitions of the target phrases.
     """
     lexical = _lexical_table(folder)
     scored = score_merged(merged(part), lexical)
@@ -138,7 +138,7 @@ def write_range(folder: str, number: int, rows: np.ndarray, smoothing: CountSmoo
 
     Args:
         folder: str.
-        number: int. The range's.
+        number: int. The number of the range.
         rows: int64 array `(ranges, partitions)`, as for `count_targets`.
         smoothing: CountSmoothing.
 
@@ -157,12 +157,12 @@ def write_range(folder: str, number: int, rows: np.ndarray, smoothing: CountSmoo
 
 
 def targets_path(folder: str, number: int) -> str:
-    """The file with the targets of a range."""
+    """The path of the file with the targets of a range."""
     return os.path.join(folder, f"targets.{number}")
 
 
 def forget_tables() -> None:
-    """Frees what a process has read for many calls."""
+    """Frees the vocabulary and the lexical table that a process keeps between calls."""
     _vocabulary.cache_clear()
     _lexical_table.cache_clear()
 
@@ -183,7 +183,7 @@ def _lexical_table(folder):
     return LexicalTable(_vocabulary(folder), WordPairCounts(*arrays))
 
 
-# Counts of word pairs in memory before they are added up.
+# WordPairCounts held in memory before they are added up.
 _PARTS_ADDED_AT_ONCE = 16
 
 
@@ -192,9 +192,9 @@ class ExtractionJob:
 
     Args:
         executor: `concurrent.futures.Executor` that the steps run on, each on all its processes.
-        folder: str. Of SentenceBatches; the steps leave files for one another there.
+        folder: str. The folder of the SentenceBatches, where each step leaves files for the next.
         progress: see `extract_phrase_table`.
-        number_of_processes: int. Processes of the executor.
+        number_of_processes: int. Number of processes of the executor.
     """
 
     def __init__(self, executor: Executor, folder: str, progress: ShowProgress, number_of_processes: int) -> None:
@@ -203,7 +203,7 @@ class ExtractionJob:
         self._runs: list[Run] = []
 
     def align(self, batches: int, aligner: str) -> None:
-        """Aligns in both directions side by side.
+        """Aligns in both directions at the same time.
 
         Args:
             batches: int. Number of batches.
@@ -240,7 +240,7 @@ class ExtractionJob:
         occurrences, word_pairs = 0, []
         work = CountedWork(sum(lengths))
         with self._progress(work, "sentence pairs") as shown:
-            for length, batch in zip(lengths, self._side_by_side(step, range(len(lengths))), strict=True):
+            for length, batch in zip(lengths, self._in_parallel(step, range(len(lengths))), strict=True):
                 self._runs += batch.runs
                 occurrences += batch.occurrences
                 word_pairs.append(batch.word_pairs)
@@ -256,36 +256,36 @@ class ExtractionJob:
 
         Args:
             file: binary file to write to.
-            smoothing: str. One of `keras_encdec.smt.extraction.count_smoothing.SMOOTHINGS`.
+            smoothing: str. One of `keras_encdec.smt.extraction.extraction_options.SMOOTHINGS`.
 
         Returns:
             int. Lines of the table.
         """
         ranges = plan_ranges(self._runs)
         scored = self._score_ranges(ranges)
-        rows = np.array([found.rows for found in scored]).reshape(len(ranges), self._partitions)
-        count_of_counts = sum(found.counts_of_counts for found in scored).tolist()
+        rows = np.array([scored_range.rows for scored_range in scored]).reshape(len(ranges), self._partitions)
+        count_of_counts = sum(scored_range.counts_of_counts for scored_range in scored).tolist()
         self._count_targets(rows)
         self._write_ranges(file, scored, rows, CountSmoothing(smoothing, count_of_counts))
         return count_of_counts[0]
 
     def _score_ranges(self, ranges: list[Range]) -> list[ScoredRange]:
-        """Scores all ranges but for what the counts of their targets are needed for, and removes the runs."""
+        """Scores all ranges, except for the scores that need the counts of their targets, and removes the runs."""
         work = CountedWork(sum(part.size for part in ranges))
         scored = []
         step = functools.partial(_score_numbered, self._folder, self._partitions)
         with self._progress(work, "phrase pairs") as shown:
-            for part, found in zip(ranges, self._side_by_side(step, enumerate(ranges)), strict=True):
-                scored.append(found)
+            for part, scored_range in zip(ranges, self._in_parallel(step, enumerate(ranges)), strict=True):
+                scored.append(scored_range)
                 work.bytes_read += part.size
-                shown.add(found.lines)
+                shown.add(scored_range.lines)
         for run in self._runs:
             os.unlink(run.path)
         return scored
 
     def _count_targets(self, rows: np.ndarray) -> None:
         """Counts the target phrases of all partitions, and removes the targets of the ranges."""
-        for _ in self._side_by_side(functools.partial(count_targets, self._folder, rows), range(rows.shape[1])):
+        for _ in self._in_parallel(functools.partial(count_targets, self._folder, rows), range(rows.shape[1])):
             pass
         for number in range(len(rows)):
             os.unlink(targets_path(self._folder, number))
@@ -295,21 +295,21 @@ class ExtractionJob:
     ) -> None:
         """Writes the finished lines of all ranges, in their order."""
         step = functools.partial(write_range, self._folder, rows=rows, smoothing=smoothing)
-        work = CountedWork(sum(found.lines for found in scored))
+        work = CountedWork(sum(scored_range.lines for scored_range in scored))
         with self._progress(work, "lines") as shown:
-            for path, found in zip(self._side_by_side(step, range(len(scored))), scored, strict=True):
+            for path, scored_range in zip(self._in_parallel(step, range(len(scored))), scored, strict=True):
                 with open(path, "rb") as lines:
                     shutil.copyfileobj(lines, file, 1 << 20)
                 os.unlink(path)
-                work.bytes_read += found.lines
-                shown.add(found.lines)
+                work.bytes_read += scored_range.lines
+                shown.add(scored_range.lines)
 
     @property
     def _partitions(self) -> int:
-        """Partitions of target phrases."""
+        """The number of partitions of the target phrases."""
         return 1 + sum(run.lines for run in self._runs) // PAIRS_IN_PARTITION
 
-    def _side_by_side(self, step: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    def _in_parallel(self, step: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         return in_order(self._executor, step, items, self._number_of_processes + 1)
 
 
@@ -324,7 +324,7 @@ class _RoundCounter:
             file.write(b".")
 
     def count(self) -> int:
-        """Rounds so far."""
+        """The number of rounds so far."""
         return os.path.getsize(self._path) if os.path.exists(self._path) else 0
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-# The word that explains what is aligned to nothing. Moses keeps it among the words, so a word of the
-# text that is spelled so shares its counts; so it does here.
+# The word that unaligned words count as aligned to. As in Moses it is an ordinary entry of the vocabulary, so a word
+# "NULL" of the text shares its counts.
 NULL = b"NULL"
-# A pair of words is one number: that of the source word above these bits, that of the target word in them.
+# A pair of words is one number: the target word in the low bits, the source word above them.
 _BITS = 32
 _TARGET = (1 << _BITS) - 1
 
@@ -15,7 +15,7 @@ Links = Iterable[tuple[int, int]]
 
 
 class WordPairCounts:
-    """How often words are aligned to one another, in two arrays: a 16th of what a dictionary would take.
+    """How often words are aligned to one another, in two arrays: a 16th of the memory of a dict.
 
     An alignment point counts once for its two words; a word without a point counts once as aligned to
     NULL (Koehn, Och and Marcu 2003, section 4.4).
@@ -35,38 +35,37 @@ class WordPairCounts:
         sentences: Iterable[tuple[Sequence[bytes], Sequence[bytes], Links]],
         vocabulary: Mapping[bytes, int],
     ) -> "WordPairCounts":
-        """Counts in sentence pairs.
+        """Counts the aligned words of sentence pairs.
 
         Args:
             sentences: iterable of `(source words, target words, distinct links)`.
             vocabulary: number of each word of either side, and of NULL.
         """
-        found, null = [], vocabulary[NULL]
+        pairs, null = [], vocabulary[NULL]
         for source, target, links in sentences:
             sources, targets = [vocabulary[word] for word in source], [vocabulary[word] for word in target]
             free_sources, free_targets = set(range(len(source))), set(range(len(target)))
             for i, j in links:
-                found.append(sources[i] << _BITS | targets[j])
+                pairs.append(sources[i] << _BITS | targets[j])
                 free_sources.discard(i)
                 free_targets.discard(j)
-            found.extend(sources[i] << _BITS | null for i in free_sources)
-            found.extend(null << _BITS | targets[j] for j in free_targets)
-        return cls(*np.unique(np.array(found, np.int64), return_counts=True))
+            pairs.extend(sources[i] << _BITS | null for i in free_sources)
+            pairs.extend(null << _BITS | targets[j] for j in free_targets)
+        return cls(*np.unique(np.array(pairs, np.int64), return_counts=True))
 
     @classmethod
     def sum(cls, parts: Sequence["WordPairCounts"]) -> "WordPairCounts":
         """The counts of all parts together."""
-        pairs, places = np.unique(np.concatenate([part.pairs for part in parts]), return_inverse=True)
+        pairs, indices = np.unique(np.concatenate([part.pairs for part in parts]), return_inverse=True)
         counts = np.zeros(len(pairs), np.int64)
-        np.add.at(counts, places, np.concatenate([part.counts for part in parts]))
+        np.add.at(counts, indices, np.concatenate([part.counts for part in parts]))
         return cls(pairs, counts)
 
 
 class LexicalTable:
     """Maximum likelihood word translation probabilities w(e|f) and w(f|e).
 
-    Probabilities are rounded to seven decimals: Moses passes them through a text file with that many, and its scores
-    show it.
+    Probabilities are rounded to seven decimals, as in the text file through which Moses passes them.
 
     Args:
         vocabulary: number of each word of either side, and of NULL.
@@ -114,13 +113,13 @@ class LexicalTable:
             two floats.
         """
         known, weight_source, weight_target = self._known, 1.0, 1.0
-        # Most words align to one other, whose probability takes no sum.
+        # Most words have one link: their probability needs no sum, which saves time.
         for word, positions in zip(source, by_source, strict=True):
             if len(positions) == 1:
                 weight_source *= known[word][target[positions[0]]][1]
             elif positions:
-                of_word = known[word]
-                weight_source *= sum([of_word[target[position]][1] for position in positions]) / len(positions)
+                by_aligned = known[word]
+                weight_source *= sum([by_aligned[target[position]][1] for position in positions]) / len(positions)
             else:
                 weight_source *= known[word][NULL][1]
         for word, positions in zip(target, by_target, strict=True):
@@ -133,17 +132,17 @@ class LexicalTable:
         return weight_source, weight_target
 
     def forget(self) -> None:
-        """Frees what was looked up; it is looked up again where it is needed."""
+        """Frees the cache of probabilities, which fills again as they are looked up."""
         self._known.clear()
 
     def look_up(self, source: bytes, target: bytes) -> tuple[float, float]:
-        """w(target|source) and w(source|target), as they stand in the counts."""
+        """w(target|source) and w(source|target), computed from the counts."""
         source_number, target_number = self._vocabulary[source], self._vocabulary[target]
         pair = source_number << _BITS | target_number
-        place = int(np.searchsorted(self._pairs, np.int64(pair)))
-        if place == len(self._pairs) or self._pairs[place] != pair:
+        index = int(np.searchsorted(self._pairs, np.int64(pair)))
+        if index == len(self._pairs) or self._pairs[index] != pair:
             return 1.0, 1.0
-        count = int(self._counts[place])
+        count = int(self._counts[index])
         return tuple(
             round(count / float(totals[number]), 7)
             for totals, number in ((self._sources, source_number), (self._targets, target_number))
@@ -151,24 +150,24 @@ class LexicalTable:
 
 
 class _BySource(dict):
-    """What was looked up: by source words, then by target words."""
+    """A cache of probabilities by source word, then by target word."""
 
     def __init__(self, table: LexicalTable) -> None:
         super().__init__()
         self._table = table
 
     def __missing__(self, source: bytes) -> "_ByTarget":
-        found = self[source] = _ByTarget(self._table, source)
-        return found
+        by_target = self[source] = _ByTarget(self._table, source)
+        return by_target
 
 
 class _ByTarget(dict):
-    """What was looked up of a source word."""
+    """A cache of the probabilities of a source word, by target word."""
 
     def __init__(self, table: LexicalTable, source: bytes) -> None:
         super().__init__()
         self._table, self._source = table, source
 
     def __missing__(self, target: bytes) -> tuple[float, float]:
-        found = self[target] = self._table.look_up(self._source, target)
-        return found
+        probabilities = self[target] = self._table.look_up(self._source, target)
+        return probabilities

@@ -25,7 +25,7 @@ def extract_phrases(
         source_length: int. Number of source words.
         target_length: int. Number of target words.
         alignment: iterable of `(source_index, target_index)`, from 0.
-        max_length: int. Most words in a phrase, on either side. Defaults to 7, Moses's default.
+        max_length: int. Maximum number of words in a phrase, on either side. Defaults to 7, Moses's default.
 
     Returns:
         list of `(source_start, source_end, target_start, target_end)`, ends exclusive.

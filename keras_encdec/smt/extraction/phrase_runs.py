@@ -1,7 +1,7 @@
 """Extracted phrase pairs on the disk: sorted runs, which are merged range by range.
 
 A run is a file of lines `source ||| target ||| alignment`, tab, count, in the order of their bytes. All runs
-are cut at the same sources into ranges that fit in memory, so that ranges can be merged side by side.
+are cut at the same sources into ranges that fit in memory. So ranges can be merged in parallel.
 """
 
 import hashlib
@@ -38,12 +38,12 @@ class Run(NamedTuple):
 
 
 class Range(NamedTuple):
-    """What all runs have between two sources.
+    """The part of all runs that lies between two sources.
 
     Attributes:
-        first: bytes. Lines before it do not belong to the range; empty for no bound.
-        end: bytes. Nor do lines from it on; `None` for no bound.
-        segments: list of `(path, start, end)`, the bytes of runs that hold the range.
+        first: bytes. The range begins with the first line that is not less; empty for no bound.
+        end: bytes. The range ends before the first line that is not less; `None` for no bound.
+        segments: list of `(path, start, end)`, the byte positions in each run that contain the range.
     """
 
     first: bytes
@@ -52,7 +52,7 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the segments."""
+        """The number of bytes in the segments."""
         return sum(end - start for _, start, end in self.segments)
 
 
@@ -60,9 +60,9 @@ def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN
     """Counts equal keys and writes them, sorted.
 
     Args:
-        keys: of `phrase_pair_keys`.
-        path: str. What the names of the files begin with.
-        pairs_in_memory: int. Distinct keys before another run begins.
+        keys: iterable of bytes, see `phrase_pair_keys`.
+        path: str. Prefix of the files' names.
+        pairs_in_memory: int. Number of distinct keys after which another run begins.
 
     Returns:
         list of Run.
@@ -84,10 +84,10 @@ def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Ran
 
     Args:
         runs: list of Run.
-        range_bytes: int. About how many bytes a range has; more only where one source does.
+        range_bytes: int. Approximate number of bytes in a range. Only a single source makes a range much larger.
 
     Returns:
-        list of Range, in their order; together they hold all.
+        list of Range, in ascending order; together they contain all lines.
     """
     blocks = sorted(
         (key, end - start)
@@ -127,11 +127,11 @@ def merged(part: Range) -> Iterator[tuple[bytes, int]]:
     for path, start, end in part.segments:
         with open(path, "rb") as file:
             file.seek(start)
-            found = file.read(end - start).split(b"\n")
-        found.pop()  # after the last line feed
-        place = len(found) if part.end is None else bisect_left(found, part.end)
-        lines += found[bisect_left(found, part.first) : place]
-    lines.sort()  # which merges what is sorted
+            segment = file.read(end - start).split(b"\n")
+        segment.pop()  # the empty text after the last line feed
+        segment_end = len(segment) if part.end is None else bisect_left(segment, part.end)
+        lines += segment[bisect_left(segment, part.first) : segment_end]
+    lines.sort()  # a merge, as each segment is sorted
     for key, group in groupby((line.split(b"\t") for line in lines), key=lambda fields: fields[0]):
         yield key, sum(int(count) for _, count in group)
 
@@ -153,7 +153,7 @@ def _write_run(counts, path):
     return Run(path, keys, [*offsets, written], len(counts))
 
 
-# Phrase pairs whose targets are counted in memory at once: about 100 MB.
+# Phrase pairs whose targets are counted in memory at once, which takes about 100 MB.
 PAIRS_IN_PARTITION = 1_000_000
 _ROW = np.dtype([("low", "<u8"), ("high", "<u8"), ("count", "<i8")])
 _TOTALS = np.dtype([("count", "<i8"), ("distinct", "<i8")])
@@ -171,8 +171,8 @@ def write_targets(
         path: str. The file to write.
 
     Returns:
-        tuple: int64 array, the rows of each partition; and the order, an int64 array: row n in the file is that of
-        the pair order[n].
+        tuple: int64 array `(partitions,)`, the number of rows in each partition; and the order, an int64 array: row n
+        of the file belongs to the pair order[n].
     """
     prints = b"".join(hashlib.blake2b(target, digest_size=16).digest() for target in targets)
     rows = np.empty(len(targets), _ROW)
@@ -189,7 +189,7 @@ def count_partition(paths: Sequence[str], rows: np.ndarray, partition: int, path
 
     Args:
         paths: list of str. The files of `write_targets`, in the table's order.
-        rows: int64 array `(parts, partitions)`. The rows of each in each file.
+        rows: int64 array `(parts, partitions)`. The number of rows of each partition in each file.
         partition: int.
         path: str. The file to write: for each row of the partition, how often its target was extracted, and how many
             distinct pairs it is in.
@@ -199,9 +199,9 @@ def count_partition(paths: Sequence[str], rows: np.ndarray, partition: int, path
         np.fromfile(file, _ROW, count, offset=start * _ROW.itemsize)
         for file, start, count in zip(paths, starts.tolist(), rows[:, partition].tolist(), strict=True)
     ]
-    found = np.concatenate(parts)
-    order = np.lexsort((found["low"], found["high"]))
-    ordered = found[order]
+    targets = np.concatenate(parts)
+    order = np.lexsort((targets["low"], targets["high"]))
+    ordered = targets[order]
     new = np.ones(len(ordered), bool)
     new[1:] = (ordered["low"][1:] != ordered["low"][:-1]) | (ordered["high"][1:] != ordered["high"][:-1])
     group = np.cumsum(new) - 1
@@ -220,21 +220,21 @@ def read_target_counts(
 
     Args:
         paths: list of str. The files of `count_partition`.
-        rows: int64 array `(parts, partitions)`, as there.
-        part: int.
-        order: of `write_targets`.
+        rows: int64 array `(parts, partitions)`, as for `count_partition`.
+        part: int. The number of the part.
+        order: int64 array, as `write_targets` returns it.
 
     Returns:
         two int64 arrays: for each pair of the part how often its target was extracted, and how many distinct pairs it
         is in.
     """
     starts = rows[:part].sum(axis=0)
-    found = np.concatenate(
+    counts = np.concatenate(
         [
             np.fromfile(file, _TOTALS, count, offset=start * _TOTALS.itemsize)
             for file, start, count in zip(paths, starts.tolist(), rows[part].tolist(), strict=True)
         ]
     )
-    totals = np.empty_like(found)
-    totals[order] = found
+    totals = np.empty_like(counts)
+    totals[order] = counts
     return totals["count"], totals["distinct"]

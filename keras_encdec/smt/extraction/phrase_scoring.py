@@ -17,7 +17,7 @@ from keras_encdec.smt.extraction.lexical_table import NULL, LexicalTable, Links,
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH, phrase_pair_keys
 from keras_encdec.smt.extraction.phrase_runs import SEPARATOR
 
-# Alignments whose parsed forms are kept at most; most pairs have one of a few hundred.
+# Maximum number of alignments whose parsed forms are cached. Most pairs have one of a few hundred alignments.
 _MOST_PARSED = 50_000
 
 # For each word of one side, its positions on the other.
@@ -26,15 +26,15 @@ Positions = tuple[tuple[int, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class ScoredPhrases:
-    """Phrase pairs with all that their sources and their words say of them, in columns.
+    """Phrase pairs with the scores that do not depend on the counts of their targets, in columns.
 
     Attributes:
         phrases: list of bytes. `source ||| target`.
         alignments: list of bytes.
         lexical_source, lexical_target: float64 arrays. lex(f|e) and lex(e|f).
         joint: int64 array. How often each pair was extracted.
-        source: int64 array. How often its source was.
-        source_distinct: int64 array. Number of the distinct pairs with its source.
+        source: int64 array. How often the source of each pair was extracted.
+        source_distinct: int64 array. Number of distinct pairs with that source.
     """
 
     phrases: list[bytes]
@@ -51,7 +51,7 @@ class ScoredPhrases:
         return [phrase[phrase.index(SEPARATOR) + len(SEPARATOR) :] for phrase in self.phrases]
 
     def counts_of_counts(self) -> np.ndarray:
-        """Number of pairs that were extracted so many times, and of all pairs in entry 0: see `CountSmoothing`."""
+        """Entry r is the number of pairs extracted r times; entry 0 the number of all pairs: see `CountSmoothing`."""
         counts = np.bincount(self.joint[self.joint <= MAX_COUNTED], minlength=MAX_COUNTED + 1)
         counts[0] = len(self.joint)
         return counts
@@ -61,7 +61,7 @@ class ScoredPhrases:
 
         Args:
             target: int64 array. How often the target of each pair was extracted.
-            target_distinct: int64 array. Number of the distinct pairs with it.
+            target_distinct: int64 array. Number of distinct pairs with that target.
             smoothing: CountSmoothing.
 
         Yields:
@@ -94,9 +94,10 @@ class ScoredPhrases:
 def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> ScoredPhrases:
     """Scores extracted phrase pairs of whole sources.
 
-    Lexical weights are those of the alignment that the pair was most often extracted with. Where two alignments tie,
-    the one that is greater as a list, over the words being explained, of ascending positions wins, as in Moses; so a
-    tie can be broken differently for the two lexical weights. The alignment printed is that of lex(e|f).
+    Lexical weights are computed with the alignment that the pair was most often extracted with. Between equally
+    frequent alignments the greater one wins, as in Moses: the lists are compared that have, for each word of the phrase
+    whose probability is computed, the ascending positions of the words it is aligned to. So the two lexical weights
+    may use different alignments. The alignment written to the table is the one used for lex(e|f).
 
     Args:
         keys: iterable of key and count, see `merged`.
@@ -109,18 +110,18 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     phrases, alignments, weights, joint = [], [], [], []
     source_counts, source_distinct = [], []
     pairs = ((*key.split(SEPARATOR), count) for key, count in keys)
-    for source, of_source in groupby(pairs, key=itemgetter(0)):
+    for source, source_pairs in groupby(pairs, key=itemgetter(0)):
         source_words, before = source.split(b" "), len(joint)
-        for target, of_pair in groupby(of_source, key=itemgetter(1)):
-            target_words, found = target.split(b" "), list(of_pair)
+        for target, target_pairs in groupby(source_pairs, key=itemgetter(1)):
+            target_words, variants = target.split(b" "), list(target_pairs)
             lengths = len(source_words), len(target_words)
-            if len(found) == 1:
-                _, _, links, count = found[0]
+            if len(variants) == 1:
+                _, _, links, count = variants[0]
                 by_source, by_target = positions.of(links, *lengths)
             else:
-                parsed = [(pair[3], positions.of(pair[2], *lengths)) for pair in found]
+                parsed = [(pair[3], positions.of(pair[2], *lengths)) for pair in variants]
                 by_source, by_target = (max((count, by[side]) for count, by in parsed)[1] for side in (0, 1))
-                links, count = _links(by_target), sum(pair[3] for pair in found)
+                links, count = _links(by_target), sum(pair[3] for pair in variants)
             phrases.append(source + SEPARATOR + target)
             alignments.append(links)
             weights.append(lexical.weights(source_words, target_words, by_source, by_target))
@@ -145,13 +146,13 @@ def score_phrases(
     """Extracts and scores every phrase pair, as Moses's `extract`, `score` and `consolidate` do, in memory.
 
     Each pair gets four scores in this order: p(f|e), lex(f|e), p(e|f), lex(e|f). The first and third
-    are relative frequencies among the extracted pairs (Koehn, Och and Marcu 2003), smoothed if asked for; the others
-    are lexical weights, see `score_merged`. `extract_phrase_table` does the same for text that memory does not hold.
+    are relative frequencies among the extracted pairs (Koehn, Och and Marcu 2003), with optional smoothing; the others
+    are lexical weights, see `score_merged`. `extract_phrase_table` does the same for text larger than memory.
 
     Args:
         sentence_pairs: list of `(source_words, target_words)`, not escaped.
         alignments: list, as long, of iterables of `(source_index, target_index)`.
-        max_length: int. Most words in a phrase. Defaults to 7.
+        max_length: int. Maximum number of words in a phrase. Defaults to 7.
         smoothing: str. See `CountSmoothing`. Defaults to "none".
 
     Yields:
@@ -176,16 +177,16 @@ def score_phrases(
 
 
 class _Positions:
-    """Parses alignments, those that come often once."""
+    """Parses alignments, and caches the parsed ones."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[bytes, int, int], tuple[Positions, Positions]] = {}
 
     def of(self, links: bytes, source_length: int, target_length: int) -> tuple[Positions, Positions]:
-        """Over the source words their targets, and over the target words their sources."""
+        """The target positions of each source word, and the source positions of each target word."""
         key = links, source_length, target_length
-        found = self._parsed.get(key)
-        if found is None:
+        positions = self._parsed.get(key)
+        if positions is None:
             if len(self._parsed) >= _MOST_PARSED:
                 self._parsed.clear()
             by_source, by_target = ([[] for _ in range(length)] for length in key[1:])
@@ -193,8 +194,10 @@ class _Positions:
                 i, j = map(int, link.split(b"-"))
                 by_source[i].append(j)
                 by_target[j].append(i)
-            found = self._parsed[key] = tuple(tuple(tuple(sorted(one)) for one in by) for by in (by_source, by_target))
-        return found
+            positions = self._parsed[key] = tuple(
+                tuple(tuple(sorted(aligned)) for aligned in by_word) for by_word in (by_source, by_target)
+            )
+        return positions
 
 
 def _links(by_target):
@@ -202,6 +205,6 @@ def _links(by_target):
 
 
 def _single_precision(values):
-    """As Moses computes; but a weight too small for it stays what it is, where Moses would write 0."""
+    """Values rounded to single precision as in Moses, except that values which would become 0 are kept."""
     single = values.astype(np.float32).astype(np.float64)
     return np.where(single == 0, values, single)

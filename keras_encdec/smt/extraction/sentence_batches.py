@@ -1,9 +1,8 @@
-"""Parallel sentences on the disk, in batches that processes work on side by side."""
+"""Parallel sentences on the disk, in batches that several processes work on at the same time."""
 
 import collections
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from keras_encdec.data.alignment import Points, directional_links, symmetrize, train_aligner
 from keras_encdec.data.pairs import WordPair, record_words
@@ -16,10 +15,10 @@ from keras_encdec.formats.pair_format import Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import ShowProgress
+from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.lexical_table import NULL
-from keras_encdec.text.tokenizer import Tokenizer
 
-# Words of both sides, from which a batch is written.
+# Number of words of both sides at which a batch is written.
 WORDS_IN_BATCH = 250_000
 DIRECTIONS = ("direct", "inverse")
 
@@ -31,11 +30,11 @@ class SentenceBatches:
 
     Args:
         folder: str. An existing folder.
-        words_in_batch: int. Words of both sides, from which a batch is written. Defaults to `WORDS_IN_BATCH`.
+        words_in_batch: int. Number of words of both sides at which a batch is written. Defaults to `WORDS_IN_BATCH`.
 
     Attributes:
         vocabulary: dict. The number of each word of either side, and of NULL.
-        lengths: list of int. Sentence pairs of each batch.
+        lengths: list of int. Number of sentence pairs in each batch.
     """
 
     def __init__(self, folder: str, words_in_batch: int = WORDS_IN_BATCH) -> None:
@@ -66,7 +65,7 @@ class SentenceBatches:
             self._write()
 
     def finish(self) -> None:
-        """Writes what is left, and the vocabulary."""
+        """Writes the last batch and the vocabulary."""
         if self._pairs:
             self._write()
         with open(_path(self._folder, "vocabulary"), "wb") as file:
@@ -120,7 +119,7 @@ def read_pairs(folder: str, number: int) -> Iterator[tuple[WordBytes, WordBytes]
 
 
 def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Points]:
-    """The links of a batch's sentence pairs: those that they came with, or those of both directions joined."""
+    """The links of a batch's sentence pairs: the given links, or the symmetrized links of both directions."""
     if os.path.exists(_path(folder, "links", number)):
         with open(_path(folder, "links", number), "rb") as file:
             for line in file:
@@ -135,7 +134,7 @@ def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Points
 
 
 def remove_batch(folder: str, number: int) -> None:
-    """Removes a batch's files, which nobody needs any longer."""
+    """Removes the files of a batch."""
     for name in ("pairs", "links", *DIRECTIONS):
         if os.path.exists(_path(folder, name, number)):
             os.unlink(_path(folder, name, number))
@@ -146,15 +145,13 @@ def _path(folder: str, *parts: object) -> str:
 
 
 class SentencePairReader:
-    """Reads parallel text, with its links if they are given, into SentenceBatches.
+    """Reads parallel text, and the file of its links if there is one, into SentenceBatches.
 
     Args:
-        path, format, source, alignment, tokenization, encoding, on_error: see `extract_phrase_table`, where `path` is
-            called `input`.
-        max_length: int. Most words in a sentence.
+        path, format, source, alignment, options: see `extract_phrase_table`, where `path` is called `input`.
 
     Attributes:
-        left_out: int. Lines that were left out: malformed, empty or too long.
+        left_out: int. Number of lines left out: malformed, empty or too long.
     """
 
     def __init__(
@@ -163,20 +160,15 @@ class SentencePairReader:
         format: str,
         source: FilePath | None,
         alignment: FilePath | None,
-        tokenization: dict[str, Any] | None,
-        encoding: str | None,
-        on_error: str,
-        max_length: int,
+        options: ExtractionOptions,
     ) -> None:
         self.left_out = 0
         self._path, self._format, self._source, self._alignment = path, pair_format(format), source, alignment
-        self._tokenizer = None if tokenization is None else Tokenizer(**tokenization)
-        self._encoding, self._encoding_name, self._on_error = FileEncoding(encoding), encoding, on_error
-        self._max_length = max_length
+        self._options, self._encoding, self._tokenizer = options, FileEncoding(options.encoding), options.tokenizer()
         self._paths = source or path, path
 
     def read(self, sentences: SentenceBatches, progress: ShowProgress) -> None:
-        """Adds all sentence pairs to the batches, and finishes these.
+        """Adds all sentence pairs to the batches, and finishes the batches.
 
         Args:
             sentences: SentenceBatches, still empty.
@@ -185,24 +177,26 @@ class SentencePairReader:
         Raises:
             InputError: when the text or the alignment cannot be used.
         """
-        with self._format.open_reader(self._path, self._source, self._encoding_name, self._on_error) as reader:
+        with self._format.open_reader(
+            self._path, self._source, self._options.encoding, self._options.on_error
+        ) as reader:
             reader.kept = "leave such lines out"
-            # Text is tokenized ahead of what else is known of a line, which waits here.
-            aside: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
+            # The tokenizer reads ahead: each pair's links and line number wait here.
+            waiting: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
             if self._alignment:
                 records: Iterable[tuple[Record, LinksLine | None]] = links_beside(reader, self._alignment)
             else:
                 records = ((record, None) for record in reader if record.problem is None)
             with progress(reader.lines, "sentence pairs") as shown:
-                for pair in record_words(_texts(records, aside, reader), self._format, self._tokenizer):
-                    self._add(sentences, pair, *aside.popleft())
+                for pair in record_words(_texts(records, waiting, reader), self._format, self._tokenizer):
+                    self._add(sentences, pair, *waiting.popleft())
                     shown.add(1)
             self.left_out += reader.malformed
             if not sentences.vocabulary.keys() - {NULL}:
                 raise InputError(
                     "found no sentence pair to extract phrases from",
                     "expected at least one",
-                    "check that the input is what it should be",
+                    "check that the input is parallel text",
                     reader.lines.path,
                 )
         sentences.finish()
@@ -217,15 +211,15 @@ class SentencePairReader:
     def _usable(self, pair: WordPair, line: int) -> bool:
         remedy = "or give --on_error=keep to leave such lines out"
         for words, path in zip(pair, self._paths, strict=True):
-            found = None
+            problem = None
             if not words:
-                found = "found an empty sentence", "expected words", f"remove the pair, {remedy}"
-            elif len(words) > self._max_length:
-                expected = f"expected at most {self._max_length}"
-                found = f"found {len(words)} words", expected, f"raise --max_sentence_length, {remedy}"
-            if found and self._on_error == "stop":
-                raise InputError(*found, path, line)
-            if found:
+                problem = "found an empty sentence", "expected words", f"remove the pair, {remedy}"
+            elif len(words) > self._options.max_sentence_length:
+                expected = f"expected at most {self._options.max_sentence_length}"
+                problem = f"found {len(words)} words", expected, f"raise --max_sentence_length, {remedy}"
+            if problem and self._options.on_error == "stop":
+                raise InputError(*problem, path, line)
+            if problem:
                 self.left_out += 1
                 return False
         return True
@@ -234,15 +228,15 @@ class SentencePairReader:
         try:
             return self._encoding.encode(text)
         except UnicodeEncodeError as error:
-            raise unencodable(error, self._encoding_name, path, line) from None
+            raise unencodable(error, self._options.encoding, path, line) from None
 
 
 def _texts(
     records: Iterable[tuple[Record, LinksLine | None]],
-    aside: collections.deque[tuple[LinksLine | None, int]],
+    waiting: collections.deque[tuple[LinksLine | None, int]],
     reader: RecordReader,
 ) -> Iterator[Record]:
-    """The records; what else is known of each is put aside."""
+    """Yields the records, and appends the links and the line number of each to `waiting`."""
     for record, links in records:
-        aside.append((links, reader.lines.line_number))
+        waiting.append((links, reader.lines.line_number))
         yield record

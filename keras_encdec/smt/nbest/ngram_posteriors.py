@@ -2,24 +2,23 @@
 
 import collections
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, append_features, open_output, parse_features
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
-from keras_encdec.formats.nbest_line import check_feature_name, check_new_features
+from keras_encdec.formats.nbest_line import check_new_features
 from keras_encdec.formats.pair_format import log_prob_text
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.nbest.nbest_options import PosteriorOptions
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
 
-FEATURE_NAME = "NgramPosterior0"
-# Of n-grams, as BLEU counts them.
+# The longest n-grams that BLEU counts.
 LONGEST = 4
 
 
@@ -41,11 +40,10 @@ def add_ngram_posteriors(
     input: FilePath,
     translations: FilePath,
     output: FilePath,
+    options: PosteriorOptions | None = None,
     *,
-    scale: float = 1.0,
-    feature_name: str = FEATURE_NAME,
-    encoding: str | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
+    **values: Any,
 ) -> NgramPosteriorsSummary:
     """Adds to each hypothesis of an n-best list how probable its n-grams are in other translations of the sentence.
 
@@ -62,17 +60,16 @@ def add_ngram_posteriors(
         input: n-best list, plain or gzipped. "-" is the standard input.
         translations: n-best list of the same sentences, such as `generate_file` writes it with "moses_nbest".
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        scale: float, 0 or more. With 0 all translations of a sentence count the same. Defaults to `1.0`.
-        feature_name: str. Defaults to "NgramPosterior0".
-        encoding: str. Encoding of both lists. Defaults to `None`: UTF-8, and other bytes are an error.
+        options: PosteriorOptions. Defaults to `None`: those of the command.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         NgramPosteriorsSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ConfigurationError: a ValueError, for options that cannot be used.
         InputError: when a list or the output cannot be used, or a sentence has no translations.
 
     Example:
@@ -83,11 +80,9 @@ def add_ngram_posteriors(
         - Zens and Ney, 2006, "N-gram posterior probabilities for statistical machine translation"
         - Tromble et al., 2008, "Lattice minimum Bayes-risk decoding for statistical machine translation"
     """
-    check_feature_name(feature_name)
-    if not 0 <= scale < math.inf:
-        raise ConfigurationError("found {scale}=%s, expected a number, 0 or more", scale)
+    options = PosteriorOptions.combined(options, values)
     check_distinct_files(input, translations, output)
-    file_encoding, count = FileEncoding(encoding), 0
+    feature_name, file_encoding, count = options.feature_name, FileEncoding(options.encoding), 0
     with InputLines(input) as lines, InputLines(translations) as others, open_output(output) as file:
         known = hypotheses_by_sentence(others)
         translated = next(known)
@@ -105,7 +100,7 @@ def add_ngram_posteriors(
                         line,
                     )
                 count += len(translated.hypotheses)
-                posteriors = _posteriors(translated, scale, file_encoding, translations)
+                posteriors = _posteriors(translated, options.scale, file_encoding, translations)
                 made = []
                 for hypothesis in sentence.hypotheses:
                     known_features = parse_features(hypothesis.parsed.features)

@@ -5,6 +5,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError, quoted
@@ -29,6 +30,7 @@ from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions
 from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores, read_phrase_scores
 from keras_encdec.smt.nbest.segmentation_search import DerivationFeatures, SearchGivenUp, find_segmentation
 
@@ -123,7 +125,6 @@ class Derivations:
 
 # The score that `encdec-score` adds to a table of Moses's four.
 FEATURES = {"RNN0": (5,)}
-MOSES_FEATURE = "TranslationModel0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,11 +179,10 @@ def add_phrase_features(
     phrase_table: FilePath,
     output: FilePath,
     features: Mapping[str, Sequence[int]] | None = None,
+    options: PhraseFeatureOptions | None = None,
     *,
-    moses_feature: str = MOSES_FEATURE,
-    encoding: str | None = None,
-    on_error: str = "stop",
     progress: Callable[[InputLines], Progress] = Progress,
+    **values: Any,
 ) -> PhraseFeaturesSummary:
     """Adds to each hypothesis of an n-best list the sums of log-scores of the phrase pairs that it consists of.
 
@@ -203,20 +203,17 @@ def add_phrase_features(
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         features: dict from name of a new feature to the numbers of its scores in the table, from 1: a value for each.
             Defaults to `None`: `{"RNN0": [5]}`, what `encdec-score` adds to Moses's four.
-        moses_feature: str. Name of the table's feature in the list. Defaults to "TranslationModel0".
-        encoding: str. Encoding of the three inputs. Defaults to `None`: UTF-8, and other bytes are an error.
-        on_error: str. A malformed line, and a hypothesis whose phrases are not found, raise ("stop"); or ("keep") the
-            hypothesis gets the mean of the others of its sentence, or `lowest_sum` where the phrases of none are
-            found, malformed lines of the list get 0, those of the table are left out, and all are counted. Defaults to
-            "stop".
+        options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see
+            `lowest_sum` for a sentence of which no hypothesis's phrases are found.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`: of the
             table, then of the list. Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         PhraseFeaturesSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ConfigurationError: a ValueError, for options and features that cannot be used.
         InputError: when an input or the output cannot be used.
 
     Example:
@@ -226,18 +223,18 @@ def add_phrase_features(
     Reference:
         - Cho et al., 2014 (arXiv 1406.1078), section 3.1
     """
-    features = FEATURES if features is None else features
-    _check_arguments(features, on_error)
+    features, options = FEATURES if features is None else features, PhraseFeatureOptions.combined(options, values)
+    _check_features(features)
     check_distinct_files(input, source, phrase_table, output)
     recovered = known = unsegmented = lowest = lowest_sentences = 0
-    with NBestPairReader(input, source, encoding, on_error) as reader, open_output(output) as file:
+    with NBestPairReader(input, source, options.encoding, options.on_error) as reader, open_output(output) as file:
         sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
         scores = read_phrase_scores(
             phrase_table,
             sentences,
             max(itertools.chain(*features.values())),
-            encoding=encoding,
-            on_error=on_error,
+            encoding=options.encoding,
+            on_error=options.on_error,
             progress=progress,
         )
         records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
@@ -246,20 +243,20 @@ def add_phrase_features(
                 numbers, hypotheses = zip(*group, strict=True)
                 words = [model_words(hypothesis.target) for hypothesis in hypotheses]
                 source_words = model_words(sentence)
-                derivations = Derivations(scores, source_words, words, moses_feature)
-                values = [None] * len(hypotheses)
+                derivations = Derivations(scores, source_words, words, options.moses_feature)
+                sums: list[list[float] | None] = [None] * len(hypotheses)
                 for place, hypothesis in enumerate(hypotheses):
                     try:
                         if hypothesis.problem is None:
-                            values[place] = _sums(derivations.phrases(hypothesis.raw, words[place]), features)
+                            sums[place] = _sums(derivations.phrases(hypothesis.raw, words[place]), features)
                     except MalformedLine as error:
-                        if on_error == "stop":
+                        if options.on_error == "stop":
                             raise _problem(error, reader.lines.path, numbers[place]) from None
-                lines = _lines(hypotheses, values, features, lowest_sum(len(source_words)))
+                lines = _lines(hypotheses, sums, features, lowest_sum(len(source_words)))
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
                 written.add(len(lines))
                 recovered += derivations.recovered
-                found = len(lines) - values.count(None)
+                found = len(lines) - sums.count(None)
                 missing = sum(hypothesis.problem is None for hypothesis in hypotheses) - found
                 known += found
                 if found:
@@ -296,9 +293,7 @@ def lowest_sum(source_words: int) -> float:
     return LOWEST_LOG_PROBABILITY * max(source_words, 1)
 
 
-def _check_arguments(features: Mapping[str, Sequence[int]], on_error: str) -> None:
-    if on_error not in ("stop", "keep"):
-        raise ConfigurationError("found {on_error}=%r, expected 'stop' or 'keep'", on_error)
+def _check_features(features: Mapping[str, Sequence[int]]) -> None:
     if not features:
         raise ConfigurationError("found no {features}, expected one at least")
     for name, columns in features.items():

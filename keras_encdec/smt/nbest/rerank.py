@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -19,9 +19,9 @@ from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.feature_weights import check_weights
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.nbest.nbest_options import RerankOptions
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
 
-FORMATS = ("nbest", "text")
 # Sentences in a row without hypotheses; more of them are a mistake in an id, and would fill the disk with empty lines.
 MOST_MISSING = 1_000_000
 
@@ -46,12 +46,11 @@ def rerank(
     input: FilePath,
     output: FilePath,
     weights: FilePath | None = None,
-    format: str = "nbest",
+    options: RerankOptions | None = None,
     *,
     other_weights: Weights | None = None,
-    word_penalty: bool = False,
-    encoding: str | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
+    **values: Any,
 ) -> RerankSummary:
     """Sorts an n-best list by the weighted sums of its features, or takes the best hypothesis of each sentence.
 
@@ -60,39 +59,36 @@ def rerank(
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         weights: moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses keeps out of its lists, such
             as that of unknown words, are not part of the new totals. Optional.
-        format: str. "nbest": all lines with their new totals, the highest first, equal ones in their old order.
-            "text": of each sentence the hypothesis with the highest total, a line each; a sentence without
-            hypotheses is an empty line. Defaults to "nbest".
-        other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
-        word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to a list that has
-            none. Defaults to `False`.
-        encoding: str. Encoding of the list. Defaults to `None`: UTF-8, and other bytes are an error.
+        options: RerankOptions. Defaults to `None`: those of the command. Hypotheses with equal totals keep their
+            order.
+        other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
+            Optional.
         progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         RerankSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ConfigurationError: a ValueError, for options that cannot be used, and without weights.
         InputError: when the list or the weights cannot be read or do not fit one another.
 
     Example:
 
         rerank("nbest.gz", "best.txt", "moses.ini", format="text", other_weights={"RNN0": [0.3]})
     """
-    if format not in FORMATS:
-        raise ConfigurationError("found {format}=%s, expected one of %s", format, ", ".join(FORMATS))
+    options = RerankOptions.combined(options, values)
     if weights is None and not other_weights:
         raise ConfigurationError("found neither {weights} nor {other_weights}, expected the weights to rank by")
     check_distinct_files(input, output, weights)
-    feature_weights, file_encoding = _feature_weights(weights, other_weights or {}), FileEncoding(encoding)
-    write, missing = _write_ranked if format == "nbest" else _write_best, 0
+    feature_weights, file_encoding = _feature_weights(weights, other_weights or {}), FileEncoding(options.encoding)
+    write, missing = _write_ranked if options.format == "nbest" else _write_best, 0
     with InputLines(input) as lines, open_output(output) as file, progress(lines) as written:
         for sentence in hypotheses_by_sentence(lines):
             for hypothesis in sentence.hypotheses:
                 file_encoding.decode_line(hypothesis.raw, lines.path, hypothesis.line_number)
-            if word_penalty:
+            if options.word_penalty:
                 hypotheses = [with_word_penalty(hypothesis, lines.path) for hypothesis in sentence.hypotheses]
                 sentence = dataclasses.replace(sentence, hypotheses=hypotheses)
             if written.count:
@@ -105,7 +101,7 @@ def rerank(
             missing += sentence.missing
         if lines.ended_with_newline:
             file.write(b"\n")
-    return RerankSummary(written.count, written.seconds, output, missing if format == "text" else 0)
+    return RerankSummary(written.count, written.seconds, output, missing if options.format == "text" else 0)
 
 
 def _feature_weights(path, other_weights):

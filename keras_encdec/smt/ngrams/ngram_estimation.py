@@ -8,35 +8,36 @@ from typing import Any
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.smt.ngrams.ngram_options import NgramOptions
 
 Array = np.ndarray[Any, Any]
 
 UNKNOWN, BEGIN, END = b"<unk>", b"<s>", b"</s>"
 _SPECIAL = (UNKNOWN, BEGIN, END)
 _UNKNOWN_ID, _BEGIN_ID, _END_ID = range(3)
-# What lmplz takes by its option --discount_fallback.
+# The discounts of lmplz's option --discount_fallback.
 _FALLBACK = (0.5, 1.0, 1.5)
-# Instead of log10 of 0, as SRILM writes it: the beginning of a sentence is never predicted.
+# Stands for log10 of 0, as in SRILM: the beginning of a sentence is never predicted.
 _LOG10_ZERO = -99.0
 
 
 @dataclasses.dataclass(frozen=True)
 class NgramSummary(FileSummary):
-    """What `estimate_ngrams` did.
+    """The result of `estimate_ngrams`.
 
     Attributes:
-        lines: int. Sentences that were read.
+        lines: int. Number of sentences read.
         seconds: float.
         output: the file.
-        ngrams: tuple of int. N-grams of each order, from unigrams up; the unigrams include `<unk>`, `<s>` and `</s>`.
-        fallback: tuple of int. The orders whose discounts are 0.5, 1 and 1.5, as the text has too few n-grams to
+        ngrams: tuple of int. Number of n-grams of each order, from unigrams up; the unigrams include `<unk>`, `<s>` and
+            `</s>`.
+        fallback: tuple of int. The orders that use the default discounts 0.5, 1 and 1.5, as the text is too short to
             estimate them.
     """
 
@@ -56,10 +57,10 @@ class NgramSummary(FileSummary):
 def estimate_ngrams(
     input: FilePath,
     output: FilePath,
-    order: int = 5,
+    options: NgramOptions | None = None,
     *,
-    encoding: str | None = None,
     progress: Callable[[InputLines, str], Progress] = Progress,
+    **values: Any,
 ) -> NgramSummary:
     """Estimates an n-gram language model and writes it as an ARPA file.
 
@@ -70,27 +71,27 @@ def estimate_ngrams(
         g(h)    = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)) / a(h),    N_k(h) the number of w with a(hw) = k, or >= 3,
         D_k     = k - (k + 1) t_1 / (t_1 + 2 t_2) t_{k+1} / t_k,    t_k the number of n-grams of the order with a = k,
 
-    unigrams interpolated with the uniform distribution of the words, `</s>` and `<unk>`, so that `<unk>` has what is
-    left over. A sentence is preceded by one `<s>`. No n-gram is left out; where no sentence is long enough, the order
-    is lower. These are the definitions of KenLM's `lmplz`. An order whose counts do not give 0 < D_k <= k takes D =
-    0.5, 1, 1.5, as with `lmplz --discount_fallback`.
+    unigrams interpolated with the uniform distribution over the words, `</s>` and `<unk>`: `<unk>` gets its share of
+    the discounted mass. One `<s>` precedes each sentence. All n-grams are kept. The order is lower where no sentence
+    is long enough. These are the definitions of KenLM's `lmplz`. If the counts of an order do not give 0 < D_k <= k,
+    its discounts are 0.5, 1 and 1.5, as with `lmplz --discount_fallback`.
 
-    The text is in memory as numbers, and each n-gram once for each order.
+    Memory holds the text as numbers, and the distinct n-grams of each order.
 
     Args:
         input: sentences, one a line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
             line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        order: int. Words of the longest n-grams, 1 or more. Defaults to `5`.
-        encoding: str. Encoding of the text and of the model. Defaults to `None`: UTF-8, and other bytes are an error.
-        progress: callable of the InputLines that are read and the name of what is counted, which gives a Progress,
+        options: NgramOptions. Defaults to `None`: those of the command.
+        progress: callable of the InputLines that are read and the name of the units, which returns a Progress,
             such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         NgramSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ConfigurationError: a ValueError, for options that cannot be used.
         InputError: when the text cannot be read, or has one of the words `<s>`, `</s>` and `<unk>`.
 
     Example:
@@ -102,13 +103,12 @@ def estimate_ngrams(
         - Heafield et al., 2013, "Scalable Modified Kneser-Ney Language Model Estimation" (P13-2121)
     """
     check_distinct_files(input, output)
-    if order < 1:
-        raise ConfigurationError("found {order}=%s, expected 1 or more", order)
-    start, file_encoding = time.monotonic(), FileEncoding(encoding)
+    options = NgramOptions.combined(options, values)
+    start, file_encoding = time.monotonic(), FileEncoding(options.encoding)
     with open_output(output) as file:
         with InputLines(input) as lines, progress(lines, "sentences") as shown:
             vocabulary, ids, lengths = _read(lines, file_encoding, shown)
-        orders = _counted(ids, lengths, order, len(vocabulary))
+        orders = _counted(ids, lengths, options.order, len(vocabulary))
         fallback = tuple(number for number, ngrams in enumerate(orders, start=1) if ngrams.smooth())
         file.write(b"\\data\\\n")
         file.writelines(b"ngram %d=%d\n" % (number, len(ngrams.words)) for number, ngrams in enumerate(orders, start=1))
@@ -120,7 +120,7 @@ def estimate_ngrams(
 
 
 def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[list[bytes], Array, Array]:
-    """The vocabulary, the ids of all sentences with their beginnings and ends, and how many each sentence has."""
+    """The vocabulary, the ids of all sentences with `<s>` and `</s>`, and the number of ids of each sentence."""
     vocabulary: dict[bytes, int] = {word: number for number, word in enumerate(_SPECIAL)}
     ids: list[int] = []
     lengths: list[int] = []
@@ -128,7 +128,7 @@ def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[l
         encoding.decode_line(raw, lines.path, lines.line_number)
         if encoding.is_utf8 and not lengths:
             raw = raw.removeprefix(codecs.BOM_UTF8)
-        # The bytes of a space and a tab are no part of another character in any encoding that contains ASCII.
+        # In encodings that contain ASCII, the bytes of a space and a tab are never part of another character.
         words = split_tokens(raw.removesuffix(b"\r"))
         for word in words:
             if word in _SPECIAL:
@@ -152,7 +152,7 @@ class _Ngrams:
 
     Attributes:
         words: int array `(ngrams,)`. The last word of each.
-        contexts: int array `(ngrams,)`. The n-gram of the order below that the others are; 0 for unigrams.
+        contexts: int array `(ngrams,)`. The n-gram of the order below that the other words form; 0 for unigrams.
         suffixes: int array `(ngrams,)`. The n-gram of the order below without the first word; 0 for unigrams.
         begins: bool array `(ngrams,)`. Whether the first word is `<s>`.
         counts: int array `(ngrams,)`. The counts a that are smoothed.
@@ -166,12 +166,12 @@ class _Ngrams:
         self.counts = self.probs = self.back_off = np.zeros(0)
 
     def smooth(self) -> bool:
-        """Computes `probs` and `back_off`; says whether the discounts are the default ones."""
+        """Computes `probs` and `back_off`; returns whether the discounts are the default ones."""
         discounts, default = _discounts(self.counts)
         discount = np.array([0.0, *discounts])[np.minimum(self.counts, 3)]
         size = 1 if self.below is None else len(self.below.words)
         totals = np.bincount(self.contexts, self.counts, minlength=size)
-        totals[totals == 0] = 1  # of what is no context
+        totals[totals == 0] = 1  # of n-grams that are never a context
         self.back_off = np.bincount(self.contexts, discount, minlength=size) / totals
         self.probs = (self.counts - discount) / totals[self.contexts]
         if self.below is None:
@@ -190,7 +190,7 @@ def _counted(ids: Array, lengths: Array, order: int, vocabulary_size: int) -> li
     zeros = np.zeros(vocabulary_size, np.int64)
     orders = [_Ngrams(words, zeros, zeros, words == _BEGIN_ID, None)]
     occurrences = [np.bincount(ids, minlength=vocabulary_size)]
-    ngram_at = ids  # the n-gram that begins at each position; anything where the sentence ends before
+    ngram_at = ids  # the n-gram that begins at each position; not used where the sentence ends before
     for length in range(2, order + 1):
         positions = np.flatnonzero(left >= length)
         if not len(positions):
@@ -216,14 +216,14 @@ def _discounts(counts: Array) -> tuple[tuple[float, ...], bool]:
     t1, t2, t3, t4 = (int(np.count_nonzero(counts == k)) for k in range(1, 5))
     if t1 and t2 and t3:
         y = t1 / (t1 + 2 * t2)
-        found = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
-        if all(0 < discount <= k for k, discount in enumerate(found, start=1)):
-            return found, False
+        discounts = 1 - 2 * y * t2 / t1, 2 - 3 * y * t3 / t2, 3 - 4 * y * t4 / t3
+        if all(0 < discount <= k for k, discount in enumerate(discounts, start=1)):
+            return discounts, False
     return _FALLBACK, True
 
 
 def _sections(orders: list[_Ngrams], vocabulary: list[bytes]) -> Iterator[Iterator[bytes]]:
-    """The lines of each order."""
+    """Yields the lines of each order."""
     texts = vocabulary
     for number, ngrams in enumerate(orders, start=1):
         if number > 1:

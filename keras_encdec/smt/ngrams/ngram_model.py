@@ -12,7 +12,7 @@ from keras_encdec.runtime.files import InputLines
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.smt.ngrams.ngram_estimation import BEGIN, END, UNKNOWN
 
-# KenLM's, where a model has no <unk>.
+# KenLM's log10 p of an unknown word where a model lacks <unk>.
 _UNKNOWN_LOG10 = -100.0
 _EMPTY = 0
 _COUNT = re.compile(rb"[ \t]*\d{1,15}[ \t]*")
@@ -21,8 +21,9 @@ _COUNT = re.compile(rb"[ \t]*\d{1,15}[ \t]*")
 class NgramModel:
     """A back-off n-gram model: the log-probability of a word after a context.
 
-    A context is a state, an int: the n-gram that is all the model needs to know of it. Contexts with the same state
-    have the same probabilities of all that may follow. About 150 bytes of memory for each n-gram.
+    A context is represented by a state, an int: the longest n-gram of the model that matters for the next words.
+    Contexts with the same state give every continuation the same probability. Each n-gram takes about 150 bytes of
+    memory.
 
     Args:
         path: ARPA file, plain or gzipped, as `estimate_ngrams`, KenLM and SRILM write it.
@@ -37,7 +38,7 @@ class NgramModel:
         unknown: int. The number of `<unk>`.
 
     Raises:
-        InputError: when it cannot be read or is no ARPA file, with the line.
+        InputError: when the file cannot be read or is not an ARPA file, with the line.
 
     Example:
 
@@ -55,10 +56,10 @@ class NgramModel:
 
     def __init__(self, path: FilePath, encoding: str | None = None) -> None:
         self.vocabulary: dict[bytes, int] = {}
-        # Each n-gram has a number, the empty one 0. Its first words and its last one lead to it.
+        # Each n-gram has a number; the empty n-gram has 0. The key is the number of its first words and its last word.
         self._children: dict[int, int] = {}
         self._log10, self._back_off = array("d", [0.0]), array("d", [0.0])
-        # The longest n-gram of the model that it ends with, itself left out, and the state that comes after it.
+        # For each n-gram: its longest proper suffix in the model, and the state after it.
         self._suffix, self._states = array("q", [_EMPTY]), array("q", [_EMPTY])
         with InputLines(path) as lines:
             counts = self._read(_ArpaLines(lines, FileEncoding(encoding)))
@@ -71,8 +72,8 @@ class NgramModel:
         """The log-probability of a word, and the state after it.
 
         Args:
-            state: int. Of the context.
-            word: int. The word's number.
+            state: int. The state of the context.
+            word: int. The number of the word.
 
         Returns:
             A tuple of log10 p, float, and the state, int.
@@ -116,7 +117,7 @@ class NgramModel:
             log10, back_off = float(numbers[0]), float(numbers[1]) if len(numbers) > 1 else 0.0
         except ValueError:
             log10 = back_off = math.nan
-        # Most numbers are told from others faster than by `finite_number`; Python also reads 1_0.
+        # Checks that are faster than `finite_number`, which only runs to explain an error. Python also reads 1_0.
         if not (-LARGEST <= log10 <= 0 and -LARGEST <= back_off <= LARGEST) or b"_" in b" ".join(numbers):
             log10, *_ = map(lines.number, numbers)
             raise lines.error(f"found {quoted(numbers[0])}", "expected log10 p, 0 or less")
@@ -140,7 +141,7 @@ class NgramModel:
         self._suffix.append(suffix)
 
     def _context(self, words: list[bytes], lines: "_ArpaLines") -> tuple[int, int]:
-        """The number of the n-gram that the words but the last one are, and the number of the last word."""
+        """The number of the n-gram of all words but the last, and the number of the last word."""
         node = _EMPTY
         try:
             *first, last = [self.vocabulary[word] for word in words]
@@ -149,12 +150,12 @@ class NgramModel:
         except KeyError:
             raise lines.error(
                 f"found {quoted(b' '.join(words))}",
-                "expected an n-gram whose first words, and each word, are in the file before it",
+                "expected an n-gram whose words, and whose n-gram of all words but the last, stand earlier in the file",
             ) from None
         return node, last
 
     def _complete_unigrams(self, count: int, lines: "_ArpaLines") -> None:
-        """Adds <unk> where it is missing; the others must be there. From now on the vocabulary is complete."""
+        """Adds <unk> if it is missing, and checks that <s> and </s> are there. This completes the vocabulary."""
         for word in (BEGIN, END):
             if word not in self.vocabulary:
                 raise lines.error(f"found no unigram {word.decode()}", "expected a model of sentences")
@@ -167,7 +168,7 @@ class NgramModel:
         self._size = len(self.vocabulary)
 
     def _minimize_states(self) -> None:
-        """An n-gram that no other continues, without a back-off weight, is as a context no more than its suffix."""
+        """Gives an n-gram the state of its suffix if no n-gram continues it and it has no back-off weight."""
         needed = bytearray(len(self._log10))
         for key in self._children:
             needed[key // self._size] = 1
@@ -189,7 +190,7 @@ class _ArpaLines:
 
     def counts(self) -> list[int]:
         """The number of n-grams of each order."""
-        for line in self._lines:  # what comes before is a comment
+        for line in self._lines:  # lines before the head are comments
             if line.strip(AROUND) == b"\\data\\":
                 break
         else:
@@ -208,19 +209,19 @@ class _ArpaLines:
         return counts
 
     def expect(self, heading: bytes) -> None:
-        """Takes the heading that begins or ends a section."""
+        """Raises unless the current line is this heading."""
         if self._held != heading:
             found = f"found {quoted(self._held)}" if self._held else "found the end of the file"
             raise self.error(found, f"expected {heading.decode()}")
 
     def finish(self) -> None:
-        """Reads to the end of the file, which may have been cut off; nothing stands there."""
+        """Checks that nothing follows, and reads to the end: a truncated gzip file raises there."""
         for line in self._lines:
             if rest := line.strip(AROUND):
                 raise self.error(f"found {quoted(rest)} after \\end\\", "expected the end of the file")
 
     def number(self, text: bytes) -> float:
-        """A number of the current line. It is bounded, as sums of it times a weight must be finite."""
+        """A number of the current line. Its bound keeps weighted sums finite."""
         try:
             return finite_number(text, LARGEST)
         except ValueError:
@@ -234,7 +235,7 @@ class _ArpaLines:
         for line in self._lines:
             if not line.isascii():
                 self._encoding.decode_line(line, self._lines.path, self._lines.line_number)
-            # The same as `split_tokens`, in a third of the time, but where there is white space of another kind.
+            # `line.split` takes a third of the time of `split_tokens`; they differ only for other kinds of white space.
             fields = split_tokens(line.removesuffix(b"\r")) if b"\v" in line or b"\f" in line else line.split()
             if not fields:
                 continue

@@ -19,5 +19,7 @@ if TYPE_CHECKING:
     from keras_encdec.smt.tuning.tune import TunedWeights as TunedWeights
     from keras_encdec.smt.tuning.tune import Tuning as Tuning
     from keras_encdec.smt.tuning.tune import tune as tune
+    from keras_encdec.smt.tuning.tuning_options import DecoderTuningOptions as DecoderTuningOptions
+    from keras_encdec.smt.tuning.tuning_options import TuningOptions as TuningOptions
 
 lazy_imports(__name__)

@@ -7,19 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_encdec import __version__
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.formats.feature_weights import weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.progress import Progress, ShowProgress
 from keras_encdec.runtime.settings_files import read_record, write_json
+from keras_encdec.runtime.unfinished import new_folder
+from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.decoder.phrase_options import initial_weights
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
-from keras_encdec.smt.tuning.tune import made_directory, tune
+from keras_encdec.smt.tuning.tune import tune
+from keras_encdec.smt.tuning.tuning_options import DecoderTuningOptions, TuningOptions, WeightSearchOptions
 
-ROUNDS = 8
 _UNKNOWN = "UnknownWordPenalty0"
 
 
@@ -91,14 +93,12 @@ def tune_decoder(
     language_model: FilePath,
     output_dir: FilePath,
     weights: Mapping[str, Sequence[float]] | None = None,
+    options: DecoderTuningOptions | None = None,
+    decoding: DecodingOptions | None = None,
     *,
-    rounds: int = ROUNDS,
-    algorithm: str = "mert",
-    metric: str = "bleu",
-    seeds: Sequence[int] = (1,),
-    tokenize: str = "none",
     report: Callable[[TuningRound], object] = lambda tuned: None,
-    **decoding: Any,
+    progress: ShowProgress = Progress,
+    **values: Any,
 ) -> DecoderTuning:
     """Tunes the weights of the phrase-based decoder, as Moses's `mert-moses.pl` does.
 
@@ -116,17 +116,17 @@ def tune_decoder(
         phrase_table, language_model: see `decode_nbest`.
         output_dir: directory; it is made where it is missing.
         weights: dict of feature to list of float, to begin with. Defaults to `initial_weights`.
-        rounds: int. Most translations of the sentences. The weights are tuned between two of them; with 1, the weights
-            to begin with stay as they are. Defaults to `8`.
-        algorithm, metric, seeds, tokenize: see `tune`.
+        options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
+        decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
         report: callable of each TuningRound when it is done. Defaults to nothing.
-        **decoding: further arguments of `decode_nbest`, such as `pop_limit` and `number_of_processes`.
+        progress: see `decode_nbest`. Defaults to `Progress`, which shows nothing.
+        **values: options of either kind by name, such as `rounds` or `pop_limit`, which override those given above.
 
     Returns:
         DecoderTuning.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that cannot be used.
+        ConfigurationError: a ValueError, for options that cannot be used.
         ImportError: when sacrebleu is not installed.
         InputError: when a file cannot be read, or the files do not fit one another.
 
@@ -138,45 +138,50 @@ def tune_decoder(
     Reference:
         - Och, 2003, "Minimum Error Rate Training in Statistical Machine Translation" (P03-1021)
     """
-    if rounds < 1:
-        raise ConfigurationError("found {rounds}=%s, expected 1 or more", rounds)
-    encoding = decoding.get("encoding")
-    corpus_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
+    own = {field.name for field in dataclasses.fields(DecoderTuningOptions)}
+    options = DecoderTuningOptions.combined(options, {name: values.pop(name) for name in own & values.keys()})
+    decoding = DecodingOptions.combined(decoding, values)
+    metric = CorpusMetric(options.metric, read_references(references, decoding.encoding), options.tokenize)
     if weights is None:
         weights = initial_weights(number_of_scores(phrase_table))
-    current = {name: [float(value) for value in values] for name, values in weights.items()}
-    unlisted = {name: current.pop(name) for name in (_UNKNOWN,) if name in current}
-    folder = made_directory(output_dir)
-    decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding)
-    done: list[TuningRound] = []
-    hypotheses, is_converged = 0, False
-    for number in range(1, rounds + 1):
-        start, decoded_with = time.monotonic(), {**current, **unlisted}
-        nbest = decoder.nbest(number, decoded_with)
-        features = read_nbest_features([nbest], references, corpus_metric, encoding=encoding)
-        score = features.score(features.to_array(current))
-        _write(folder / f"run{number}.weights", decoded_with, score)
-        if number < rounds:
-            lists = [*(one.nbest for one in done), nbest]
-            tuning = tune(
-                lists,
-                references,
-                algorithm=algorithm,
-                metric=metric,
-                seeds=seeds,
-                other_weights=current,
-                tokenize=tokenize,
-                encoding=encoding,
-            )
-            current = tuning.best.weights
-            is_converged, hypotheses = tuning.hypotheses == hypotheses, tuning.hypotheses
-        done.append(TuningRound(number, decoded_with, score, nbest, time.monotonic() - start))
-        report(done[-1])
-        if is_converged:
-            break
-    result = DecoderTuning(corpus_metric.label, tuple(done), is_converged)
-    _write(folder / "weights", result.weights, result.best.score)
+    initial = {name: [float(value) for value in numbers] for name, numbers in weights.items()}
+    with new_folder(output_dir) as folder:
+        decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding, progress)
+        rounds, is_converged = _tune_in_turns(decoder, references, metric, initial, options, report)
+        result = DecoderTuning(metric.label, tuple(rounds), is_converged)
+        _write(folder / "weights", result.weights, result.best.score)
     return result
+
+
+def _tune_in_turns(
+    decoder: "_RecordedDecoder",
+    references: Sequence[FilePath],
+    metric: CorpusMetric,
+    weights: dict[str, list[float]],
+    options: DecoderTuningOptions,
+    report: Callable[[TuningRound], object],
+) -> tuple[list[TuningRound], bool]:
+    """The rounds, and whether the last one had no new hypotheses."""
+    # This weight is the decoder's alone: its feature is not in the lists.
+    unknown = {name: weights.pop(name) for name in (_UNKNOWN,) if name in weights}
+    search = {field.name: getattr(options, field.name) for field in dataclasses.fields(WeightSearchOptions)}
+    tuning_options = TuningOptions(**search, encoding=decoder.encoding)
+    rounds: list[TuningRound] = []
+    hypotheses, is_converged = 0, False
+    while len(rounds) < options.rounds and not is_converged:
+        start, decoded_with = time.monotonic(), {**weights, **unknown}
+        nbest = decoder.nbest(len(rounds) + 1, decoded_with)
+        features = read_nbest_features([nbest], references, metric, encoding=decoder.encoding)
+        score = features.score(features.to_array(weights))
+        _write(decoder.folder / f"run{len(rounds) + 1}.weights", decoded_with, score)
+        if len(rounds) + 1 < options.rounds:
+            lists = [*(earlier.nbest for earlier in rounds), nbest]
+            tuning = tune(lists, references, options=tuning_options, other_weights=weights)
+            weights = tuning.best.weights
+            is_converged, hypotheses = tuning.hypotheses == hypotheses, tuning.hypotheses
+        rounds.append(TuningRound(len(rounds) + 1, decoded_with, score, nbest, time.monotonic() - start))
+        report(rounds[-1])
+    return rounds, is_converged
 
 
 class _RecordedDecoder:
@@ -185,12 +190,20 @@ class _RecordedDecoder:
     Args:
         folder: directory of the lists and the record.
         files: the sentences, the phrase table and the language model.
-        options: further arguments of `decode_nbest`.
+        options: DecodingOptions.
+        progress: see `decode_nbest`.
+
+    Attributes:
+        folder: as above.
+        encoding: str. Encoding of the lists; `None` for UTF-8.
     """
 
-    def __init__(self, folder: pathlib.Path, files: Sequence[FilePath], options: Mapping[str, Any]) -> None:
-        self._folder, self._files, self._options = folder, files, options
-        settings = {name: str(options[name]) for name in sorted({*options} - {"number_of_processes", "progress"})}
+    def __init__(
+        self, folder: pathlib.Path, files: Sequence[FilePath], options: DecodingOptions, progress: ShowProgress
+    ) -> None:
+        self.folder, self.encoding = folder, options.encoding
+        self._files, self._options, self._progress = files, options, progress
+        settings = {name: str(value) for name, value in options.to_dict().items() if name != "number_of_processes"}
         checksums = [file_checksum(file) for file in files]
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         record = read_record(self._record)
@@ -199,15 +212,17 @@ class _RecordedDecoder:
 
     @property
     def _record(self):
-        return self._folder / "lists.json"
+        return self.folder / "lists.json"
 
     def nbest(self, number: int, weights: dict[str, list[float]]) -> pathlib.Path:
         """The list of a round, by its number from 1 and its weights."""
-        path = self._folder / f"run{number}.nbest.gz"
+        path = self.folder / f"run{number}.nbest.gz"
         if self._weights[number - 1 : number] != [weights] or not path.exists():
-            # The record never tells of a list that is being replaced.
-            self._record_weights(self._weights[: number - 1])
-            decode_nbest(*self._files, path, weights, **self._options)
+            # First, so that the record never describes a list that is being replaced.
+            self._weights = self._weights[: number - 1]
+            if self._record.exists():
+                self._record_weights(self._weights)
+            decode_nbest(*self._files, path, weights, self._options, progress=self._progress)
             self._record_weights([*self._weights, weights])
         return path
 

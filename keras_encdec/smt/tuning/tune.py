@@ -1,9 +1,10 @@
 """Tuning as a function: n-best lists and references in, weights out."""
 
+import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
 from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
 from keras_encdec.runtime.files import check_distinct_files
+from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.mert import mert
 from keras_encdec.smt.tuning.mira import mira
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
 from keras_encdec.smt.tuning.pro import pro
+from keras_encdec.smt.tuning.tuning_options import TuningOptions
+
+SEARCHES = {"mert": mert, "mira": mira, "pro": pro}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,28 +141,17 @@ def _shown(score):
     return "" if score is None else f"{score:.2f}"
 
 
-ALGORITHMS = {"mert": mert, "mira": mira, "pro": pro}
-METRICS = ("bleu", "chrf")
-
-
 def tune(
     nbest: Sequence[FilePath],
     references: Sequence[FilePath],
     weights: FilePath | None = None,
-    algorithm: str = "mert",
-    metric: str = "bleu",
+    options: TuningOptions | None = None,
     *,
-    seeds: Sequence[int] = (1,),
     other_weights: Mapping[str, Sequence[float]] | None = None,
-    word_penalty: bool = False,
-    tokenize: str = "none",
-    encoding: str | None = None,
     test_nbest: Sequence[FilePath] = (),
     test_references: Sequence[FilePath] = (),
-    weights_out: FilePath | None = None,
-    moses_ini_out: FilePath | None = None,
-    all_weights_out: FilePath | None = None,
     report: Callable[[TunedWeights], object] = lambda tuned: None,
+    **values: Any,
 ) -> Tuning:
     """Finds weights for the features of n-best lists by which the best hypotheses have the best score.
 
@@ -172,97 +166,134 @@ def tune(
         references: files of reference translations, a sentence a line; id 0 is the first line.
         weights: moses.ini, or a file of lines "Name= w [w ...]": the weights to begin with, 0 for features that it
             lacks. Optional.
-        algorithm: str. "mert", "mira" or "pro"; see the functions of these names. Defaults to "mert".
-        metric: str. "bleu" or "chrf". Defaults to "bleu".
-        seeds: list of int. The weights are searched for with each of them; the best ones are written. Defaults to one.
-        other_weights: dict of feature name to list of float, beside those of `weights` or instead. Optional.
-        word_penalty: bool. Whether to add the feature `WordPenalty0`, minus the number of words, to lists that have
-            none. Defaults to `False`.
-        tokenize: str. The tokenizer of BLEU. Defaults to "none": the text is in tokens.
-        encoding: str. Encoding of lists and references. Defaults to `None`: UTF-8.
-        test_nbest, test_references: lists that are held out, and their references: they are scored only. Optional.
-        weights_out: file for the best weights, as `rerank` reads them. Optional.
-        moses_ini_out: file for the moses.ini of `weights` with the best weights instead. Optional.
-        all_weights_out: directory for the weights of each seed, in files `weights.1` for seed 1 and so on. It is made
-            where it is missing. Optional.
+        options: TuningOptions. Defaults to `None`: those of the command. See `mert`, `mira` and `pro` for the
+            algorithms.
+        other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
+            Optional.
+        test_nbest, test_references: held-out lists, which are only scored, and their references. Optional.
         report: callable of each TunedWeights when it is found. Defaults to nothing.
+        **values: options by name, which override those in `options`.
 
     Returns:
         Tuning.
 
     Raises:
-        ConfigurationError: a ValueError, for arguments that contradict one another.
+        ConfigurationError: a ValueError, for options that cannot be used, or not together.
         ImportError: when sacrebleu is not installed.
         InputError: when lists, references and weights cannot be read or do not fit one another.
 
     Example:
 
-        tuning = tune(["val.nbest.gz"], ["val.fr"], "moses.ini", seeds=range(1, 6), weights_out="tuned.weights")
+        tuning = tune(["val.nbest.gz"], ["val.fr"], "moses.ini", seeds=5, weights_out="tuned.weights")
         print(tuning)
     """
-    _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out)
-    outputs = [weights_out, moses_ini_out]
-    if all_weights_out is not None:
-        outputs += [pathlib.Path(all_weights_out, f"weights.{seed}") for seed in seeds]
-    for path in (*nbest, *references, *test_nbest, *test_references):
-        check_distinct_files(path, *outputs)
-    check_distinct_files(weights, *outputs)
+    options = TuningOptions.combined(options, values)
+    if bool(test_nbest) != bool(test_references):
+        raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
+    if options.moses_ini_out is not None and weights is None:
+        raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
+    outputs = _Outputs(options, weights)
+    for path in (*nbest, *references, *test_nbest, *test_references, weights):
+        check_distinct_files(path, *outputs.files)
     initial, unlisted = read_weights(weights) if weights is not None else ({}, set())
-    ini = _moses_ini(weights) if moses_ini_out is not None else ""
-    folder = None if all_weights_out is None else made_directory(all_weights_out)
-    for path in filter(None, (weights_out, moses_ini_out, folder and folder / "weights.1")):
-        with open_output(path, keep=False):  # that nothing is searched for in vain
-            pass
-    reading = {"word_penalty": word_penalty, "encoding": encoding}
-    tuning_metric = CorpusMetric(metric, read_references(references, encoding), tokenize)
-    lists = read_nbest_features(nbest, references, tuning_metric, **reading)
-    begin = _initial(lists, initial, unlisted, other_weights or {}, weights)
-    if ini:
-        replace_moses_weights(ini, lists.to_weights(begin), weights)  # an error now, not after the search
-    held_out = None
-    if test_nbest:
-        test_metric = CorpusMetric(metric, read_references(test_references, encoding), tokenize)
-        held_out = read_nbest_features(test_nbest, test_references, test_metric, lengths=lists.lengths, **reading)
-    # Weights of 0 leave the lists in the order that they have, and rank nothing: they are not kept.
-    kept = _rounded(begin)
-    kept_score = lists.score(kept) if begin.any() else None
-    tuned = []
-    for seed in seeds:
-        start = time.monotonic()
-        found = _rounded(ALGORITHMS[algorithm](lists, begin, np.random.default_rng(seed)))
-        score, discarded = lists.score(found), None
-        if kept_score is not None and score < kept_score:
-            found, score, discarded = kept, kept_score, score
-        test_score = held_out and held_out.score(found)
-        seconds = time.monotonic() - start
-        tuned.append(TunedWeights(seed, lists.to_weights(found), score, test_score, seconds, discarded))
-        report(tuned[-1])
-    tuning = Tuning(
-        algorithm,
-        tuning_metric.label,
-        tuning_metric.signature,
-        len(lists.starts),
-        len(lists.features),
-        lists.missing,
-        lists.score(begin),
-        held_out and held_out.score(begin),
-        tuple(tuned),
-    )
-    _write(tuning, ini, weights, weights_out, moses_ini_out, folder)
+    with outputs.opened():
+        metric = CorpusMetric(options.metric, read_references(references, options.encoding), options.tokenize)
+        lists = _read_lists(nbest, references, metric, options)
+        begin = _initial_weights(lists, initial, unlisted, other_weights or {}, weights)
+        outputs.check(lists.to_weights(begin))
+        held_out = None
+        if test_nbest:
+            test_metric = CorpusMetric(
+                options.metric, read_references(test_references, options.encoding), options.tokenize
+            )
+            held_out = _read_lists(test_nbest, test_references, test_metric, options, lists.lengths)
+        tuned = []
+        for weights_of_seed in _search(lists, begin, held_out, options):
+            tuned.append(weights_of_seed)
+            report(weights_of_seed)
+        tuning = Tuning(
+            options.algorithm,
+            metric.label,
+            metric.signature,
+            len(lists.starts),
+            len(lists.features),
+            lists.missing,
+            lists.score(begin),
+            held_out and held_out.score(begin),
+            tuple(tuned),
+        )
+        outputs.write(tuning)
     return tuning
 
 
-def _check(algorithm, metric, seeds, weights, test_nbest, test_references, moses_ini_out):
-    if algorithm not in ALGORITHMS:
-        raise ConfigurationError("found {algorithm}=%s, expected one of %s", algorithm, ", ".join(ALGORITHMS))
-    if metric not in METRICS:
-        raise ConfigurationError("found {metric}=%s, expected one of %s", metric, ", ".join(METRICS))
-    if not seeds:
-        raise ConfigurationError("found no {seeds}, expected one at least")
-    if bool(test_nbest) != bool(test_references):
-        raise ConfigurationError("found {test_nbest} or {test_references} alone, expected both or neither")
-    if moses_ini_out is not None and weights is None:
-        raise ConfigurationError("found {moses_ini_out} without {weights}, expected the moses.ini to rewrite")
+def _read_lists(nbest, references, metric, options, lengths=None) -> NBestFeatures:
+    return read_nbest_features(
+        nbest, references, metric, lengths=lengths, word_penalty=options.word_penalty, encoding=options.encoding
+    )
+
+
+def _search(
+    lists: NBestFeatures, begin: np.ndarray, held_out: NBestFeatures | None, options: TuningOptions
+) -> Iterator[TunedWeights]:
+    """Searches for weights with each seed; yields the initial ones where the search ends with worse weights."""
+    # Weights of 0 leave the lists in the order that they have, and rank nothing: they are not kept.
+    kept = _rounded(begin)
+    kept_score = lists.score(kept) if begin.any() else None
+    for seed in range(1, options.seeds + 1):
+        start = time.monotonic()
+        weights = _rounded(SEARCHES[options.algorithm](lists, begin, np.random.default_rng(seed)))
+        score, discarded = lists.score(weights), None
+        if kept_score is not None and score < kept_score:
+            weights, score, discarded = kept, kept_score, score
+        test_score = held_out and held_out.score(weights)
+        yield TunedWeights(seed, lists.to_weights(weights), score, test_score, time.monotonic() - start, discarded)
+
+
+class _Outputs:
+    """The files that a tuning writes, with the moses.ini that one of them is made of."""
+
+    def __init__(self, options: TuningOptions, weights: FilePath | None) -> None:
+        self._options, self._moses_ini_path = options, weights
+        self._moses_ini = "" if options.moses_ini_out is None else _moses_ini(weights)
+
+    @property
+    def files(self) -> list[FilePath]:
+        """The files that are written."""
+        names = [self._options.weights_out, self._options.moses_ini_out]
+        if (folder := self._options.all_weights_out) is not None:
+            names += [pathlib.Path(folder, f"weights.{seed}") for seed in range(1, self._options.seeds + 1)]
+        return [name for name in names if name is not None]
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Makes the folder and checks that the files can be written, so that no search is in vain."""
+        folder = self._options.all_weights_out
+        with new_folder(folder) if folder is not None else contextlib.nullcontext():
+            for path in self.files:
+                with open_output(path, keep=False):
+                    pass
+            yield
+
+    def check(self, weights: dict[str, list[float]]) -> None:
+        """Raises InputError where the moses.ini lacks a feature: before the search, not after it."""
+        if self._moses_ini:
+            replace_moses_weights(self._moses_ini, weights, self._moses_ini_path)
+
+    def write(self, tuning: Tuning) -> None:
+        """Writes the weights."""
+        options, texts = self._options, {}
+        if options.weights_out is not None:
+            texts[options.weights_out] = _text(tuning, tuning.best)
+        if options.moses_ini_out is not None:
+            texts[options.moses_ini_out] = replace_moses_weights(
+                self._moses_ini, tuning.best.weights, self._moses_ini_path
+            )
+        if options.all_weights_out is not None:
+            folder = pathlib.Path(options.all_weights_out)
+            texts |= {folder / f"weights.{tuned.seed}": _text(tuning, tuned) for tuned in tuning.tuned}
+        for path, text in texts.items():
+            with open_output(path) as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
 
 
 def _moses_ini(path):
@@ -271,7 +302,7 @@ def _moses_ini(path):
         return (text + b"\n" * lines.ended_with_newline).decode("utf-8", "surrogateescape")
 
 
-def _initial(lists: NBestFeatures, weights, unlisted, other_weights, path):
+def _initial_weights(lists: NBestFeatures, weights, unlisted, other_weights, path):
     """The weights to begin with as an array, checked against the features of the lists."""
     check_weights(other_weights)
     for name, values in {**weights, **other_weights}.items():
@@ -298,27 +329,6 @@ def _rounded(weights):
     """Weights whose absolute values add up to 1, with the six digits that are written: the file's are scored."""
     total = np.abs(weights).sum()
     return np.array([float(f"{value / total:.6g}") for value in weights]) if total > 0 else weights
-
-
-def made_directory(directory: FilePath) -> pathlib.Path:
-    """Makes a directory where it is missing, or raises InputError."""
-    folder = pathlib.Path(directory)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"could not be made ({error.strerror})", "", "name another directory", folder) from None
-    return folder
-
-
-def _write(tuning, ini, weights, weights_out, moses_ini_out, folder):
-    texts = {weights_out: _text(tuning, tuning.best)} if weights_out is not None else {}
-    if moses_ini_out is not None:
-        texts[moses_ini_out] = replace_moses_weights(ini, tuning.best.weights, weights)
-    if folder is not None:
-        texts |= {folder / f"weights.{one.seed}": _text(tuning, one) for one in tuning.tuned}
-    for path, text in texts.items():
-        with open_output(path) as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
 
 
 def _text(tuning, tuned):

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     """A folder with a language model, arpa, and the table."""
     folder = tmp_path_factory.mktemp("decoder")
     (folder / "text").write_text("".join(f"{line}\n" for line in TARGETS))
-    estimate_ngrams(folder / "text", folder / "arpa", 3)
+    estimate_ngrams(folder / "text", folder / "arpa", order=3)
     write_table(folder / "table", TABLE)
     return folder
 
@@ -186,7 +186,7 @@ def test_escapes_make_no_difference(folder, tmp_path):
                 written = (tmp_path / "table").read_text()
                 (tmp_path / "table").write_text(written.replace("'", mark))
                 (tmp_path / "text").write_text(text)
-                estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+                estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
                 ((line, _),) = decode(tmp_path, [source], weights_of([0.3, 0.5, -1, 0.2, 0.2]), nbest_size=1)
                 assert line.hypothesis == b"l&apos; x &#124;"
                 assert parse_features(line.features)["LM0"] == pytest.approx([-2.29], abs=0.5)
@@ -240,9 +240,9 @@ def test_what_cannot_be_translated_leaves_the_output_as_it_was(folder):
         decode(folder, ["a", "a b c"], max_sentence_length=2)
     with pytest.raises(InputError, match="none: found no such file"):
         decode_nbest(folder / "source", folder / "table", folder / "none", folder / "nbest")
-    with pytest.raises(ConfigurationError, match="found pop_limit=0, expected 1 or more"):
+    with pytest.raises(ConfigurationError, match="found pop_limit=0, expected a whole number, 1 or more"):
         decode(folder, ["a"], pop_limit=0)
-    with pytest.raises(ConfigurationError, match="found max_sentence_length=501, expected at most 500"):
+    with pytest.raises(ConfigurationError, match="found max_sentence_length=501, expected a whole number, 1 to 500"):
         decode(folder, ["a"], max_sentence_length=501)
     assert (folder / "nbest").read_text() == "before"
 

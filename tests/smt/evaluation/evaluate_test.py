@@ -119,7 +119,7 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     ):
         with pytest.raises(InputError, match=expected):
             evaluate(*arguments)
-    with pytest.raises(ConfigurationError, match="found trials=0, expected 1 or more"):
+    with pytest.raises(ConfigurationError, match="found trials=0, expected a whole number, 1 or more"):
         evaluate([files / "ref"], {}, [files / "base.1"], trials=0)
     with pytest.raises(ConfigurationError, match="found the name baseline for another system"):
         evaluate([files / "ref"], {"baseline": [files / "ours.1"]}, [files / "base.1"])

@@ -38,7 +38,7 @@ def test_it_is_written_for_the_reader_of_dictionaries(files, out):
     write_dictionary(
         files / "target",
         out / "words.gz",
-        "parallel",
+        format="parallel",
         source=files / "source",
         alignment=files / "links",
         min_count=1,
@@ -61,7 +61,7 @@ def test_text_is_read_as_the_model_reads_it(files, out):
     (files / "tsv").write_bytes("L'\xe9t\xe9\tThe\u00a0summer!\n".encode("latin-1") * 2)
     (files / "links").write_text("2-1\n0-0\n")
     given = {"alignment": files / "links", "encoding": "latin-1", "min_count": 1}
-    write_dictionary(files / "tsv", out / "words", tokenization={"lowercase": True}, **given)
+    write_dictionary(files / "tsv", out / "words", tokenize=True, lowercase=True, **given)
     assert (out / "words").read_bytes() == "l\tthe\t1\n\xe9t\xe9\tsummer\t1\n".encode("latin-1")
     assert read_dictionary(out / "words", "latin-1") == {"l": "the", "\xe9t\xe9": "summer"}
     (files / "links").write_text("0-0\n0-0\n")
@@ -70,7 +70,7 @@ def test_text_is_read_as_the_model_reads_it(files, out):
     (files / "tsv").write_bytes("\xbd\thalf\n".encode("latin-1") * 2)
     (files / "links").write_text("1-0\n1-0\n")
     with pytest.raises(InputError, match="tsv: found that '\u2044' in the tokenized text is not in the encoding latin"):
-        write_dictionary(files / "tsv", out / "words", tokenization={}, **given)
+        write_dictionary(files / "tsv", out / "words", tokenize=True, **given)
 
 
 def test_what_cannot_be_used_leaves_the_output_as_it_was(files, out):
@@ -80,7 +80,7 @@ def test_what_cannot_be_used_leaves_the_output_as_it_was(files, out):
         write_dictionary(files / "tsv", out / "words", alignment=files / "links")
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         write_dictionary(files / "tsv", files / "links", alignment=files / "links")
-    with pytest.raises(ConfigurationError, match="found min_count=0, expected 1 or more"):
+    with pytest.raises(ConfigurationError, match="found min_count=0, expected a whole number, 1 or more"):
         write_dictionary(files / "tsv", out / "words", min_count=0)
     assert [path.name for path in out.iterdir()] == ["words"] and (out / "words").read_text() == "before"
 

@@ -122,8 +122,8 @@ def test_text_and_table_may_be_compressed_raw_or_in_another_encoding(files, out)
     pairs = "L'été|\tThe summer|\n\nQuoi ?\tWhat?\n".replace("\n\n", "\n")
     (files / "tsv.gz").write_bytes(gzip.compress(pairs.encode("latin-1")))
     (files / "links").write_text("0-0 2-1 3-2\n0-0 1-1\n")
-    options = {"alignment": files / "links", "encoding": "latin-1", "tokenization": {"lowercase": True}}
-    extract_phrase_table(files / "tsv.gz", out / "table.gz", "tsv", number_of_processes=1, **options)
+    options = {"alignment": files / "links", "encoding": "latin-1", "tokenize": True, "lowercase": True}
+    extract_phrase_table(files / "tsv.gz", out / "table.gz", format="tsv", number_of_processes=1, **options)
     lines = gzip.decompress((out / "table.gz").read_bytes()).decode("latin-1").splitlines()
     assert "&apos; été ||| summer ||| 0.5 1 1 1 ||| 1-0 ||| 2 1 1 ||| |||" in lines
     assert "&#124; ||| &#124; ||| 1 1 1 1 ||| 0-0 ||| 1 1 1 ||| |||" in lines
@@ -177,7 +177,7 @@ def test_arguments_that_cannot_be_used_are_refused(files, out):
         "aligner": "giza",
         "symmetrization": "both",
     }.items():
-        with pytest.raises(ConfigurationError, match=f"found {wrong}={found}, expected"):
+        with pytest.raises(ConfigurationError, match=f"found {wrong}={found!r}, expected"):
             extracted(files, out / "table", **{"alignment": None, wrong: found})
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         extracted(files, files / "align")
@@ -211,7 +211,7 @@ from keras_encdec.cli.extract import COMMAND
 from keras_encdec.smt.extraction.extraction_job import ExtractionJob
 
 def extract_slowly(job, *arguments):
-    waiting = job._side_by_side(time.sleep, [0.01, 0.01, 600, 600])
+    waiting = job._in_parallel(time.sleep, [0.01, 0.01, 600, 600])
     next(waiting)
     print(*[process.pid for process in multiprocessing.active_children()], flush=True)
     next(waiting)

@@ -225,7 +225,7 @@ def test_arguments_that_cannot_be_used_are_refused(files):
     ):
         with pytest.raises(ConfigurationError, match=re.escape(sentence)):
             added(files, features)
-    with pytest.raises(ConfigurationError, match="found on_error='skip', expected 'stop' or 'keep'"):
+    with pytest.raises(ConfigurationError, match="found on_error='skip', expected one of stop, keep"):
         added(files, on_error="skip")
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         added(files, output="table")

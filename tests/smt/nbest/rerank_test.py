@@ -65,7 +65,7 @@ def ranked(folder, **changed):
 @pytest.mark.parametrize("last", ["\n", ""])
 def test_hypotheses_are_sorted_by_their_weighted_sums(files, weights, form, last):
     (files / "nbest").write_text("\n".join(LINES) + last)
-    summary = rerank(files / "nbest", files / "out" / "best", files / weights, form)
+    summary = rerank(files / "nbest", files / "out" / "best", files / weights, format=form)
     written = (files / "out" / "best").read_text()
     assert written == (RANKED if form == "nbest" else TEXT) + last
     assert summary.lines == written.count("\n") + (not last) and summary.output == files / "out" / "best"
@@ -174,7 +174,7 @@ def test_an_absurd_id_is_no_file_of_empty_lines(files, before):
 def test_arguments_that_contradict_are_refused(files):
     with pytest.raises(ValueError, match="found neither weights nor other_weights, expected the weights to rank by"):
         ranked(files, weights=None)
-    with pytest.raises(ValueError, match="found format=xml, expected one of nbest, text"):
+    with pytest.raises(ValueError, match="found format='xml', expected one of nbest, text"):
         ranked(files, format="xml")
     with pytest.raises(ValueError, match="found one file for two purposes"):
         ranked(files, output=files / "weights")

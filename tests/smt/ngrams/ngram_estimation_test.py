@@ -22,7 +22,7 @@ def zipfian_text(sentences, vocabulary=60):
 
 def estimated(folder, sentences, order):
     (folder / "text").write_text("".join(" ".join(words) + "\n" for words in sentences))
-    summary = estimate_ngrams(folder / "text", folder / "arpa", order)
+    summary = estimate_ngrams(folder / "text", folder / "arpa", order=order)
     return NgramModel(folder / "arpa"), summary
 
 
@@ -66,7 +66,7 @@ def test_probabilities_of_all_words_add_up_to_1_after_any_context(tmp_path, orde
 
 def test_the_file_is_a_standard_one(tmp_path):
     (tmp_path / "text").write_bytes("\ufeffa b a\r\n\nb\xe9 a\n".encode())
-    summary = estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    summary = estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
     lines = (tmp_path / "arpa").read_text().split("\n")
     assert lines[:3] == ["\\data\\", "ngram 1=6", "ngram 2=7"] and lines[-3:] == ["", "\\end\\", ""]
     fields = [line.split("\t") for line in lines if "\t" in line]
@@ -97,8 +97,8 @@ def test_what_cannot_be_used_leaves_the_output_as_it_was(tmp_path):
     (tmp_path / "text").write_text("a\nb <s> c\n")
     with pytest.raises(InputError, match="text, line 2: found the word <s>, expected words other than"):
         estimate_ngrams(tmp_path / "text", tmp_path / "arpa")
-    with pytest.raises(ConfigurationError, match="found order=0, expected 1 or more"):
-        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 0)
+    with pytest.raises(ConfigurationError, match="found order=0, expected a whole number, 1 or more"):
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=0)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         estimate_ngrams(tmp_path / "text", tmp_path / "text")
     assert (tmp_path / "arpa").read_text() == "before"

@@ -110,7 +110,7 @@ def test_a_file_that_was_cut_off_is_told(tmp_path):
 
 def test_other_white_space_than_spaces_and_tabs_is_part_of_words(tmp_path):
     (tmp_path / "text").write_bytes("a\vb\fc\u00a0d e\r\n".encode())
-    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
     words = NgramModel(tmp_path / "arpa").vocabulary.keys() - {b"<unk>", b"<s>", b"</s>"}
     assert words == {"a\vb\fc\u00a0d".encode(), b"e"}
 
@@ -118,6 +118,6 @@ def test_other_white_space_than_spaces_and_tabs_is_part_of_words(tmp_path):
 def test_an_encoding_may_be_declared(tmp_path):
     (tmp_path / "text").write_bytes(b"a b\ncaf\xe9 b\n")
     with pytest.raises(InputError, match=r"text, line 2: found bytes that are not UTF-8 \(0xe9 .*--encoding=latin-1"):
-        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
-    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2, encoding="latin-1")
+        estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2, encoding="latin-1")
     assert b"caf\xe9" in NgramModel(tmp_path / "arpa", "latin-1").vocabulary

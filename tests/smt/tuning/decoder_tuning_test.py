@@ -27,7 +27,7 @@ def files(tmp_path):
     (tmp_path / "source").write_text("".join(f"{line}\n" for line in SOURCES))
     (tmp_path / "reference").write_text("".join(f"{line}\n" for line in REFERENCES))
     (tmp_path / "text").write_text("w x2 y z2\nz y2 x w2\nx\n")
-    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", 2)
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
     return tmp_path
 
 
@@ -139,8 +139,16 @@ def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
 
 
 def test_what_cannot_be_used_is_told(files):
-    with pytest.raises(ConfigurationError, match="found rounds=0, expected 1 or more"):
+    with pytest.raises(ConfigurationError, match="found rounds=0, expected a whole number, 1 or more"):
         tuned(files, rounds=0)
     (files / "reference").write_text("w\n")
     with pytest.raises(InputError, match=r"found the id 1, expected ids from 0 to 0, as .*reference has 1 lines"):
         tuned(files, rounds=1)
+
+
+def test_no_empty_folder_is_left_where_the_input_is_wrong(files):
+    with pytest.raises(InputError, match="found no weight of LM0"):
+        tuned(files, {"TranslationModel0": [0.2, 0.2], "Distortion0": [0.3]})
+    with pytest.raises(ConfigurationError, match="found the unknown hyper-parameter 'pop_limits'"):
+        tuned(files, pop_limits=3)
+    assert not (files / "out").exists()

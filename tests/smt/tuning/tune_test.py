@@ -14,7 +14,7 @@ from keras_encdec.formats import read_weights
 from keras_encdec.smt import rerank
 from keras_encdec.smt.evaluation import evaluate
 from keras_encdec.smt.tuning import tune
-from keras_encdec.smt.tuning.tune import ALGORITHMS
+from keras_encdec.smt.tuning.tune import SEARCHES
 
 # The decoder's weights take the first hypothesis of each sentence, and RNN0 knows better.
 NBEST = """0 ||| the cat sat on a mat ||| LM0= -4 TM0= -1 -2 RNN0= -5 ||| 9
@@ -53,21 +53,21 @@ def tuned(folder, nbest="nbest", references="ref", **options):
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
 def test_the_weights_that_are_written_rank_as_it_says(files, out, algorithm, metric):
     held_out = {"test_nbest": [files / "nbest"], "test_references": [files / "ref"]}
-    tuning = tuned(files, algorithm=algorithm, metric=metric, seeds=(3, 4), weights_out=out / "weights", **held_out)
-    assert [one.seed for one in tuning.tuned] == [3, 4] and tuning.best in tuning.tuned
+    tuning = tuned(files, algorithm=algorithm, metric=metric, seeds=2, weights_out=out / "weights", **held_out)
+    assert [one.seed for one in tuning.tuned] == [1, 2] and tuning.best in tuning.tuned
     assert tuning.best.score == pytest.approx(100) and tuning.initial_score < 90
     assert tuning.initial_test_score == tuning.initial_score and tuning.best.test_score == tuning.best.score
     read, _ = read_weights(out / "weights")
     assert read == tuning.best.weights and list(read) == ["LM0", "TM0", "RNN0"]
     assert sum(abs(value) for values in read.values() for value in values) == pytest.approx(1, abs=1e-5)
-    rerank(files / "nbest", out / "best", out / "weights", "text")
+    rerank(files / "nbest", out / "best", out / "weights", format="text")
     (found,) = evaluate([files / "ref"], {"x": [out / "best"]}, metrics=[metric], tokenize="none")
     assert found.systems[0].scores == (tuning.best.score,)
 
 
 def test_every_seeds_weights_are_written_on_request(files, out):
     reported = []
-    tuning = tuned(files, seeds=(1, 2), all_weights_out=out / "all", report=reported.append)
+    tuning = tuned(files, seeds=2, all_weights_out=out / "all", report=reported.append)
     assert tuple(reported) == tuning.tuned and sorted(os.listdir(out / "all")) == ["weights.1", "weights.2"]
     assert (out / "all" / "weights.2").read_text().startswith("# mert, seed 2: BLEU 100.00 on the lists\nLM0= ")
     assert str(tuning).splitlines()[2:] == [
@@ -93,6 +93,20 @@ def test_files_that_cannot_be_written_are_told_of_before_the_search(files):
     for options in ({"weights_out": files / "none" / "w"}, {"all_weights_out": files / "file" / "folder"}):
         with pytest.raises(InputError, match=f"^{files}/(none|file)/"):
             tuned(files, report=pytest.fail, **options)
+
+
+@pytest.mark.parametrize("error", [InputError, KeyboardInterrupt])
+def test_no_empty_folder_is_left_where_the_tuning_fails_or_is_interrupted(files, out, error, monkeypatch):
+    def fail(*arguments):
+        raise error("interrupted")
+
+    monkeypatch.setitem(SEARCHES, "mert", fail)
+    with pytest.raises(error):
+        tuned(files, all_weights_out=out / "new" / "folder")
+    (out / "old").mkdir()
+    with pytest.raises(error):
+        tuned(files, all_weights_out=out / "old")
+    assert os.listdir(out) == ["old"]
 
 
 def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
@@ -138,9 +152,9 @@ def test_weights_that_the_lists_have_no_features_for_are_refused(files):
 
 def test_arguments_that_contradict_are_refused(files):
     for options, sentence in (
-        ({"algorithm": "grid"}, "found algorithm=grid, expected one of mert, mira, pro"),
-        ({"metric": "ter"}, "found metric=ter, expected one of bleu, chrf"),
-        ({"seeds": ()}, "found no seeds"),
+        ({"algorithm": "grid"}, "found algorithm=.grid., expected one of mert, mira, pro"),
+        ({"metric": "ter"}, "found metric=.ter., expected one of bleu, chrf"),
+        ({"seeds": 0}, "found seeds=0, expected a whole number, 1 or more"),
         ({"test_nbest": ["x"]}, "found test_nbest or test_references alone"),
         ({"weights_out": files / "nbest"}, "found one file for two purposes"),
         ({"moses_ini_out": files / "moses.ini"}, "found one file for two purposes"),
@@ -149,7 +163,7 @@ def test_arguments_that_contradict_are_refused(files):
             tuned(files, **options)
     (files / "weights.2").write_text(NBEST)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
-        tune([files / "weights.2"], [files / "ref"], seeds=(1, 2), all_weights_out=files)
+        tune([files / "weights.2"], [files / "ref"], seeds=2, all_weights_out=files)
     with pytest.raises(ConfigurationError, match="found moses_ini_out without weights, expected the moses.ini"):
         tune([files / "nbest"], [files / "ref"], moses_ini_out=files / "x")
     (files / "ref2").write_text("x\n")
@@ -159,7 +173,7 @@ def test_arguments_that_contradict_are_refused(files):
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
 def test_the_initial_weights_are_kept_where_the_search_ends_with_worse_ones(files, out, algorithm, monkeypatch):
-    monkeypatch.setitem(ALGORITHMS, algorithm, lambda lists, begin, rng: np.array([1.0, 0.0, 0.0, 0.0]))
+    monkeypatch.setitem(SEARCHES, algorithm, lambda lists, begin, rng: np.array([1.0, 0.0, 0.0, 0.0]))
     good = {"RNN0": [3.0], "LM0": [0.0], "TM0": [0.0, 0.0]}
     tuning = tuned(files, algorithm=algorithm, other_weights=good, weights_out=out / "weights")
     assert tuning.best.score == pytest.approx(100) and tuning.best.discarded_score < 90

@@ -1,0 +1,34 @@
+"""Options of the phrase-based decoder."""
+
+import dataclasses
+
+from keras_encdec.configuration import hyperparameter
+from keras_encdec.task_options import EncodingOption, ProcessesOption
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingOptions(EncodingOption, ProcessesOption):
+    """Options of `decode_nbest`; the limits of the search are by default those of Moses."""
+
+    nbest_size: int = hyperparameter(100, "Maximum number of hypotheses per sentence, all distinct.", minimum=1)
+    pop_limit: int = hyperparameter(
+        300,
+        "Number of hypotheses that are tried for each number of translated words. More take longer, and find "
+        "translations with higher totals.",
+        minimum=1,
+    )
+    distortion_limit: int = hyperparameter(
+        6,
+        "Maximum distortion: the number of source words that a jump may skip. 0 translates in the order of the source; "
+        "-1 means no limit.",
+        minimum=-1,
+    )
+    table_limit: int = hyperparameter(
+        20,
+        "Maximum number of targets per source phrase: those with the highest weighted sums. 0 means no limit.",
+        minimum=0,
+    )
+    # A derivation of more phrases would exceed Python's recursion limit.
+    max_sentence_length: int = hyperparameter(
+        100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=500
+    )

@@ -1,0 +1,75 @@
+"""Options of extracting a phrase table and of making a dictionary from parallel text."""
+
+import dataclasses
+
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
+from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ProcessesOption
+from keras_encdec.text.tokenizer import Tokenizer
+
+SMOOTHINGS = ("none", "good_turing", "kneser_ney")
+
+
+@dataclasses.dataclass(frozen=True)
+class RawTextOptions(Configuration):
+    """Whether and how the text is tokenized."""
+
+    tokenize: bool = hyperparameter(False, "The text is raw: normalize and tokenize it, as for the model.")
+    lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
+
+    def check(self) -> None:
+        if self.lowercase and not self.tokenize:
+            raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
+
+    def tokenizer(self) -> Tokenizer | None:
+        """A tokenizer for raw text; `None` for text in tokens.
+
+        Raises:
+            ImportError: when tensorflow-text is needed and is not installed.
+        """
+        return Tokenizer(lowercase=self.lowercase) if self.tokenize else None
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, ProcessesOption):
+    """Options of `extract_phrase_table`.
+
+    Raises:
+        ConfigurationError: a ValueError, for options that contradict one another.
+    """
+
+    aligner: str | None = hyperparameter(
+        None,
+        "Models that align: fast_align; hmm, after IBM model 1; ibm4, after these and IBM model 3; eflomal. "
+        f"Default: {DEFAULT_ALIGNER}.",
+        choices=tuple(ALIGNERS),
+    )
+    symmetrization: str | None = hyperparameter(
+        None,
+        f"How the alignments of both directions are joined. Default: {DEFAULT_SYMMETRIZATION}.",
+        choices=tuple(SYMMETRIZATIONS),
+    )
+    max_phrase_length: int = hyperparameter(
+        MAX_PHRASE_LENGTH, "Maximum number of words in a phrase, on either side.", minimum=1
+    )
+    max_sentence_length: int = hyperparameter(
+        100,
+        "Maximum number of words in a sentence. A longer sentence, and an empty one, is handled like a malformed line.",
+        minimum=1,
+    )
+    smoothing: str = hyperparameter(
+        "none", "Smoothing of the phrase probabilities (Foster et al., 2006).", choices=SMOOTHINGS
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
+    """Options of `write_dictionary`."""
+
+    min_count: int = hyperparameter(
+        2,
+        "Leave out words that are aligned to their translation less often. The paper has 100, for 12 million pairs.",
+        minimum=1,
+    )
+    reverse: bool = hyperparameter(False, "Translate target words into source words, for a model that was trained so.")
