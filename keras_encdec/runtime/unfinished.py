@@ -3,12 +3,13 @@
 import contextlib
 import fcntl
 import os
+import pathlib
 import re
 import secrets
 import shutil
 from collections.abc import Iterator
 
-from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.runtime.os_errors import FilePath, explained
 
 _paths: set[str] = set()
 _new_folders: list[pathlib.Path] = []
