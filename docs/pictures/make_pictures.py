@@ -32,7 +32,9 @@ def canvas(width: float, height: float) -> Axes:
     return axes
 
 
-def box(axes: Axes, x: float, y: float, width: float, height: float, text: str, colour: str, **style) -> None:
+def box(
+    axes: Axes, x: float, y: float, width: float, height: float, text: str, colour: str, **style: str | float
+) -> None:
     """A rounded box with white text, its centre at (x, y)."""
     corner = (x - width / 2, y - height / 2)
     patch = FancyBboxPatch(corner, width, height, boxstyle="round,pad=0,rounding_size=0.8")
@@ -41,14 +43,14 @@ def box(axes: Axes, x: float, y: float, width: float, height: float, text: str, 
     axes.text(x, y, text, **{"color": "white", "ha": "center", "va": "center", "fontsize": 10, **style})
 
 
-def arrow(axes: Axes, start: tuple, end: tuple, colour: str = GREY, bend: float = 0.0, **style) -> None:
+def arrow(axes: Axes, start: tuple, end: tuple, colour: str = GREY, bend: float = 0.0, **style: str | float) -> None:
     """An arrow between two points."""
     shape = {"arrowstyle": "-|>", "mutation_scale": 9, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
     connection = f"arc3,rad={bend}"
     axes.add_patch(FancyArrowPatch(start, end, color=colour, connectionstyle=connection, **{**shape, **style}))
 
 
-def label(axes: Axes, x: float, y: float, text: str, **style) -> None:
+def label(axes: Axes, x: float, y: float, text: str, **style: str | float) -> None:
     """Text centred at a point."""
     axes.text(x, y, text, **{"color": INK, "ha": "center", "va": "center", "fontsize": 10, **style})
 
