@@ -70,7 +70,7 @@ class Nested(keras.layers.Layer):
         return self.inner({"halves": halves})["halves"] * 4
 
 
-def test_nothing_of_a_call_is_kept_until_python_looks_for_cycles():
+def test_a_call_leaves_no_tensors_in_reference_cycles():
     layer = Nested()
     call = compiled_call(layer)
     gc.disable()

@@ -63,7 +63,7 @@ def warned(dtype):
         (None, 1.0, "reach 1 times the speed"),
     ],
 )
-def test_what_gains_nothing_is_told_once(processor, text, speed, said):
+def test_a_slow_dtype_warns_once(processor, text, speed, said):
     processor(text, speed)
     lines = warned("bfloat16")
     assert len(lines) == (said is not None)
@@ -77,7 +77,7 @@ def test_each_dtype_has_its_own_instructions(processor):
     assert not warned("bfloat16") and not warned("float32") and not warned("float64")
 
 
-def test_nothing_is_said_or_measured_on_a_gpu(processor, monkeypatch):
+def test_a_gpu_gets_no_warning_and_no_measurement(processor, monkeypatch):
     processor(OLD)
     monkeypatch.setattr(low_precision, "on_cpu", lambda: False)
     assert not warned("bfloat16")

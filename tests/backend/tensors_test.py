@@ -15,7 +15,7 @@ def test_rows_are_stored_and_found_whatever_the_width_of_integers():
         np.testing.assert_array_equal(ops.convert_to_numpy(table), expected)
 
 
-def test_rows_are_fetched_in_the_order_of_their_places():
+def test_take_rows_returns_the_rows_in_the_order_of_the_indices():
     table = np.random.default_rng(0).random((5, 3)).astype("float32")
     found = take_rows(ops.convert_to_tensor(table), ops.convert_to_tensor([4, 0, 4]))
     np.testing.assert_array_equal(ops.convert_to_numpy(found), table[[4, 0, 4]])

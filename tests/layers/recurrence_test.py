@@ -238,7 +238,7 @@ def test_a_hand_written_gradient_beside_integers(steps):
 
 
 @pytest.mark.parametrize("steps", [5, 19])
-def test_a_plain_function_may_use_what_it_closes_over(steps):
+def test_a_plain_function_may_close_over_tensors(steps):
     """Gradients flow to a layer's weights and to tensors that are no parameters."""
     dense = keras.layers.Dense(4, activation="tanh")
     x = rng.normal(size=(BATCH, steps, 4)).astype("float32")

@@ -96,7 +96,7 @@ def test_a_loaded_model_trains_as_the_saved_one_would_have(dtype, atol, tmp_path
 
 
 @pytest.mark.usefixtures("eager")
-def test_an_optimizer_that_is_used_again_clips_as_it_is_told_last():
+def test_an_optimizer_that_is_compiled_again_clips_by_its_last_setting():
     optimizer = keras.optimizers.SGD(1.0)
     gradient = step(toy(), optimizer=optimizer, clip_elements=0.01)
     assert max(abs(one).max() for one in gradient) <= 0.0101
@@ -113,7 +113,7 @@ def test_a_scaled_loss_is_clipped_at_its_own_scale():
     assert_alike(step(toy(), optimizer=scaled, clip_elements=BOUND), gradient)
 
 
-def test_a_model_never_compiled_is_loaded_so(tmp_path):
+def test_an_uncompiled_model_loads_uncompiled(tmp_path):
     toy().save(tmp_path / "m.keras")
     assert keras.saving.load_model(tmp_path / "m.keras").compiled is False
 

@@ -87,7 +87,7 @@ def test_a_step_is_that_of_the_smoothed_loss_and_the_metrics_are_without(make, d
     assert before["loss"] == pytest.approx(-scores / pairs, rel=atol)
 
 
-def test_it_is_kept_with_the_model_and_one_saved_before_it_had_any_is_loaded(tmp_path):
+def test_label_smoothing_is_saved_and_models_without_it_load(tmp_path):
     model = recurrent()
     model.compile("sgd", label_smoothing=SMOOTHING)
     model.save(tmp_path / "m.keras")

@@ -84,7 +84,7 @@ def test_sample_weights_weigh_pairs():
     assert abs(loss + 2 * numpy(model.score(SOURCE[3:4], TARGET[3:4]))[0]) < 1e-4
 
 
-def test_a_loss_of_the_users_is_refused():
+def test_a_custom_loss_is_refused():
     model = toy()
     model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match="owns its loss"):
@@ -108,7 +108,7 @@ def test_a_loss_of_the_users_is_refused():
         (((np.array([[5, 2]]), np.array([[0, 0]])),), r"found the target \[\], expected"),
     ],
 )
-def test_data_that_is_no_pairs_is_refused(arguments, sentence):
+def test_invalid_training_data_is_refused(arguments, sentence):
     model = toy()
     model.compile("sgd")
     with pytest.raises(ValueError, match=sentence):
@@ -131,7 +131,7 @@ def test_data_that_is_no_pairs_is_refused(arguments, sentence):
         ([[5, 2], [2]], "found rows of different lengths as the {}, expected an integer array"),
     ],
 )
-def test_ids_that_are_none_of_the_models_are_not_scored(wrong, sentence):
+def test_ids_out_of_range_are_refused(wrong, sentence):
     model, ids = toy(), [[5, 2]]
     for call in (model.score, model.token_log_probs):
         with pytest.raises(ValueError, match=sentence.format("source")):
@@ -143,7 +143,7 @@ def test_ids_that_are_none_of_the_models_are_not_scored(wrong, sentence):
             call(wrong)
 
 
-def test_what_scores_is_an_array_to_numpy_and_what_trains_has_gradients():
+def test_scores_convert_to_numpy_and_training_calls_have_gradients():
     model = toy()
     for tensor in (model.score(SOURCE, TARGET), model.token_log_probs(SOURCE, TARGET), model.encode(SOURCE)["summary"]):
         assert np.isfinite(np.asarray(tensor)).all()
