@@ -1,15 +1,11 @@
-"""Compiled calls of a layer without gradients, faster matrix products in PyTorch, and when to shrink a batch."""
+"""Compiled calls of a layer without gradients, and when to shrink a batch."""
 
 import collections
-import contextlib
 import gc
-import platform
 import threading
 from collections.abc import Callable, Hashable
 
 import keras
-import torch
-from torch.overrides import TorchFunctionMode
 
 from keras_encdec.backend.devices import name
 from keras_encdec.backend.types import Structure
@@ -85,6 +81,8 @@ def _with_jax(layer):
 def _with_torch(layer):
     import torch
 
+    from keras_encdec.backend.onednn_matmul import onednn_matmul
+
     def compiler(inputs, leaves):
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
@@ -102,49 +100,6 @@ def _with_torch(layer):
 
 
 _COMPILERS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": _with_torch}
-
-
-_PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
-
-
-def onednn_matmul() -> contextlib.AbstractContextManager:
-    """A context in which oneDNN computes float32 matrix products without gradients.
-
-    PyTorch computes them with MKL, which takes twice the time on processors of other makers than Intel. The context
-    does nothing where PyTorch lacks the operation.
-    """
-    return _OneDNNProducts() if _AVAILABLE else contextlib.nullcontext()
-
-
-def _available():
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return x86 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-_AVAILABLE = _available()
-
-
-class _OneDNNProducts(TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in _PRODUCTS and not kwargs and _are_supported(*args):
-            # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
-            return torch.ops.mkldnn._linear_pointwise(args[0], args[1].t(), None, "none", [], "")
-        return func(*args, **(kwargs or {}))
-
-
-def _are_supported(rows, matrix):
-    return (
-        isinstance(rows, torch.Tensor)
-        and isinstance(matrix, torch.Tensor)
-        and rows.dtype == matrix.dtype == torch.float32
-        and rows.is_cpu
-        and matrix.is_cpu
-        and rows.ndim >= 2
-        and matrix.ndim == 2
-        and rows.numel() > 0
-        and matrix.numel() > 0
-        and torch.is_inference_mode_enabled()
-    )
 
 
 # Compiling a step for one more size takes about as long as this number of multiplications: a second on two cores.
