@@ -2,8 +2,8 @@
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -34,6 +34,7 @@ SYMMETRIZATIONS = {
 DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION = "fast_align", "grow_diag_final_and"
 _ALIGNED_AT_ONCE = 1000
 
+Item = TypeVar("Item")
 Words = Sequence[str]
 Points = list[tuple[int, int]]
 
@@ -69,7 +70,7 @@ def align(
     check_aligner(aligner, symmetrization)
     _check(source_sentences, target_sentences)
     pairs = list(zip(source_sentences, target_sentences, strict=True))
-    turned = [pair[::-1] for pair in pairs]
+    turned = [(target, source) for source, target in pairs]
     directions = [directional_links(train_aligner(aligner, side), side) for side in (pairs, turned)]
     return [symmetrize(direct, inverse, symmetrization) for direct, inverse in zip(*directions, strict=True)]
 
@@ -122,7 +123,8 @@ def directional_links(model: Any, pairs: Iterable[tuple[Words, Words]]) -> Itera
 
     for batch in _batches(pairs, _ALIGNED_AT_ONCE):
         with _one_thread(thot.__file__):
-            best = model.get_best_alignments(*map(list, zip(*batch, strict=True)))
+            sides = [source for source, _ in batch], [target for _, target in batch]
+            best = model.get_best_alignments(*sides)
         for _, matrix in best:
             yield matrix.to_list()
 
@@ -141,9 +143,9 @@ def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: st
     from thot.common import WordAlignmentMatrix
 
     matrix = WordAlignmentMatrix(len(inverse), len(direct))
-    matrix.put_list(direct)
+    matrix.put_list(list(direct))
     other = WordAlignmentMatrix(len(direct), len(inverse))
-    other.put_list(inverse)
+    other.put_list(list(inverse))
     other.transpose()
     getattr(matrix, SYMMETRIZATIONS[symmetrization])(other)
     return list(zip(*(positions.tolist() for positions in matrix.to_numpy().nonzero()), strict=True))
@@ -181,8 +183,8 @@ def longest_sentence(aligner: str) -> int:
     return min(getattr(thot.alignment, name)().max_sentence_length for name, _ in ALIGNERS[aligner])
 
 
-def _batches(items, size):
-    batch = []
+def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    batch: list[Item] = []
     for item in items:
         batch.append(item)
         if len(batch) == size:
@@ -193,8 +195,8 @@ def _batches(items, size):
 
 
 @contextlib.contextmanager
-def _one_thread(extension):
-    """Keeps the OpenMP runtime that an extension module is linked with to one thread."""
+def _one_thread(extension: str) -> Generator[None]:
+    """Runs the OpenMP runtime of an extension module in one thread."""
     # The environment variable is read only once, when the runtime is loaded, so it comes too late here;
     # the module's own handle finds the runtime whatever its file is called.
     runtime = ctypes.CDLL(extension)
@@ -210,7 +212,7 @@ def _one_thread(extension):
         runtime.omp_set_num_threads(threads)
 
 
-def _check(source_sentences, target_sentences):
+def _check(source_sentences: Sequence[Words], target_sentences: Sequence[Words]) -> None:
     if len(source_sentences) != len(target_sentences):
         raise InputError(
             f"found {len(source_sentences)} source and {len(target_sentences)} target sentences",

@@ -1,18 +1,18 @@
 """Batches of pairs of like length, the same for the same seed."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_encdec.data.prepare import PreparedPairs
+from keras_encdec.data.prepare import Ids, Indices, PreparedPairs
 
 SORTED_TOGETHER = 10  # batches' worth of pairs that are sorted by length, as the paper's authors do
 SHUFFLED_SINGLY = 1_000_000
 
 
-def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> np.ndarray:
+def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
     """Id sequences as one array: list of n lists of int to int32 `(n, width)`, padded with 0."""
     rows = np.zeros((len(sequences), width or max([1, *map(len, sequences)])), np.int32)
     for row, sequence in zip(rows, sequences, strict=True):
@@ -52,7 +52,7 @@ class Batches:
         self.updates_per_epoch = len(self.indices) // self.batch_size
         self._seed, self._widths = seed, widths
 
-    def stream(self, first_update: int = 0) -> Iterator[dict[str, np.ndarray]]:
+    def stream(self, first_update: int = 0) -> Iterator[dict[str, Ids]]:
         """Generates batches from an update on, counted from 0.
 
         Yields:
@@ -65,12 +65,12 @@ class Batches:
                     yield self._batch(indices)
             epoch, skipped = epoch + 1, 0
 
-    def once(self) -> list[dict[str, np.ndarray]]:
+    def once(self) -> list[dict[str, Ids]]:
         """A list of all pairs, in batches by length: what to evaluate on. Only the last may be short."""
         indices = self._by_length(np.arange(self.indices.start, self.indices.stop))
         return [self._batch(indices[i : i + self.batch_size]) for i in range(0, len(indices), self.batch_size)]
 
-    def _epoch(self, epoch):
+    def _epoch(self, epoch: int) -> Iterator[Indices]:
         """The indices of each batch of an epoch."""
         random = np.random.default_rng([self._seed, epoch])
         size, together = self.batch_size, self.batch_size * SORTED_TOGETHER
@@ -83,7 +83,7 @@ class Batches:
             for first in firsts:
                 yield chunk[first : first + size]
 
-    def _order(self, random):
+    def _order(self, random: np.random.Generator) -> Callable[[int, int], Indices]:
         """A random order of the indices, read by slices.
 
         Large sets are drawn in short runs of neighbours. They are in random order on disk already, and
@@ -96,21 +96,21 @@ class Batches:
             last = len(runs) - 1
             runs = np.append(runs[runs != last], last)
 
-        def slice_of(start, stop):
+        def slice_of(start: int, stop: int) -> Indices:
             position = np.arange(start, stop)
             return self.indices.start + runs[position // run] * run + position % run
 
         return slice_of
 
-    def _by_length(self, indices):
+    def _by_length(self, indices: Indices) -> Indices:
         source, target = self.pairs.lengths[indices].T
         return indices[np.lexsort((source, target))]
 
-    def _batch(self, indices):
+    def _batch(self, indices: Indices) -> dict[str, Ids]:
         lengths = self.pairs.lengths[indices].max(axis=0)
         return self.pairs.padded(indices, *(self._width(int(length)) for length in lengths))
 
-    def _width(self, length):
+    def _width(self, length: int) -> int:
         return next((width for width in self._widths or () if width >= length), length)
 
 
@@ -147,7 +147,7 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
         LengthBatch.
     """
 
-    def limit(index):
+    def limit(index: int) -> int:
         return min(most_rows, _power_below(max(1, most_tokens // _rounded(lengths[index], WIDTH_STEP))))
 
     order = sorted(range(len(lengths)), key=lengths.__getitem__)

@@ -4,7 +4,7 @@ import collections
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from keras_encdec.data.alignment import align, check_aligner
 from keras_encdec.data.tf_dataset import without_autotuning
@@ -28,7 +28,7 @@ def open_pairs(
     on_error: str = "stop",
     tokenizer: Tokenizer | None = None,
     reverse: bool = False,
-) -> Iterator[tuple[Iterator[WordPair], RecordReader]]:
+) -> Generator[tuple[Iterator[WordPair], RecordReader[Record]]]:
     """Opens a file of pairs.
 
     Args:
@@ -54,7 +54,7 @@ def open_pairs(
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = "leave such lines out"
         pairs = record_words((record for record in reader if record.problem is None), known, tokenizer)
-        yield ((pair[::-1] for pair in pairs) if reverse else pairs), reader
+        yield (((target, source) for source, target in pairs) if reverse else pairs), reader
 
 
 def record_words(
@@ -77,19 +77,19 @@ def record_words(
     return ((model_words(record.source, factored), model_words(record.target, factored)) for record in records)
 
 
-def _tokenized(records, tokenizer):
-    """The records' raw text through a tf.data pipeline that tokenizes many lines at a time."""
+def _tokenized(records: Iterable[Record], tokenizer: Tokenizer) -> Iterator[WordPair]:
+    """Tokenizes the records' raw text in a tf.data pipeline, many lines at a time."""
     import tensorflow as tf
 
-    failed = []
+    failed: list[InputError] = []
 
-    def lines():
+    def lines() -> Iterator[list[bytes]]:
         try:
             for record in records:
                 # A lone surrogate stands for a byte that the declared encoding does not have.
                 yield [side.encode("utf-8", "replace") for side in (record.source, record.target)]
         except InputError as error:
-            failed.append(error)  # TensorFlow would make an error of its own of it
+            failed.append(error)  # TensorFlow would wrap it in an error of its own
 
     signature = tf.TensorSpec((2,), tf.string)
     dataset = tf.data.Dataset.from_generator(lines, output_signature=signature)
@@ -117,7 +117,7 @@ def open_aligned_pairs(
     tokenizer: Tokenizer | None = None,
     reverse: bool = False,
     max_length: int | None = None,
-) -> Iterator[tuple[Iterator[AlignedPair], RecordReader]]:
+) -> Generator[tuple[Iterator[AlignedPair], RecordReader[Record]]]:
     """Opens a file of pairs with their word alignment: from a file, from the lines themselves, or by `align`.
 
     Args:
@@ -169,13 +169,13 @@ def _records(records: Iterable[tuple[Record, LinksLine]], aside: collections.deq
 def _linked(pairs: Iterable[WordPair], aside: collections.deque[LinksLine], reverse: bool) -> Iterator[AlignedPair]:
     for source, target in pairs:
         links = aside.popleft().parse(len(source), len(target))
-        yield (target, source, [link[::-1] for link in links]) if reverse else (source, target, links)
+        yield (target, source, [(j, i) for i, j in links]) if reverse else (source, target, links)
 
 
 def _aligned(pairs: Iterable[WordPair], max_length: int | None) -> Iterator[AlignedPair]:
     pairs, longest = list(pairs), math.inf if max_length is None else max_length
     alignable = [i for i, pair in enumerate(pairs) if all(1 <= len(side) <= longest for side in pair)]
-    links = align(*([pairs[i][side] for i in alignable] for side in (0, 1))) if alignable else []
+    links = align([pairs[i][0] for i in alignable], [pairs[i][1] for i in alignable]) if alignable else []
     links_of = dict(zip(alignable, links, strict=True))
     for i, (source, target) in enumerate(pairs):
         yield source, target, links_of.get(i, [])

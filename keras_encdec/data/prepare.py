@@ -2,23 +2,30 @@
 
 import contextlib
 import json
-import os
 import pathlib
 import shutil
 import zlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.runtime.os_errors import explained
+from keras_encdec.runtime.os_errors import FilePath, explained
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, UNKNOWN, Vocabulary, most_frequent
 from keras_encdec.text.subwords import POSITION_WORDS, position_word_indices
 
+Number = TypeVar("Number", bound=np.generic)
+Ids = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.int64]
+WordPair = tuple[Sequence[str], Sequence[str]]
+#: With the links between their words, pairs of source position and target position.
+AlignedWordPair = tuple[Sequence[str], Sequence[str], Iterable[tuple[int, int]]]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
 
 
@@ -38,7 +45,7 @@ class PreparedPairs:
         InputError: when the folder holds no complete prepared set.
     """
 
-    def __init__(self, folder: str | os.PathLike) -> None:
+    def __init__(self, folder: FilePath) -> None:
         self.folder = pathlib.Path(folder)
         try:
             self.summary = read_parsed(self.folder / SUMMARY, json.loads)
@@ -50,13 +57,13 @@ class PreparedPairs:
                 "found no complete prepared set", remedy="remove the folder and prepare it again", path=folder
             ) from error
 
-    def _mapped(self, name, dtype):
+    def _mapped(self, name: str, dtype: type[Number]) -> npt.NDArray[Number]:
         path = self.folder / name
         # An empty file cannot be mapped.
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
-    def _check_sizes(self):
-        """Raises ValueError where files do not fit one another, as after a copy that was cut short."""
+    def _check_sizes(self) -> None:
+        """Raises ValueError if the sizes of the files contradict one another, as after an incomplete copy."""
         pairs = len(self._starts)
         if not pairs or len(self.lengths) != pairs or self.summary.get("unique", pairs) != pairs:
             raise ValueError("another number of pairs in each file")
@@ -67,8 +74,8 @@ class PreparedPairs:
         return len(self._starts)
 
     def padded(
-        self, indices: np.ndarray, source_width: int | None = None, target_width: int | None = None
-    ) -> dict[str, np.ndarray]:
+        self, indices: Indices, source_width: int | None = None, target_width: int | None = None
+    ) -> dict[str, Ids]:
         """The pairs at the given indices, padded with 0.
 
         Args:
@@ -83,7 +90,7 @@ class PreparedPairs:
         source = self._rows(starts, lengths[:, 0], source_width)
         return {"source": source, "target": self._rows(starts + lengths[:, 0], lengths[:, 1], target_width)}
 
-    def _rows(self, starts, lengths, width):
+    def _rows(self, starts: Indices, lengths: Indices, width: int | None) -> Ids:
         columns = np.arange(width or lengths.max(initial=1))
         present = columns < lengths[:, None]
         rows = np.zeros(present.shape, np.int32)
@@ -96,8 +103,8 @@ PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a t
 
 
 def prepare(
-    pairs: Iterable[Sequence[Sequence]],
-    folder: str | os.PathLike,
+    pairs: Iterable[WordPair | AlignedWordPair],
+    folder: FilePath,
     shortlist: int | tuple[int, int] = 15_000,
     max_length: int = 30,
     seed: int = 0,
@@ -142,11 +149,11 @@ def prepare(
             spill = _Spill(folder / PARTS, seed, position_words)
             counts = spill.fill(pairs, max_length, empty_sources)
             reserved = (), POSITION_WORDS if position_words else ()
-            vocabularies = tuple(
+            source, target = (
                 given if given is not None else _shortlist(side.counts(), size, words)
                 for given, side, size, words in zip(vocabularies, spill.sides, shortlists, reserved, strict=True)
             )
-            counts.update(_write(spill, folder, vocabularies, np.random.default_rng(seed)))
+            counts.update(_write(spill, folder, (source, target), np.random.default_rng(seed)))
             spill.folder.rmdir()
             if not counts["unique"]:
                 raise InputError(
@@ -160,11 +167,11 @@ def prepare(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    return PreparedPairs(folder), *vocabularies
+    return PreparedPairs(folder), source, target
 
 
-def _clear(folder):
-    """Removes the folder where a prepared set is in it, and nothing else."""
+def _clear(folder: pathlib.Path) -> None:
+    """Removes the folder if it holds nothing but a prepared set."""
     if folder.is_dir():
         there = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
         others = sorted(there - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
@@ -178,8 +185,8 @@ def _clear(folder):
         shutil.rmtree(folder)
 
 
-def _shortlist(counts, size, reserved):
-    """The most frequent words and, last, the reserved ones, which the text may have, too."""
+def _shortlist(counts: Mapping[str, int], size: int, reserved: Sequence[str]) -> Vocabulary:
+    """A vocabulary of the most frequent words and, last, the reserved words, which the text may also contain."""
     if not reserved:
         return most_frequent(counts, size)
     others = {word: count for word, count in counts.items() if word not in reserved}
@@ -190,12 +197,12 @@ class _Side:
     """The words of one side, numbered as they come."""
 
     def __init__(self) -> None:
-        self.numbers = {}
+        self.numbers: dict[str, int] = {}
         self.occurrences = array("q")
 
-    def number(self, words):
+    def number(self, words: Sequence[str]) -> list[int]:
         numbers, occurrences = self.numbers, self.occurrences
-        row = []
+        row: list[int] = []
         for word in words:
             number = numbers.get(word)
             if number is None:
@@ -205,10 +212,10 @@ class _Side:
             row.append(number)
         return row
 
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         return dict(zip(self.numbers, self.occurrences, strict=True))
 
-    def ids(self, vocabulary):
+    def ids(self, vocabulary: Vocabulary) -> Ids:
         """Array from a word's number to its id in the vocabulary."""
         return np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
 
@@ -219,13 +226,13 @@ class _Spill:
     With position words, the index of that of each target word follows the pair.
     """
 
-    def __init__(self, folder, seed, position_words) -> None:
+    def __init__(self, folder: pathlib.Path, seed: int, position_words: bool) -> None:
         folder.mkdir()
         self.folder, self._seed, self._position_words = folder, seed, position_words
         self.sides = _Side(), _Side()
         self._parts = [folder / str(i) for i in range(PARTITIONS)]
 
-    def fill(self, pairs, max_length, empty_sources):
+    def fill(self, pairs: Iterable[WordPair | AlignedWordPair], max_length: int, empty_sources: bool) -> dict[str, int]:
         counts = {"read": 0, "too_long": 0, "empty": 0}
         source_side, target_side = self.sides
         with contextlib.ExitStack() as stack:
@@ -243,14 +250,15 @@ class _Spill:
                     file = files[zlib.crc32(record, self._seed) % PARTITIONS]
                     file.write(record)
                     if self._position_words:
-                        file.write(array("i", position_word_indices(*links, len(target))).tobytes())
+                        file.write(array("i", position_word_indices(links[0], len(target))).tobytes())
         return counts
 
-    def parts(self):
+    def parts(self) -> Iterator[list[Ids]]:
         """The distinct records of each part, as lists of int arrays."""
         for part in self._parts:
             flat = np.fromfile(part, np.int32)
-            data, unique, place = flat.tobytes(), {}, 0
+            data, place = flat.tobytes(), 0
+            unique: dict[bytes, bytes] = {}
             while place < len(flat):
                 end = place + 2 + int(flat[place]) + int(flat[place + 1])
                 after = end + self._position_words * int(flat[place + 1])
@@ -260,10 +268,12 @@ class _Spill:
             yield [np.frombuffer(pair + position_words, np.int32) for pair, position_words in unique.items()]
 
 
-def _write(spill, folder, vocabularies, random):
+def _write(
+    spill: _Spill, folder: pathlib.Path, vocabularies: tuple[Vocabulary, Vocabulary], random: np.random.Generator
+) -> dict[str, int]:
     """Maps the records to ids and appends them, in random order, to the prepared set's files.
 
-    Which part a pair is in is as good as random, so shuffled parts one after another are a shuffled whole.
+    A pair's part is as good as random, so that shuffled parts, one after another, are a shuffled whole.
     """
     source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
     position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
@@ -274,9 +284,9 @@ def _write(spill, folder, vocabularies, random):
         for records in spill.parts():
             if not records:
                 continue
-            rows = []
+            rows: list[tuple[Ids, Ids]] = []
             for i in random.permutation(len(records)):
-                record = records[i]
+                record: Ids = records[i]
                 border, end = 2 + record[0], 2 + record[0] + record[1]
                 source, target = source_ids[record[2:border]], target_ids[record[border:end]]
                 totals["source_unknown"] += int((source == UNKNOWN).sum())

@@ -15,6 +15,7 @@ from keras_encdec.runtime.os_errors import FilePath
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
 
 Links = list[tuple[int, int]]
@@ -53,10 +54,10 @@ class LinksLine(NamedTuple):
         >>> LinksLine(b"0-0 2-1", "corpus.align", 1).parse(3, 2)
         [(0, 0), (2, 1)]
         """
-        links = []
+        links: Links = []
         for text in split_tokens(self.text.strip(AROUND)):
             match = _LINK.fullmatch(text)
-            link = tuple(map(int, match.groups())) if match else None
+            link = (int(match[1]), int(match[2])) if match else None
             if link is None:
                 expected = "expected source and target position, from 0, such as 2-1"
             elif link[0] < source_words and link[1] < target_words:
@@ -74,7 +75,7 @@ class LinksLine(NamedTuple):
         return list(dict.fromkeys(links))
 
 
-def own_links(reader: RecordReader, pair_format: PairFormat) -> Iterator[tuple[Record, LinksLine]]:
+def own_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator[tuple[Record, LinksLine]]:
     """The records of a format whose lines have links, with these; malformed records are left out.
 
     Raises:
@@ -94,7 +95,7 @@ def own_links(reader: RecordReader, pair_format: PairFormat) -> Iterator[tuple[R
             yield record, LinksLine(text, reader.lines.path, reader.lines.line_number)
 
 
-def links_beside(reader: RecordReader, path: FilePath) -> Iterator[tuple[Record, LinksLine]]:
+def links_beside(reader: RecordReader[Record], path: FilePath) -> Iterator[tuple[Record, LinksLine]]:
     """The records of a reader, each with the line of the same number of a file of links; malformed ones are left out.
 
     Args:
@@ -126,7 +127,7 @@ def links_beside(reader: RecordReader, path: FilePath) -> Iterator[tuple[Record,
 END_WORD = "</s>"
 
 
-def links_line(source_words: Sequence[str], words: Sequence[str], attention: "np.ndarray") -> str:
+def links_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
     """Links as Moses writes them, "0-0 2-1": the source word that each target word attends to most, from 0.
 
     A target word that attends most to the end of the source has no link.
@@ -135,11 +136,11 @@ def links_line(source_words: Sequence[str], words: Sequence[str], attention: "np
         source_words, words: lists of str, of the source and of the target.
         attention: float array `(tokens, source_tokens)`, the ends of sequence counted.
     """
-    most = attention[: len(words)].argmax(axis=1) if words else []
+    most: list[int] = attention[: len(words)].argmax(axis=1).tolist() if words else []
     return " ".join(f"{i}-{j}" for j, i in enumerate(most) if i < len(source_words))
 
 
-def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "np.ndarray") -> str:
+def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
     """A JSON object: "source" and "target", words with the ends of sequences, and "weights", a row a target word.
 
     Args:
@@ -155,7 +156,7 @@ ALIGNMENT_LINES = {"links": links_line, "weights": weights_line}
 
 def alignment_line(
     alignments: FilePath | None, alignment_format: str | None, output: FilePath
-) -> "Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None":
+) -> "Callable[[Sequence[str], Sequence[str], npt.NDArray[np.floating]], str] | None":
     """The function that makes the lines of a file of alignments.
 
     Args:

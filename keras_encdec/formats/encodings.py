@@ -139,17 +139,17 @@ def unencodable(
     )
 
 
-def _canonical_name(name):
+def _canonical_name(name: str) -> str:
     remedy = "name one that contains ASCII, such as utf-8, latin-1 or cp1252, or convert the file to UTF-8"
     try:
         canonical = codecs.lookup(name).name.removesuffix("-sig")
         compatible = all(probe.decode(canonical) == probe.decode("ascii") for probe in _PROBES)
         # Codecs for other things than files, such as idna, refuse here.
         b"a\xffb".decode(canonical, "surrogateescape")
+        if compatible:
+            return canonical
     except LookupError as error:
         raise InputError(f"found the unknown encoding {name!r}", "", remedy) from error
-    except (UnicodeError, ValueError):
-        compatible = False
-    if not compatible:
-        raise InputError(f"found the encoding {name!r}, which is not compatible with ASCII", "", remedy)
-    return canonical
+    except ValueError:  # UnicodeError among them
+        pass
+    raise InputError(f"found the encoding {name!r}, which is not compatible with ASCII", "", remedy)

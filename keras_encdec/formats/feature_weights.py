@@ -99,12 +99,12 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
         texts = [line.decode("utf-8", "surrogateescape") for line in raw]
     texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
     lines = [IniLine(number, text) for number, text in enumerate(texts, start=1)]
-    section, sections = "", set()
+    section, sections = "", set[str]()
     for line in lines:
         section = line.enter(section)
         sections.add(section)
     where = "" if sections == {""} else "weight"
-    weights = {}
+    weights: dict[str, list[float]] = {}
     for line in lines:
         if line.section == "weight-overwrite" and line.words:
             raise InputError(
@@ -175,7 +175,7 @@ def check_weights(weights: Mapping[str, Sequence[float]]) -> None:
                 )
 
 
-def _is_untuned(feature):
+def _is_untuned(feature: IniLine) -> bool:
     return feature.words[0] == _UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")
 
 
@@ -225,7 +225,7 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     TM0= 1 2
     """
     lines = [IniLine(number, line) for number, line in enumerate(text.split("\n"), start=1)]
-    section, written = "", set()
+    section, written = "", set[str]()
     for line in lines:
         section = line.enter(section)
         name = " ".join(line.words).partition("=")[0]
@@ -242,5 +242,5 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     return "\n".join(line.text for line in lines)
 
 
-def _line(name, values):
+def _line(name: str, values: Iterable[float]) -> str:
     return " ".join([f"{name}=", *(f"{value:.6g}" for value in values)])

@@ -1,17 +1,21 @@
-"""What a token and a number are, in every file of text."""
+"""Tokens and numbers, read in the same way from every text file."""
 
 import math
-from typing import AnyStr
+from typing import Any, overload
 
-# What stands around a field of a line and is no part of it; a carriage return may end the line.
+# White space around a field of a line; a carriage return may end the line.
 AROUND = b" \t\r"
 
 
-def split_tokens(text: AnyStr) -> list[AnyStr]:
-    """The tokens of a line: what spaces and tabs separate, as in Moses.
+@overload
+def split_tokens(text: str) -> list[str]: ...
+@overload
+def split_tokens(text: bytes) -> list[bytes]: ...
+def split_tokens(text: Any) -> list[Any]:
+    """The tokens of a line, which spaces and tabs separate, as in Moses.
 
-    A vertical tab, a form feed, a no-break space and the like are parts of tokens. The carriage return that may end a
-    line is none of its characters: whoever reads lines leaves it out.
+    Any other white space, such as a vertical tab, a form feed or a no-break space, is part of a token. The carriage
+    return that may end a line must have been removed.
 
     Args:
         text: str or bytes.
@@ -24,7 +28,8 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
     >>> split_tokens(" le\\tchat  10\\u00a0000 ")
     ['le', 'chat', '10\\xa0000']
     """
-    space, tab = (" ", "\t") if isinstance(text, str) else (b" ", b"\t")
+    separators: tuple[Any, Any] = (" ", "\t") if isinstance(text, str) else (b" ", b"\t")
+    space, tab = separators
     if tab in text:
         text = text.replace(tab, space)
     tokens = text.split(space)
@@ -36,11 +41,11 @@ LARGEST = 1e30
 
 
 def finite_number(text: bytes | str, largest: float = math.inf) -> float:
-    """A number as it stands in a file.
+    """Reads a number of a text file.
 
     Args:
         text: bytes or str.
-        largest: float. The largest absolute value that is taken. Defaults to that of any finite number.
+        largest: float. The largest absolute value that is allowed. Defaults to infinity: any finite number.
 
     Returns:
         float.

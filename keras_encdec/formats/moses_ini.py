@@ -86,7 +86,9 @@ def rewrite_moses_ini(
     return "\n".join(line.text for line in lines), notices
 
 
-def _find_table(features, lines, feature, path):
+def _find_table(
+    features: Sequence[IniLine], lines: Sequence[IniLine], feature: str | None, path: FilePath | None
+) -> IniLine:
     tables = [line for line in features if line.words[0] in _TEXT_TABLES + _BINARY_TABLES]
     if feature is not None:
         named = [line for line in features if line.name == feature]
@@ -117,14 +119,9 @@ def _find_table(features, lines, feature, path):
     return tables[0]
 
 
-def _number_of_features(table, table_scores, path):
-    values = {key: table.argument(key) for key in ("num-features", "path")}
-    for key, value in values.items():
-        if value is None:
-            raise InputError(
-                f"found no {key}= for {shortened(table.name)}", "", "add it to the line", path=path, line=table.number
-            )
-    count = values["num-features"]
+def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath | None) -> int:
+    count = _argument(table, "num-features", path)
+    _argument(table, "path", path)
     if not re.fullmatch("0*[1-9][0-9]{0,8}", count):
         raise InputError(
             f"found num-features={shortened(count)}",
@@ -144,7 +141,18 @@ def _number_of_features(table, table_scores, path):
     return int(count)
 
 
-def _find_weights(name, count, lines, path):
+def _argument(table: IniLine, key: str, path: FilePath | None) -> str:
+    value = table.argument(key)
+    if value is None:
+        raise InputError(
+            f"found no {key}= for {shortened(table.name)}", "", "add it to the line", path=path, line=table.number
+        )
+    return value
+
+
+def _find_weights(
+    name: str, count: int, lines: Sequence[IniLine], path: FilePath | None
+) -> tuple[IniLine, list[float]]:
     label = f"{name}="
     for line in lines:
         if line.section == "weight-overwrite" and label in line.words:
@@ -186,7 +194,7 @@ def _find_weights(name, count, lines, path):
     return line, weights
 
 
-def _make_text(table, features):
+def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
     binary_class = table.words[0]
     dropped = [key for key in _BINARY_ARGUMENTS if table.argument(key) is not None]
     # Moses numbers the features of a class that have no name, so that all of them keep theirs only if

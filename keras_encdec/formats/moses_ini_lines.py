@@ -60,25 +60,31 @@ class IniLine:
             str, or `None` when the line has no such argument.
         """
         match = self._find(key)
-        return match and match["value"]
+        return match["value"] if match else None
 
     def set_argument(self, key: str, value: str) -> None:
-        """Changes the value of an argument that is there.
+        """Changes the value of an argument.
 
         Args:
             key: str.
             value: str.
+
+        Raises:
+            KeyError: if the line has no such argument.
         """
-        start, end = self._find(key).span("value")
+        start, end = self._argument(key).span("value")
         self.text = self.text[:start] + value + self.text[end:]
 
     def remove_argument(self, key: str) -> None:
-        """Removes an argument that is there, with the space before it.
+        """Removes an argument and the space before it.
 
         Args:
             key: str.
+
+        Raises:
+            KeyError: if the line has no such argument.
         """
-        start, end = self._find(key).span()
+        start, end = self._argument(key).span()
         self.text = self.text[:start] + self.text[end:]
 
     def add_argument(self, key: str, value: str) -> None:
@@ -116,11 +122,17 @@ class IniLine:
         """
         self.text = self.text.replace(self.words[0], name, 1)
 
-    def _content(self):
+    def _content(self) -> str:
         return self.text.partition("#")[0]
 
-    def _find(self, key):
+    def _find(self, key: str) -> re.Match[str] | None:
         return re.search(rf"[ \t]+{re.escape(key)}=(?P<value>[^ \t\r]*)", self._content())
+
+    def _argument(self, key: str) -> re.Match[str]:
+        match = self._find(key)
+        if match is None:
+            raise KeyError(key)
+        return match
 
 
 def name_features(lines: list[IniLine]) -> list[IniLine]:
@@ -132,10 +144,10 @@ def name_features(lines: list[IniLine]) -> list[IniLine]:
     Returns:
         list of the lines that declare a feature.
     """
-    unnamed = Counter()
+    unnamed: Counter[str] = Counter()
     features = [line for line in lines if line.section == "feature" and line.words]
     for line in features:
-        line.name = line.argument("name")
+        line.name = line.argument("name") or ""
         if not line.name:
             feature_class = line.words[0]
             line.name = f"{feature_class}{unnamed[feature_class]}"

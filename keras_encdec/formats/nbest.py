@@ -1,18 +1,19 @@
 """Moses n-best lists: lines in, hypotheses and their features out, and the same lines with more features."""
 
-from collections import namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
-from keras_encdec.formats.record_reader import MalformedLine, RecordReader
+from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.runtime.files import InputLines
 from keras_encdec.runtime.os_errors import FilePath
 
-NBestRecord = namedtuple("NBestRecord", "raw id hypothesis features total problem")
-NBestRecord.__doc__ = """One line of an n-best list.
+
+class NBestRecord(NamedTuple):
+    """One line of an n-best list.
 
     Attributes:
         raw: bytes. The line as it stands, without its line feed.
@@ -23,8 +24,16 @@ NBestRecord.__doc__ = """One line of an n-best list.
         problem: `None`, or the sentence that says what is wrong with the line.
     """
 
-NBestPairRecord = namedtuple("NBestPairRecord", "raw source target features problem")
-NBestPairRecord.__doc__ = """One line of an n-best list with its source sentence.
+    raw: bytes
+    id: int | None
+    hypothesis: str
+    features: bytes
+    total: float | None
+    problem: str | None
+
+
+class NBestPairRecord(NamedTuple):
+    """One line of an n-best list with its source sentence.
 
     Attributes:
         raw: bytes. The line as it stands, without its line feed.
@@ -34,8 +43,32 @@ NBestPairRecord.__doc__ = """One line of an n-best list with its source sentence
         problem: `None`, or the sentence that says what is wrong with the line.
     """
 
+    raw: bytes
+    source: str
+    target: str
+    features: bytes
+    problem: str | None
 
-class NBestReader(RecordReader):
+
+class _HypothesisReader(RecordReader[LineRecord]):
+    """Base of readers of n-best lists: a subclass makes its `_records` of `_hypotheses`."""
+
+    def __init__(self, path: FilePath, encoding: str | None, on_error: str | None) -> None:
+        super().__init__(encoding, on_error)
+        self.lines = InputLines(path)
+
+    def _hypotheses(self) -> Generator[NBestRecord]:
+        for raw in self.lines:
+            try:
+                parsed = parse_nbest_line(raw)
+                hypothesis = self._encoding.decode(parsed.hypothesis)
+                record = NBestRecord(raw, parsed.id, hypothesis, parsed.features, parsed.total, None)
+            except (MalformedLine, UnicodeDecodeError) as error:
+                record = NBestRecord(raw, None, "", b"", None, self._problem(error))
+            yield record
+
+
+class NBestReader(_HypothesisReader[NBestRecord]):
     """Reads an n-best list: every line of the file gives exactly one record, in order.
 
     A line is `id ||| hypothesis ||| Name= v [v ...] ... ||| total [||| segmentation] [||| alignment]`.
@@ -73,22 +106,11 @@ class NBestReader(RecordReader):
     """
 
     def __init__(self, path: FilePath, encoding: str | None = None, on_error: str = "stop") -> None:
-        super().__init__(encoding, on_error)
-        self.lines = InputLines(path)
-        self._records = self._read()
-
-    def _read(self):
-        for raw in self.lines:
-            try:
-                parsed = parse_nbest_line(raw)
-                hypothesis = self._encoding.decode(parsed.hypothesis)
-                record = NBestRecord(raw, parsed.id, hypothesis, parsed.features, parsed.total, None)
-            except (MalformedLine, UnicodeDecodeError) as error:
-                record = NBestRecord(raw, None, "", b"", None, self._problem(error))
-            yield record
+        super().__init__(path, encoding, on_error)
+        self._records = self._hypotheses()
 
 
-class NBestPairReader(NBestReader):
+class NBestPairReader(_HypothesisReader[NBestPairRecord]):
     """Reads an n-best list as pairs of source sentence and hypothesis. Otherwise as `NBestReader`.
 
     Args:
@@ -108,16 +130,20 @@ class NBestPairReader(NBestReader):
         self, path: FilePath, source_path: FilePath, encoding: str | None = None, on_error: str = "stop"
     ) -> None:
         super().__init__(path, encoding, on_error)
+        self._records = self._pairs(source_path)
         try:
             self.sentences = read_sentences(source_path, encoding)
         except InputError:
             self.close()
             raise
-        self._records = self._pairs(self._records, self.sentences, source_path)
 
-    def _pairs(self, records, sentences, source_path):
-        for record in records:
-            if record.problem is None and record.id >= len(sentences):
+    def _pairs(self, source_path: FilePath) -> Generator[NBestPairRecord]:
+        sentences = self.sentences
+        for record in self._hypotheses():
+            if record.id is None:
+                yield NBestPairRecord(record.raw, "", record.hypothesis, record.features, record.problem)
+                continue
+            if record.id >= len(sentences):
                 raise InputError(
                     f"found the id {record.id}",
                     f"expected one up to {len(sentences) - 1}, as {source_path} has {len(sentences):,} lines",
@@ -125,7 +151,7 @@ class NBestPairReader(NBestReader):
                     self.lines.path,
                     self.lines.line_number,
                 )
-            source = "" if record.problem else sentences[record.id]
+            source = sentences[record.id]
             yield NBestPairRecord(record.raw, source, record.hypothesis, record.features, record.problem)
 
 
@@ -148,10 +174,10 @@ class NBestFormat(PairFormat):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str = "stop",
-    ) -> RecordReader:
-        return NBestPairReader(path, source_path, encoding, on_error)
+    ) -> RecordReader[NBestPairRecord]:
+        return NBestPairReader(path, self.required_source(source_path), encoding, on_error)
 
-    def check_columns(self, reader: RecordReader, columns: Sequence[Column]) -> Iterator[Record]:
+    def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
         names = [column.name for column in columns]
         for record in reader:
             # A malformed line may have features, and get neutral values, too.

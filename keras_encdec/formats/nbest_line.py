@@ -2,7 +2,6 @@
 
 import functools
 import re
-from collections import namedtuple
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,8 +15,9 @@ _SEPARATOR = b"|||"
 # Ids are C's int.
 _ID = re.compile(rb"\d{1,9}")
 
-NBestLine = namedtuple("NBestLine", "id hypothesis features total")
-NBestLine.__doc__ = """What is on one line of an n-best list, without the spaces around it.
+
+class NBestLine(NamedTuple):
+    """The fields of one line of an n-best list, without the spaces around them.
 
     Attributes:
         id: int. Number of the source sentence, from 0.
@@ -25,6 +25,11 @@ NBestLine.__doc__ = """What is on one line of an n-best list, without the spaces
         features: bytes. Names and values, `Name= v [v ...] Name2= v ...`.
         total: float. The weighted sum of the features.
     """
+
+    id: int
+    hypothesis: bytes
+    features: bytes
+    total: float
 
 
 def parse_nbest_line(line: bytes) -> NBestLine:
@@ -79,10 +84,11 @@ def parse_features(features: bytes) -> dict[str, list[float]]:
     return {name: list(values) for name, values in _parsed_features(features)}
 
 
-# A line is taken apart to be checked, and right after that by who needs the values.
+# The reader of a line parses its features to check them, and right afterwards its caller to use them.
 @functools.lru_cache(maxsize=1)
-def _parsed_features(features):
-    parsed, values = {}, None
+def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
+    parsed: dict[str, list[float]] = {}
+    name, values = "", None
     for word in split_tokens(features):
         if word.endswith(b"="):
             name = word[:-1].decode("utf-8", "surrogateescape")
@@ -200,14 +206,13 @@ def replace_total(line: bytes, total: str) -> bytes:
     return _SEPARATOR.join(fields)
 
 
-def _number(word, what):
+def _number(word: bytes, what: str) -> float:
     try:
         return finite_number(word)
     except ValueError:
         raise MalformedLine(f"found {what} {quoted(word)}", "expected a finite number") from None
 
 
-_segmentation_SEPARATOR = b"|||"
 _SPAN = re.compile(rb"(\d{1,20})(?:-(\d{1,20}))?=(\d{1,20})(?:-(\d{1,20}))?")
 # How Moses writes the end of a phrase without words that begins a hypothesis: -1, without a sign.
 _BEFORE_THE_FIRST = (1 << 64) - 1
@@ -252,11 +257,12 @@ def parse_segmentation(line: bytes, source_words: int, target_words: int) -> lis
     [PhraseSpan(source_start=0, source_end=1, target_start=0, target_end=1), \
 PhraseSpan(source_start=1, source_end=3, target_start=1, target_end=3)]
     """
-    field = line.split(_segmentation_SEPARATOR)[4:5]
+    field = line.split(_SEPARATOR)[4:5]
     if not field or b"=" not in field[0]:  # the fifth field may also be the word alignment, 0-0 1-2
         return None
-    matches = [_SPAN.fullmatch(word) for word in split_tokens(field[0].strip(AROUND))]
-    spans = _spans(matches, target_words) if all(matches) else None
+    words = split_tokens(field[0].strip(AROUND))
+    matches = [match for match in map(_SPAN.fullmatch, words) if match]
+    spans = _spans(matches, target_words) if len(matches) == len(words) else None
     if spans is None or not _covers_once(spans, source_words, target_words):
         raise MalformedLine(
             f"found the segmentation {quoted(field[0].strip(AROUND))}",
@@ -272,7 +278,7 @@ def _spans(matches: Sequence[re.Match[bytes]], target_words: int) -> list[Phrase
         for first, last, start, end in (match.groups() for match in matches)
     ]
     starts = [start for _, _, start, _ in numbers] + [target_words]
-    spans = []
+    spans: list[PhraseSpan] = []
     for (first, last, start, end), following in zip(numbers, starts[1:], strict=True):
         # A phrase without words has the start of the next one, and its end is written as its start.
         empty = following == start and end in (start, _BEFORE_THE_FIRST)
@@ -282,7 +288,7 @@ def _spans(matches: Sequence[re.Match[bytes]], target_words: int) -> list[Phrase
     return spans
 
 
-def _covers_once(spans, source_words, target_words):
+def _covers_once(spans: Sequence[PhraseSpan], source_words: int, target_words: int) -> bool:
     if (spans[0].target_start if spans else target_words) != 0:
         return False
     # In the order of the source, each phrase begins where the one before ends.

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.os_errors import FilePath
 
@@ -62,19 +63,27 @@ def token_log_probs_text(log_probs: Any) -> str:
 
 
 class Record(Protocol):
-    """A line of a file, as every format's reader gives it; a named tuple, which may have further fields.
+    """A line of a file, as every format's reader gives it. It is a named tuple, which may have further fields."""
 
-    Attributes:
-        raw: bytes. The line as it stands, without its line feed.
-        source: str; empty when malformed.
-        target: str; empty when malformed.
-        problem: `None`, or the sentence that says what is wrong with the line.
-    """
+    @property
+    def raw(self) -> bytes:
+        """The line as it stands, without its line feed."""
+        ...
 
-    raw: bytes
-    source: str
-    target: str
-    problem: str | None
+    @property
+    def source(self) -> str:
+        """The source; empty when malformed."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The target; empty when malformed."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """The sentence that says what is wrong with a malformed line, otherwise `None`."""
+        ...
 
 
 class PairFormat(abc.ABC):
@@ -137,7 +146,7 @@ class PairFormat(abc.ABC):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str = "stop",
-    ) -> RecordReader:
+    ) -> RecordReader[Record]:
         """Opens a file, or two.
 
         Args:
@@ -152,6 +161,16 @@ class PairFormat(abc.ABC):
         Raises:
             InputError: when a file cannot be read or the encoding cannot be used.
         """
+
+    def required_source(self, source_path: FilePath | None) -> FilePath:
+        """The file of sources, for an `open_reader` that cannot do without.
+
+        Raises:
+            ConfigurationError: a ValueError, if it is `None`.
+        """
+        if source_path is None:
+            raise ConfigurationError("found {format}=%s without {source}, expected the file of the sources", self.name)
+        return source_path
 
     def links(self, record: Record) -> bytes | None:
         """The word alignment in a record's line, as Moses writes links, `0-0 1-2`.
@@ -189,7 +208,7 @@ class PairFormat(abc.ABC):
         """
         return self.add_columns(record, columns, [self.column_texts[column.kind].neutral for column in columns])
 
-    def check_columns(self, reader: RecordReader, columns: Sequence[Column]) -> Iterator[Record]:
+    def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
         """The records of a reader, as long as their lines can take the columns.
 
         Raises:

@@ -1,7 +1,7 @@
 """Pairs of text in two files, line by line."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
@@ -44,9 +44,9 @@ class ParallelReader(PairReader):
         super().close()
         self._target_lines.close()
 
-    def records(self) -> Iterator[PairRecord]:
+    def records(self) -> Generator[PairRecord]:
         source_lines, target_lines = self.lines, self._target_lines
-        # One reads ahead of the other by a line at most; None stands for the end of either.
+        # The source is read ahead of the target by one line at most. None is the end of a file.
         source, target = next(iter(source_lines), None), next(iter(target_lines), None)
         while source is not None and target is not None:
             yield self._pair(source, target)
@@ -60,8 +60,9 @@ class ParallelReader(PairReader):
                 path=source_lines.path,
             )
 
-    def _pair(self, source, target):
-        source, texts = source.removesuffix(b"\r"), []
+    def _pair(self, source: bytes, target: bytes) -> PairRecord:
+        source = source.removesuffix(b"\r")
+        texts: list[str] = []
         # As a line of tab-separated columns, which a tab or a byte-order mark within a text would break.
         mark = codecs.BOM_UTF8 if self.lines.line_number == 1 else b""
         raw = source.replace(b"\t", b" ") + b"\t" + target.removeprefix(mark).replace(b"\t", b" ")
@@ -70,7 +71,7 @@ class ParallelReader(PairReader):
                 texts.append(self.decode(data))
             except UnicodeDecodeError as error:
                 return self.malformed_record(raw, error, lines)
-        return PairRecord(raw, *texts, None)
+        return PairRecord(raw, texts[0], texts[1], None)
 
 
 class ParallelFormat(TsvFormat):
@@ -86,11 +87,11 @@ class ParallelFormat(TsvFormat):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str = "stop",
-    ) -> RecordReader:
-        return ParallelReader(source_path, path, encoding, on_error)
+    ) -> RecordReader[PairRecord]:
+        return ParallelReader(self.required_source(source_path), path, encoding, on_error)
 
 
-def _count_to_end(lines):
+def _count_to_end(lines: InputLines) -> int:
     for _ in lines:
         pass
     return lines.line_number

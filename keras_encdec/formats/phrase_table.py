@@ -1,9 +1,9 @@
 """Moses phrase tables: lines in, fields out, and the same lines with more scores."""
 
 import math
-from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import islice
+from typing import Any, NamedTuple, cast
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
@@ -46,7 +46,7 @@ class PhraseTableLine:
         if not extra:
             return self.raw
         try:
-            added = " ".join(extra).encode()
+            added = " ".join(cast("Sequence[str]", extra)).encode()
         except TypeError:
             added = b" ".join(score.encode() if isinstance(score, str) else score for score in extra)
         line, end = self.raw, self._end_of_scores
@@ -91,7 +91,7 @@ def parse_line(line: bytes) -> PhraseTableLine:
     return PhraseTableLine(line, source.strip(AROUND), target.strip(AROUND), scores, end)
 
 
-def _check_scores(scores):
+def _check_scores(scores: Sequence[bytes]) -> None:
     if not scores:
         raise MalformedLine("found no scores", "expected at least one score in the third field")
     for score in scores:
@@ -156,8 +156,8 @@ def format_exponential(count: int) -> str:
     return f"{math.exp(min(count, _HIGHEST_COUNT)):.6g}"
 
 
-PhraseTableRecord = namedtuple("PhraseTableRecord", "raw source target parsed problem")
-PhraseTableRecord.__doc__ = """One line of a phrase table file.
+class PhraseTableRecord(NamedTuple):
+    """One line of a phrase table file.
 
     Attributes:
         raw: bytes. The line as it stands, without its line feed.
@@ -166,11 +166,15 @@ PhraseTableRecord.__doc__ = """One line of a phrase table file.
         parsed: PhraseTableLine, or `None` when malformed.
         problem: `None`, or the sentence that says what is wrong with the line.
     """
-# Makes a named tuple in half the time of its own constructor, which counts the arguments.
-_new_tuple = tuple.__new__
+
+    raw: bytes
+    source: str
+    target: str
+    parsed: PhraseTableLine | None
+    problem: str | None
 
 
-class PhraseTableReader(RecordReader):
+class PhraseTableReader(RecordReader[PhraseTableRecord]):
     """Reads a phrase table: every line of the file gives exactly one record, in order.
 
     Lines with fewer than three fields or without scores, with a score that is not a number, with another
@@ -213,11 +217,15 @@ class PhraseTableReader(RecordReader):
         self, path: FilePath, encoding: str | None = None, on_error: str | None = None, limit: int | None = None
     ) -> None:
         super().__init__(encoding, on_error)
-        self.num_scores, self._first = None, None
+        self.num_scores: int | None = None
+        self._first: int | None = None
         self.lines = InputLines(path)
         self._records = self._read(limit)
 
-    def _read(self, limit):
+    def _read(self, limit: int | None) -> Generator[PhraseTableRecord]:
+        # Makes a named tuple in half the time of its own constructor, which counts the arguments.
+        new_record: Callable[[type[PhraseTableRecord], tuple[object, ...]], PhraseTableRecord]
+        new_record = cast(Any, tuple).__new__
         codec, errors = self._encoding.codec, self._encoding.errors
         mark = BYTE_ORDER_MARK if self._encoding.is_utf8 else None
         for raw in islice(self.lines, limit):
@@ -232,9 +240,9 @@ class PhraseTableReader(RecordReader):
                 continue
             if mark:
                 source, mark = source.removeprefix(mark).strip(" \t"), None
-            yield _new_tuple(PhraseTableRecord, (raw, source, target, parsed, None))
+            yield new_record(PhraseTableRecord, (raw, source, target, parsed, None))
 
-    def _check_number(self, number):
+    def _check_number(self, number: int) -> None:
         if self.num_scores is not None:
             expected = f"expected {self.num_scores} as on line {self._first}"
             raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
@@ -251,8 +259,9 @@ def number_of_scores(path: FilePath) -> int:
         InputError: when it cannot be read, its first line is malformed, or it is empty.
     """
     with PhraseTableReader(path, encoding="latin-1", limit=1) as reader:
-        for _ in reader:
-            return reader.num_scores
+        for record in reader:
+            if record.parsed is not None:
+                return len(record.parsed.scores)
     raise InputError("found an empty file", "expected a phrase table", path=path)
 
 
@@ -276,7 +285,7 @@ class PhraseTableFormat(PairFormat):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str = "stop",
-    ) -> RecordReader:
+    ) -> RecordReader[PhraseTableRecord]:
         return PhraseTableReader(path, encoding, on_error)
 
     def links(self, record: Record) -> bytes | None:
@@ -284,7 +293,8 @@ class PhraseTableFormat(PairFormat):
         return fields[3] if len(fields) > 3 else None
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
-        return record.parsed.append_scores(texts)
+        parsed = cast("PhraseTableRecord", record).parsed
+        return (parsed or parse_line(record.raw)).append_scores(texts)
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
         try:

@@ -1,36 +1,41 @@
 """What the readers of line-by-line files share."""
 
 import abc
-from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.runtime.files import InputLines
 from keras_encdec.runtime.os_errors import FilePath
 
+#: What a reader makes of a line.
+LineRecord = TypeVar("LineRecord", covariant=True)
 
-class RecordReader:
-    """Base of readers that give exactly one record for every line, in order, and iterate once.
 
-    A subclass sets `lines` and `_records`, a generator.
+class RecordReader(Generic[LineRecord]):
+    """Base of readers, which give exactly one record for every line, in order. A reader can be iterated once.
+
+    A subclass sets `lines` and `_records`, a generator of the records.
 
     Args:
         encoding: str, or `None` for UTF-8, checked. See `FileEncoding`.
-        on_error: "stop" or "keep". Whether a malformed line raises, or gives a record that says so. `None` raises, too,
-            for users who have no flag `--on_error`: the error does not name it.
+        on_error: "stop" or "keep". At a malformed line, "stop" raises an error, and "keep" gives a record with a
+            `problem`. `None` raises an error that does not name `--on_error`, for callers without that flag.
 
     Attributes:
         lines: InputLines, for progress.
-        kept: str. What becomes of malformed lines that are kept, for errors; who leaves them out says so here.
+        kept: str. What the caller does with malformed lines that are kept; errors say it. A caller that leaves such
+            lines out sets it.
         malformed: int. Malformed lines so far.
 
     Raises:
-        ValueError: when `on_error` is something else.
+        ValueError: for another `on_error`.
         InputError: when the encoding cannot be used.
     """
 
     lines: InputLines
+    _records: Generator[LineRecord]
     kept = "write such lines with a neutral score"
 
     def __init__(self, encoding: str | None, on_error: str | None) -> None:
@@ -39,13 +44,13 @@ class RecordReader:
         self._encoding, self._on_error = FileEncoding(encoding), on_error
         self.malformed = 0
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[LineRecord]:
         return self._records
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -53,12 +58,12 @@ class RecordReader:
         self._records.close()
         self.lines.close()
 
-    def _problem(self, error, lines=None):
-        """Counts a malformed line and says what is wrong with it, or raises that.
+    def _problem(self, error: "MalformedLine | UnicodeDecodeError", lines: InputLines | None = None) -> str:
+        """Counts a malformed line and returns the sentence that says what is wrong with it, or raises it as an error.
 
         Args:
             error: MalformedLine or UnicodeDecodeError.
-            lines: InputLines that it stands in. Defaults to `self.lines`.
+            lines: InputLines, the file of the line. Defaults to `self.lines`.
         """
         lines = lines or self.lines
         remedy = f", or give --on_error=keep to {self.kept}" if self._on_error else ""
@@ -87,8 +92,8 @@ class MalformedLine(ValueError):
         self.found, self.expected = found, expected
 
 
-PairRecord = namedtuple("PairRecord", "raw source target problem")
-PairRecord.__doc__ = """One pair of phrases or sentences.
+class PairRecord(NamedTuple):
+    """One pair of phrases or sentences.
 
     Attributes:
         raw: bytes. The line as it stands, without its line feed; of two files, both lines and a tab between.
@@ -97,9 +102,14 @@ PairRecord.__doc__ = """One pair of phrases or sentences.
         problem: `None`, or the sentence that says what is wrong with the line.
     """
 
+    raw: bytes
+    source: str
+    target: str
+    problem: str | None
 
-class PairReader(RecordReader):
-    """Base of readers of plain pairs of text: a subclass has `records`, and opens further files if need be.
+
+class PairReader(RecordReader[PairRecord]):
+    """Base of readers of plain pairs of text. A subclass defines `records`, and opens further files if it needs them.
 
     Args:
         path: the file, plain or gzipped.
@@ -121,33 +131,35 @@ class PairReader(RecordReader):
         self._records, self.lines = self.records(), InputLines(path)
 
     @abc.abstractmethod
-    def records(self) -> Iterator[PairRecord]:
+    def records(self) -> Generator[PairRecord]:
         """Yields a record for each line of `lines`, in order."""
 
     def decode(self, data: bytes, begins_line: bool = True) -> str:
-        """Text of the current line, without the byte-order mark that may begin the file.
+        """Decodes bytes of the current line, and leaves out the byte-order mark that may begin the file.
 
         Args:
             data: bytes.
-            begins_line: bool. Whether they are the line's first. Defaults to `True`.
+            begins_line: bool. Whether the line begins with them. Defaults to `True`.
 
         Raises:
-            UnicodeDecodeError: where bytes are not UTF-8 and no encoding was declared.
+            UnicodeDecodeError: if the bytes are not UTF-8 and no encoding was declared.
         """
         text = data.decode(self._encoding.codec, self._encoding.errors)
         if begins_line and self._encoding.is_utf8 and self.lines.line_number == 1:
             return text.removeprefix(BYTE_ORDER_MARK)
         return text
 
-    def malformed_record(self, raw: bytes, error: ValueError, lines: InputLines | None = None) -> PairRecord:
-        """The record of a line that cannot be used, or an error, as `on_error` says.
+    def malformed_record(
+        self, raw: bytes, error: MalformedLine | UnicodeDecodeError, lines: InputLines | None = None
+    ) -> PairRecord:
+        """The record of a malformed line; raises an error instead unless such lines are kept.
 
         Args:
             raw: bytes. The line.
             error: MalformedLine or UnicodeDecodeError.
-            lines: InputLines that it stands in. Defaults to `self.lines`.
+            lines: InputLines, the file of the line. Defaults to `self.lines`.
 
         Raises:
-            InputError: where malformed lines stop.
+            InputError: if `on_error` is not "keep".
         """
         return PairRecord(raw, "", "", self._problem(error, lines))

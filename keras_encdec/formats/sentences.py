@@ -1,6 +1,6 @@
 """Sentences of a text file, one a line."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding
 from keras_encdec.formats.pair_format import PairFormat
@@ -16,7 +16,7 @@ class SentenceReader(PairReader):
     `PairReader`.
     """
 
-    def records(self) -> Iterator[PairRecord]:
+    def records(self) -> Generator[PairRecord]:
         for raw in self.lines:
             try:
                 record = PairRecord(raw, "", self.decode(raw.removesuffix(b"\r")), None)
@@ -37,7 +37,7 @@ class SentenceFormat(PairFormat):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str = "stop",
-    ) -> RecordReader:
+    ) -> RecordReader[PairRecord]:
         return SentenceReader(path, encoding, on_error)
 
 
@@ -57,7 +57,8 @@ def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:
     Raises:
         InputError: when the file cannot be read, or a line cannot be decoded.
     """
-    file_encoding, sentences = FileEncoding(encoding), []
+    file_encoding = FileEncoding(encoding)
+    sentences: list[str] = []
     with InputLines(path) as lines:
         for raw in lines:
             sentences.append(file_encoding.decode_line(raw.removesuffix(b"\r"), path, lines.line_number))

@@ -1,6 +1,6 @@
 """Pairs of text in tab-separated columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from keras_encdec.formats.pair_format import (
     Column,
@@ -37,7 +37,7 @@ class TsvReader(PairReader):
     [('the house', 'la maison')]
     """
 
-    def records(self) -> Iterator[PairRecord]:
+    def records(self) -> Generator[PairRecord]:
         for raw in self.lines:
             columns = raw.removesuffix(b"\r").split(b"\t", 2)
             try:
@@ -66,7 +66,7 @@ class TsvFormat(PairFormat):
         source_path: FilePath | None = None,
         encoding: str | None = None,
         on_error: str = "stop",
-    ) -> RecordReader:
+    ) -> RecordReader[PairRecord]:
         return TsvReader(path, encoding, on_error)
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:

@@ -118,7 +118,7 @@ def word_around(pieces: Sequence[str], i: int) -> list[str]:
     """
     with_beginnings = begin_with_marks(pieces)
 
-    def goes_on(j):
+    def goes_on(j: int) -> bool:
         before, piece = pieces[j - 1 : j + 1]
         return before.endswith(GOES_ON) or with_beginnings and not piece.startswith(BEGINS)
 
@@ -164,7 +164,7 @@ def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings
     return apart
 
 
-def _with_unknown_apart(pieces, with_beginnings):
+def _with_unknown_apart(pieces: Sequence[str], with_beginnings: bool) -> list[str]:
     unknown = [j for j, piece in enumerate(pieces) if stands_for_unknown(piece)]
     return words_apart(pieces, unknown, with_beginnings)
 

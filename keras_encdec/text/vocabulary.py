@@ -1,13 +1,14 @@
 """Words and their ids."""
 
 import itertools
-import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
+from keras_encdec.runtime.os_errors import FilePath
 
 PADDING, UNKNOWN, END = 0, 1, 2
 #: What the unknown word is written as.
@@ -15,10 +16,10 @@ UNKNOWN_WORD = "<unk>"
 FIRST_WORD = 3
 
 
-class _Ids(dict):
-    """Ids of words; looking up another word is no error."""
+class _Ids(dict[str, int]):
+    """Ids of words; any other word has the id of the unknown word."""
 
-    def __missing__(self, word):
+    def __missing__(self, word: str) -> int:
         return UNKNOWN
 
 
@@ -45,8 +46,7 @@ class Vocabulary:
         self.words = list(words)
         self._ids = _Ids(zip(self.words, itertools.count(FIRST_WORD), strict=False))
         if len(self._ids) < len(self.words):
-            seen = set()
-            twice = next(word for word in self.words if word in seen or seen.add(word))
+            [(twice, _)] = Counter(self.words).most_common(1)
             raise ValueError(f"found {twice!r} twice, expected distinct words")
 
     def __len__(self) -> int:
@@ -61,13 +61,13 @@ class Vocabulary:
         """Words of ids; special ids other than the unknown word are left out."""
         return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: FilePath) -> None:
         """Writes one word a line, UTF-8; bytes that were carried through undecoded come out as they were."""
         with open_output(path) as file:
             file.write("".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> Self:
+    def load(cls, path: FilePath) -> Self:
         """Reads what `save` wrote. Where every line ends with a carriage return it is no part of the words.
 
         Raises:
@@ -79,7 +79,7 @@ class Vocabulary:
         return cls(_checked(words, path))
 
     @classmethod
-    def from_word_list(cls, path: str | os.PathLike) -> Self:
+    def from_word_list(cls, path: FilePath) -> Self:
         """Reads one word a line from a file that somebody made, in whatever editor.
 
         A byte order mark at its start and a carriage return at the end of a line are no part of the words.
@@ -92,14 +92,14 @@ class Vocabulary:
         return cls(_checked(words, path))
 
 
-def _lines(path):
+def _lines(path: FilePath) -> list[str]:
     with InputLines(path) as lines:
         return [raw.decode("utf-8", "surrogateescape") for raw in lines]
 
 
-def _checked(words, path):
-    """The words, each of which is one, once."""
-    seen = {}
+def _checked(words: Sequence[str], path: FilePath) -> Sequence[str]:
+    """Returns the words if each is a single word and none occurs twice."""
+    seen: dict[str, int] = {}
     for line, word in enumerate(words, start=1):
         if not word or " " in word or "\t" in word:
             raise InputError(f"found {quoted(word)}", "expected one word a line", "correct it", path, line)

@@ -97,6 +97,14 @@ def test_an_id_without_a_source_sentence_is_refused(tmp_path):
             list(reader)
 
 
+@pytest.mark.parametrize("name", ["parallel", "nbest"])
+def test_a_format_with_a_file_of_sources_is_not_opened_without_it(name, tmp_path):
+    (tmp_path / "file").write_bytes(FILES[name][0])
+    expected = f"found format={name} without source, expected the file of the sources"
+    with pytest.raises(ValueError, match=expected), open_pairs(tmp_path / "file", name):
+        pass
+
+
 def test_sentences_cannot_be_written_again(tmp_path):
     known = pair_format("sentences")
     assert not known.column_texts
