@@ -194,7 +194,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     import_models()
     try:
         model = keras.saving.load_model(path, compile=compiled)
-    except Exception as error:  # whatever a file of other bytes makes of Keras, zip and HDF5
+    except Exception as error:  # any kind: Keras, zip and HDF5 raise many for other bytes
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if not zipfile.is_zipfile(path):  # of which Keras says that it is not there
             reason = "not a zip archive, or one that was cut short"
@@ -274,6 +274,6 @@ def _read_config(path):
             "use the version that made it, or train again",
             path / CONFIG,
         )
-    # The first version told language models by their number of source words.
+    # The first version recognized language models by their number of source words, 0.
     config.setdefault("has_source", config["model"].get("source_words") != 0)
     return config
