@@ -54,7 +54,7 @@ def export_model(
     Args:
         model_dir: path of the model directory; any backend may have trained it.
         export_dir: path of the folder of the served model's versions, made if need be.
-        options: ExportOptions. Defaults to `None`: those of the command.
+        options: ExportOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -53,7 +53,7 @@ class ServedReplacement:
         Args:
             words: string tensor `(sources, results, t)`.
             ids: int32 tensor of the same shape, the ids of the words.
-            links: int32 tensor of the same shape, see `FoundTargets`.
+            links: int32 tensor of the same shape, see `SearchResults`.
             source_words: string tensor `(sources, s)`, padded.
             source_lengths: int32 tensor `(sources,)`: tokens of each source, its end included.
 
@@ -107,7 +107,7 @@ def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tenso
 
 
 def attended_words(links: tf.Tensor) -> tf.Tensor:
-    """The position of the source word that each target word attends to most, from `links`, see `FoundTargets`."""
+    """The position of the source word that each target word attends to most, from `links`, see `SearchResults`."""
     return tf.where(links < 0, -1 - links, links)
 
 

@@ -29,7 +29,7 @@ def target_limits(lengths: tf.Tensor) -> tf.Tensor:
     return tf.where(lengths > 1, limits, 1)
 
 
-class FoundTargets(NamedTuple):
+class SearchResults(NamedTuple):
     """The results of a search in a graph. Where a source has fewer hypotheses, the ids of the missing ones are 0.
 
     Attributes:
@@ -54,7 +54,7 @@ def search_in_graph(
     limits: tf.Tensor,
     sampler: Sampler,
     inputs: dict[str, tf.Tensor],
-) -> FoundTargets:
+) -> SearchResults:
     """Generates targets of many sources, the same as `keras_encdec.decoding.Generator` with the same sampler.
 
     Args:
@@ -86,7 +86,7 @@ def search_in_graph(
 
     results = tf.while_loop(lambda start, *_: start < sources, part, (0, *results), parallel_iterations=1)
     ids, log_probs, scores, links = results[1:]
-    return FoundTargets(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
+    return SearchResults(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
 
 
 def _search(decoder, sampler, encoded, lengths, limits, inputs, width):

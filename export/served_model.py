@@ -156,14 +156,14 @@ class ServedModel:
                 read = tf.nest.map_structure(lambda table: tf.gather(table, text_index), read)
             text, encoded, lengths = read
             decoder = self._model.decoder
-            found = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs)
-            words = self._predicted_ids.decode(found.ids)
+            results = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs)
+            words = self._predicted_ids.decode(results.ids)
             if self._replacement:
-                words = self._replacement(words, found.ids, found.links, self._read_ids.split(text), lengths)
-            targets = self._predicted_ids.joined(words, found.ids)
-            outputs = {self._generated_side: targets, "log_prob": found.log_probs}
+                words = self._replacement(words, results.ids, results.links, self._read_ids.split(text), lengths)
+            targets = self._predicted_ids.joined(words, results.ids)
+            outputs = {self._generated_side: targets, "log_prob": results.log_probs}
             if decoder.carries_attention:
-                outputs["alignment"] = alignment_text(found.ids, found.links)
+                outputs["alignment"] = alignment_text(results.ids, results.links)
             if entry.single:
                 outputs = {name: values[:, 0] for name, values in outputs.items()}
             return outputs if inputs else {name: tf.gather(values, text_index) for name, values in outputs.items()}

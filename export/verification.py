@@ -65,7 +65,7 @@ def verify_export(
     Args:
         model_dir: path of the model directory.
         export_dir: path of the folder of the exported versions.
-        options: VerificationOptions. Defaults to `None`: those of the command.
+        options: VerificationOptions. Defaults to `None`: the defaults of the command.
         pairs: list of source and target, as a client would send them.
         made_pairs: int. Number of pairs of random words of the model that are compared besides. Defaults to `None`:
             1000 where no pairs are given, else none.

@@ -193,7 +193,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         )
     try:
         model = keras.saving.load_model(path, compile=compiled)
-    except Exception as error:  # whatever a file of other bytes makes of Keras, zip and HDF5
+    except Exception as error:  # any kind: Keras, zip and HDF5 raise many for other bytes
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if not zipfile.is_zipfile(path):  # of which Keras says that it is not there
             reason = "not a zip archive, or one that was cut short"
@@ -326,7 +326,7 @@ def _read_config(path):
             "use the version that made it, or train again",
             path / CONFIG,
         )
-    config.setdefault("sha256", {})  # the first versions kept none, and those after them none of the weights
-    # The first version told language models by their number of source words.
+    config.setdefault("sha256", {})  # the first versions kept no checksums, and later ones none of the weights
+    # The first version recognized language models by their number of source words, 0.
     config.setdefault("has_source", config["model"].get("source_words") != 0)
     return config

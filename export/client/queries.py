@@ -119,7 +119,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
         server: str. Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as
             "http://localhost:8501".
         options: ConnectionOptions. Without a version or a label, all versions are asked for. The default patience is
-            `0.0` seconds. Defaults to `None`: those of the command.
+            `0.0` seconds. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -256,7 +256,7 @@ def score_file_with_server(
             "http://localhost:8501".
         input: the file, plain or gzipped.
         output: file to write; gzipped if its name ends in .gz. It appears when it is complete.
-        options: ClientOptions. The default patience is `60.0` seconds. Defaults to `None`: those of the command.
+        options: ClientOptions. The default patience is `60.0` seconds. Defaults to `None`: the defaults of the command.
         progress: callable of the InputLines that are read, which returns a Progress. Defaults to `Progress`, which
             shows nothing.
         **values: options by name, which override those in `options`.

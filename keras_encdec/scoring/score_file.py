@@ -132,7 +132,7 @@ def score_file(
             which stays open, keeps its dtype, and reuses for the next file what it has compiled.
         input: the file, plain or gzipped; of parallel text that of the targets. "-" is the standard input.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        options: ScoringOptions. Defaults to `None`: the command's defaults.
+        options: ScoringOptions. Defaults to `None`: the defaults of the command.
         reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
             score; a ModelDirectory or a TextScorer of it. Optional.
         progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.

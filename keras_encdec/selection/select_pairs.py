@@ -148,7 +148,7 @@ def select_pairs(
             "general_target"; with "bilingual" (`bilingual_difference`) all four: each the directory of a language
             model, or an n-gram model, see `NgramEntropies`. A ModelDirectory or a TextScorer may stand for its
             directory.
-        options: SelectionOptions. Defaults to `None`: those of the command.
+        options: SelectionOptions. Defaults to `None`: the defaults of the command.
         format: str. "parallel" or "tsv". Defaults to "parallel".
         source: of parallel text: the sources. Defaults to `None`.
         source_output: of parallel text: file to write the selected sources to. Defaults to `None`.
