@@ -1,4 +1,4 @@
-"""The stages of an experiment: what is made of what."""
+"""The plan of an experiment: its stages, with their inputs and outputs."""
 
 import functools
 import pathlib
@@ -9,12 +9,12 @@ from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConf
 from keras_encdec.experiment.stage_runner import Stage
 
 EVALUATION = "evaluation.json"
-# What `score_table` appends to the scores of a phrase table, counted from the end.
+# Columns that `score_table` appends to the scores of a phrase table, counted from the end.
 MODEL_COLUMN, UNKNOWN_COLUMN = -2, -1
 
 
 def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
-    """The stages of an experiment, each after those that it depends on.
+    """The stages of an experiment, each after the stages that it depends on.
 
     Args:
         config: ExperimentConfig.
@@ -60,14 +60,14 @@ class _Plan:
         return self._stages
 
     def _add(self, name, function, inputs, outputs, settings=None):
-        """Adds a stage, unless it is there; its first output."""
+        """Adds a stage unless it is planned already; returns the path of its first output."""
         paths = {argument: self._output / path for argument, path in outputs.items()}
         if all(stage.name != name for stage in self._stages):
             self._stages.append(Stage(name, function, inputs, paths, settings or {}))
         return next(iter(paths.values()))
 
     def _baseline(self):
-        """The n-best lists by part, and the weights to begin with."""
+        """The n-best lists by part, and the initial weights."""
         baseline = self._config.baseline
         if baseline.system == "lists":
             lists = {"dev": pathlib.Path(baseline.dev_nbest), "test": pathlib.Path(baseline.test_nbest)}
@@ -102,7 +102,7 @@ class _Plan:
         text = {name: self._escaped(name) for name in ("dev_source", "dev_target", "test_source")}
         if baseline.weights:
             ini = pathlib.Path(baseline.weights)
-            # Only named in it, but what Moses finds depends on them.
+            # moses.ini only names these files, but the output of Moses depends on them.
             models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
         else:
             training_text = self._escaped("train_target") if "train_target" in self._text else None
@@ -154,7 +154,7 @@ class _Plan:
         )
 
     def _with_features(self, part, nbest, names):
-        """The n-best list with features added to it, one after the other: rows with the same first ones share them."""
+        """The n-best list with features added one by one: rows share the lists of their common first features."""
         for number in range(1, len(names) + 1):
             nbest = self._with_feature(part, nbest, names[:number])
         return nbest
@@ -182,7 +182,7 @@ class _Plan:
         )
 
     def _model(self, name: str, feature: FeatureConfig):
-        """The model's directory; a stage trains it, unless it is given."""
+        """The model's directory: the given one, or the output of a stage that trains the model."""
         if feature.model_dir:
             return pathlib.Path(feature.model_dir)
         files = self._training_files(feature)
