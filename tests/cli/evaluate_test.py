@@ -32,7 +32,7 @@ def test_flags_are_passed_on(files):
     assert done.stderr.startswith(f"{files}/one: of this file and the references, one has Moses's escapes")
 
 
-def test_wrong_use_is_told(files):
+def test_wrong_use_is_reported(files):
     fail(in_process(COMMAND), 2, "--reference must have a value")
     flags = [f"--reference={files}/ref"]
     fail(in_process(COMMAND, *flags), 2, "found neither --hypotheses nor --baseline, expected translations to score.")

@@ -88,7 +88,7 @@ def test_one_seed_has_no_mean(files):
     assert [line.split()[0] for line in str(tuned(files)).splitlines()[2:]] == ["before", "seed"]
 
 
-def test_files_that_cannot_be_written_are_told_of_before_the_search(files):
+def test_files_that_cannot_be_written_are_reported_of_before_the_search(files):
     (files / "file").write_text("x")
     for options in ({"weights_out": files / "none" / "w"}, {"all_weights_out": files / "file" / "folder"}):
         with pytest.raises(InputError, match=f"^{files}/(none|file)/"):
