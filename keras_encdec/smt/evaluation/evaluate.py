@@ -8,7 +8,14 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath
-from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, is_escaped, read_references, read_text
+from keras_encdec.smt.evaluation.corpus_metric import (
+    METRICS,
+    CorpusMetric,
+    check_lines,
+    is_escaped,
+    read_references,
+    read_text,
+)
 from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
 from keras_encdec.smt.evaluation.significance import (
     approximate_randomization,
@@ -152,8 +159,9 @@ def evaluate(
     options = EvaluationOptions.combined(options, values)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
-    if not metrics:
-        raise ConfigurationError("found no {metric}, expected one at least")
+    for name in metrics or [None]:
+        if name not in METRICS:
+            raise ConfigurationError("found {metrics}=%s, expected one of %s", name, ", ".join(METRICS))
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
     sentences = read_references(references, options.encoding, options.unescape)
     corpus_metrics = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]
