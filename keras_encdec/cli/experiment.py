@@ -19,8 +19,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "output",
         None,
-        "Directory for the results and everything that they are made of. Stages that are done there already, with the "
-        "same input and settings, are not run again.",
+        "Directory for the results and everything that they are made of. Stages whose results are there already, from "
+        "the same inputs and settings, do not run again.",
         flag_values=flag_values,
     )
 
@@ -39,8 +39,8 @@ def main(flag_values: flags.FlagValues) -> int:
     def ended(result):
         done.append(result)
         if result.was_run:
-            found = [f"{name} {_shown(value)}" for name, value in result.result.items() if name != "seconds"]
-            print(f"    {result.seconds:,.1f} s; {', '.join(found)}".rstrip("; "), file=sys.stderr, flush=True)
+            results = [f"{name} {_shown(value)}" for name, value in result.result.items() if name != "seconds"]
+            print(f"    {result.seconds:,.1f} s; {', '.join(results)}".rstrip("; "), file=sys.stderr, flush=True)
         else:
             print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
 

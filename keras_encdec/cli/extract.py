@@ -1,4 +1,4 @@
-"""encdec-extract: makes a Moses phrase table from parallel text: aligns words, extracts phrase pairs, scores them."""
+"""encdec-extract: makes a Moses phrase table from parallel text: aligns words, extracts and scores phrase pairs."""
 
 from typing import Any
 

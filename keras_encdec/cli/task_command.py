@@ -54,6 +54,7 @@ def task_command(
         for argument, text in help_texts.items():
             kind = flags.MultiFlag if isinstance(text, Repeated) else flags.Flag
             flag = kind(flags.ArgumentParser(), None, names[argument], None, text)
+            flag.help = text  # without what absl adds to the help of a MultiFlag
             flags.DEFINE_flag(flag, flag_values, module_name=module)
         define_configuration_flags(flag_values, options, module, names)
 

@@ -24,13 +24,13 @@ def experiment(
 
     The baseline's n-best lists get the features of each row, the weights are tuned on the development set with several
     seeds, and the test set is translated with them. Every stage leaves a record in `output`; a second call runs only
-    the stages whose inputs or settings have changed since, and goes on with what was interrupted.
+    the stages whose inputs or settings have changed since, and continues interrupted stages.
 
     Args:
         config: ExperimentConfig; or the path of its TOML file; or the name of an experiment of the package.
-        output: directory to write to, made if need be: `results.md`, `results.json`, `results.svg` and `results.png`,
-            the models, the n-best lists with features, weights and translations.
-        begun: callable of each Stage that is run and the number of all stages, before it is. Defaults to nothing.
+        output: directory to write to, made if it is missing: `results.md`, `results.json`, `results.svg`,
+            `results.png`, the models, the n-best lists with features, weights and translations.
+        begun: callable of each Stage that runs and the number of all stages, called before it. Defaults to nothing.
         ended: callable of each StageResult. Defaults to nothing.
 
     Returns:

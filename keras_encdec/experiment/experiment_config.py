@@ -21,7 +21,7 @@ SIDES = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("sou
 
 
 def _declared(options: type[Configuration], name: str, **changed: Any) -> Any:
-    """A field as another configuration declares it, with what is changed of it: `default`, `help` or bounds."""
+    """A field as another configuration declares it, with changes: another `default`, `help` or bound."""
     (declared,) = [field for field in dataclasses.fields(options) if field.name == name]
     return hyperparameter(**{"default": declared.default, **declared.metadata, **changed})
 
@@ -34,7 +34,7 @@ class DataConfig(Configuration):
         None, "The text that comes with the package, instead of files.", choices=("libreoffice_en_fr",)
     )
     train_source: str | None = hyperparameter(
-        None, "Source side of the training text; only needed for what is trained on it."
+        None, "Source side of the training text; only needed by stages that train on it."
     )
     train_target: str | None = hyperparameter(None, "Target side of the training text.")
     dev_source: str | None = hyperparameter(None, "Source sentences to tune on.")
@@ -45,7 +45,7 @@ class DataConfig(Configuration):
     def check(self) -> None:
         files = {name: getattr(self, name) for name in SIDES}
         if self.dataset and any(files.values()):
-            raise ConfigurationError("found {dataset} and files of text, expected one of them")
+            raise ConfigurationError("found {dataset} and files of text, expected one or the other")
         for name, path in files.items():
             if not path and not self.dataset and not name.startswith("train"):
                 raise ConfigurationError(f"found no {{{name}}}, expected a file")
@@ -54,14 +54,15 @@ class DataConfig(Configuration):
 
     @property
     def files(self) -> dict[str, str]:
-        """The files by name, such as "dev_source"; without those that are not given."""
+        """The given files by name, such as "dev_source"."""
         if self.dataset:
             dataset = libreoffice_en_fr()
             return {name: str(getattr(dataset, name)) for name in SIDES}
         return {name: getattr(self, name) for name in SIDES if getattr(self, name)}
 
 
-# Settings of the baseline that only some systems use; and with which of them a file is made that may be given instead.
+# The systems that use a setting of the baseline, for settings that not all use; and the settings of making a file,
+# which are useless where the file is given.
 _MAKING = ("decoder", "moses")
 _USED_BY = {"language_model": _MAKING, "nbest_size": _MAKING, "rounds": ("decoder",)}
 _TO_MAKE = {"aligner": "phrase_table", "symmetrization": "phrase_table", "ngram_order": "language_model"}
@@ -125,18 +126,18 @@ class BaselineConfig(Configuration):
                 )
             made = _TO_MAKE.get(name)
             if made and getattr(self, made):
-                raise ConfigurationError(f"found {{{name}}} with {{{made}}}, which is given; drop one of them")
+                raise ConfigurationError(f"found {{{name}}} and the file {{{made}}}, expected one of them")
 
     @property
     def files(self) -> dict[str, str]:
-        """The files and directories that are given, by name."""
+        """The given files and directories by name."""
         names = ("phrase_table", "language_model", "dev_nbest", "test_nbest", "weights", "moses_dir")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
 
 @dataclasses.dataclass(frozen=True)
 class TuningConfig(Configuration):
-    """The section `[tuning]`: how the weights of each row are found."""
+    """The section `[tuning]`: how the weights of each row are tuned."""
 
     algorithm: str = _declared(TuningOptions, "algorithm")
     metric: str = _declared(TuningOptions, "metric", help="Metric to maximize and to report.")
@@ -145,7 +146,7 @@ class TuningConfig(Configuration):
     )
 
 
-# Of the settings of `encdec-train` in a feature's table `data`, those that name files.
+# The settings in a feature's table `data` that name files.
 DATA_FILES = ("source_vocabulary", "target_vocabulary", "alignment", "validation_alignment")
 
 
@@ -165,7 +166,9 @@ class FeatureConfig(Configuration):
     )
     model_dir: str | None = hyperparameter(None, "A trained model. Default: a model is trained.")
     preset: str | None = hyperparameter(None, "Preset of the training, by name or as a file.")
-    of: str | None = hyperparameter(None, "With unknown_words: the feature of kind phrases whose shortlist counts.")
+    of: str | None = hyperparameter(
+        None, "With unknown_words: the feature of kind phrases whose shortlist decides which words are unknown."
+    )
     counts: bool = hyperparameter(
         False, "With sentences: also add Unknown0 and Length0, the numbers of unknown target words and of tokens."
     )
@@ -211,7 +214,7 @@ class RowConfig(Configuration):
     name: str = hyperparameter("", "What the row is called.")
     features: tuple[str, ...] = hyperparameter((), "Names of the features that are added to the baseline.")
     published_gain: float | None = hyperparameter(
-        None, "A gain over the baseline that was published for such a system, shown beside the measured one."
+        None, "The published gain of such a system over the baseline, shown beside the measured gain."
     )
 
     def check(self) -> None:
@@ -229,7 +232,7 @@ class ExperimentConfig:
         baseline: BaselineConfig.
         tuning: TuningConfig.
         features: dict of name to FeatureConfig.
-        rows: tuple of RowConfig; the first one is what the others are compared with.
+        rows: tuple of RowConfig. The first row is the baseline of all comparisons.
     """
 
     title: str

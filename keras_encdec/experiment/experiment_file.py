@@ -36,7 +36,7 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
         name: str. One of `experiment_names()`, or the path of a file.
 
     Raises:
-        InputError: for a file that does not read, and for settings that cannot be used, with their section.
+        InputError: for a file that cannot be read, and for settings that cannot be used, with their section.
     """
     name = os.fspath(name)
     path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in experiment_names() else pathlib.Path(name)
@@ -50,7 +50,7 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
 
 
 class _Reader:
-    """Makes configurations of what a file holds, and names the section of what is wrong."""
+    """Makes configurations from the values of a file, and names the section of wrong values."""
 
     def __init__(self, path):
         self._path = path
@@ -149,9 +149,9 @@ class _Reader:
             except ConfigurationError as error:
                 raise self._error(f"{error} {where}") from None
 
-    def _check_exists(self, path, what):
+    def _check_exists(self, path, setting):
         if not pathlib.Path(path).exists():
-            raise self._error(f"found no file {path}, {what}", "expected one", "check the path")
+            raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
     def _section(self, kind, name, values, paths=()):
         values = self._with_paths(self._table(name, values), paths)
@@ -161,7 +161,7 @@ class _Reader:
             raise self._error(f"{error} in [{name}]") from None
 
     def _with_paths(self, values, names):
-        """Values of which some are paths, relative to the file's directory."""
+        """The values, with the paths among them made relative to the file's directory."""
         paths = {name: values[name] for name in names if isinstance(values.get(name), str)}
         folder = self._path.parent
         return {**values, **{name: str(folder / pathlib.Path(path).expanduser()) for name, path in paths.items()}}

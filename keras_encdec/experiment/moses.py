@@ -1,6 +1,6 @@
-"""Stages that run Moses: text with its escapes, a moses.ini, tuning and decoding.
+"""Stages that run Moses: escaping text, writing a moses.ini, tuning and decoding.
 
-The programs are those of a directory of Moses, as its build leaves it, in `bin` and `scripts/training`.
+The programs are in `bin` and `scripts/training` of a directory in which Moses was built.
 """
 
 import os
@@ -18,7 +18,7 @@ from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.workers import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
-# What mert-moses.pl looks for, whichever optimizer it uses.
+# The programs that mert-moses.pl requires, whichever optimizer it uses.
 PROGRAMS = (
     DECODER,
     "bin/mert",
@@ -29,7 +29,7 @@ PROGRAMS = (
     "scripts/training/filter-model-given-input.pl",
 )
 
-# Distance-based reordering, and the weights with which Moses's own train-model.perl begins.
+# Distance-based reordering, and the initial weights of Moses's own train-model.perl.
 _INI = """[input-factors]
 0
 
@@ -59,7 +59,7 @@ LM0= 0.5
 
 
 def check_programs(moses_dir: str) -> None:
-    """Looks for the programs that the stages run, before the first stage begins.
+    """Checks that the programs of all stages exist, before the first stage begins.
 
     Args:
         moses_dir: str. Directory of Moses.
@@ -78,7 +78,7 @@ def check_programs(moses_dir: str) -> None:
 
 
 def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
-    """Writes text in tokens with Moses's escapes, whether or not it has them already."""
+    """Writes text in tokens with Moses's escapes. The input may have escapes already."""
     with InputLines(text) as lines, open_output(output) as file:
         for line in lines:
             words = model_words(line.decode("utf-8"))
@@ -89,7 +89,7 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
     """Writes the moses.ini of a phrase-based system with distance-based reordering.
 
     Args:
-        phrase_table: with any number of scores.
+        phrase_table: a phrase table with any number of scores.
         language_model: an ARPA file, for KenLM.
         output: the moses.ini to write.
         order: int. Order of the language model.
@@ -101,7 +101,7 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
 
 
 def files_of_ini(ini: pathlib.Path) -> list[pathlib.Path]:
-    """The files that the features of a moses.ini are read from, those that are there: tables and language models."""
+    """The existing files that a moses.ini names for its features: tables and language models."""
     with InputLines(ini) as lines:
         texts = [line.decode("utf-8", "surrogateescape") for line in lines]
     words = [word for number, text in enumerate(texts, 1) for word in IniLine(number, text).words]
@@ -122,12 +122,12 @@ def tune_moses(
 
     Args:
         source: sentences, with Moses's escapes.
-        target: their reference translations, too.
-        ini: the moses.ini to begin with.
+        target: their reference translations, with Moses's escapes.
+        ini: the moses.ini with the initial weights.
         output: directory.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
-        **models: files that the moses.ini names; Moses reads them from there.
+        **models: files that the moses.ini names. They are inputs of the stage; Moses takes their paths from the file.
     """
     moses = pathlib.Path(moses_dir).absolute()
     _run(
@@ -171,7 +171,7 @@ def decode_with_moses(
         nbest: file to write, not gzipped.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
-        **models: files that the tuned moses.ini names; Moses reads them from there.
+        **models: files that the tuned moses.ini names. They are inputs of the stage; Moses takes their paths from it.
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
     _run(
@@ -211,6 +211,6 @@ def _run(command: Sequence[Any], log: pathlib.Path) -> None:
         raise InputError(
             f"found the exit status {error.returncode} of {pathlib.Path(words[1 if words[0] == 'perl' else 0]).name}",
             "expected 0",
-            "read its messages there",
+            "read the messages in this file",
             log,
         ) from None

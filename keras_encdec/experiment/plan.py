@@ -1,7 +1,8 @@
-"""The stages of an experiment: what is made of what."""
+"""The plan of an experiment: its stages, with their inputs and outputs."""
 
 import functools
 import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_encdec.experiment import moses, stage_functions
@@ -9,12 +10,14 @@ from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConf
 from keras_encdec.experiment.stage_runner import Stage
 
 EVALUATION = "evaluation.json"
-# What `score_table` appends to the scores of a phrase table, counted from the end.
+# The n-best lists of the parts "dev" and "test".
+Lists = Mapping[str, pathlib.Path]
+# Columns that `score_table` appends to the scores of a phrase table, counted from the end.
 MODEL_COLUMN, UNKNOWN_COLUMN = -2, -1
 
 
 def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
-    """The stages of an experiment, each after those that it depends on.
+    """The stages of an experiment, each after the stages that it depends on.
 
     Args:
         config: ExperimentConfig.
@@ -27,11 +30,13 @@ def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
 
 
 class _Plan:
-    def __init__(self, config, output):
-        self._config, self._output, self._stages = config, output, []
+    def __init__(self, config: ExperimentConfig, output: pathlib.Path) -> None:
+        self._config, self._output = config, output
+        self._stages: list[Stage] = []
         self._text = {name: pathlib.Path(path) for name, path in config.data.files.items()}
 
-    def stages(self):
+    def stages(self) -> list[Stage]:
+        """The stages of all rows, and of everything that the rows need."""
         lists, weights = self._baseline()
         folders = {}
         for number, row in enumerate(self._config.rows):
@@ -59,22 +64,29 @@ class _Plan:
         )
         return self._stages
 
-    def _add(self, name, function, inputs, outputs, settings=None):
-        """Adds a stage, unless it is there; its first output."""
+    def _add(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        inputs: Mapping[str, pathlib.Path],
+        outputs: Mapping[str, str],
+        settings: Mapping[str, Any] | None = None,
+    ) -> pathlib.Path:
+        """Adds a stage unless it is planned already; returns the path of its first output."""
         paths = {argument: self._output / path for argument, path in outputs.items()}
         if all(stage.name != name for stage in self._stages):
             self._stages.append(Stage(name, function, inputs, paths, settings or {}))
         return next(iter(paths.values()))
 
-    def _baseline(self):
-        """The n-best lists by part, and the weights to begin with."""
+    def _baseline(self) -> tuple[Lists, pathlib.Path]:
+        """The n-best lists by part, and the initial weights."""
         baseline = self._config.baseline
         if baseline.system == "lists":
             lists = {"dev": pathlib.Path(baseline.dev_nbest), "test": pathlib.Path(baseline.test_nbest)}
             return lists, pathlib.Path(baseline.weights)
         return self._decoder_baseline() if baseline.system == "decoder" else self._moses_baseline()
 
-    def _decoder_baseline(self):
+    def _decoder_baseline(self) -> tuple[Lists, pathlib.Path]:
         baseline = self._config.baseline
         training_text = self._text.get("train_target")
         models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
@@ -96,13 +108,13 @@ class _Plan:
         )
         return {"dev": tuned / "nbest.gz", "test": test}, weights
 
-    def _moses_baseline(self):
+    def _moses_baseline(self) -> tuple[Lists, pathlib.Path]:
         baseline = self._config.baseline
         settings = {"moses_dir": baseline.moses_dir, "nbest_size": baseline.nbest_size}
         text = {name: self._escaped(name) for name in ("dev_source", "dev_target", "test_source")}
         if baseline.weights:
             ini = pathlib.Path(baseline.weights)
-            # Only named in it, but what Moses finds depends on them.
+            # moses.ini only names these files, but the output of Moses depends on them.
             models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
         else:
             training_text = self._escaped("train_target") if "train_target" in self._text else None
@@ -129,10 +141,10 @@ class _Plan:
         }
         return lists, tuned / "moses.ini"
 
-    def _escaped(self, name):
+    def _escaped(self, name: str) -> pathlib.Path:
         return self._add(f"escape-{name}", moses.escape_text, {"text": self._text[name]}, {"output": f"text/{name}"})
 
-    def _language_model(self, text):
+    def _language_model(self, text: pathlib.Path | None) -> pathlib.Path:
         baseline = self._config.baseline
         if baseline.language_model:
             return pathlib.Path(baseline.language_model)
@@ -141,7 +153,7 @@ class _Plan:
         )
 
     @functools.cached_property
-    def _phrase_table(self):
+    def _phrase_table(self) -> pathlib.Path:
         baseline = self._config.baseline
         if baseline.phrase_table:
             return pathlib.Path(baseline.phrase_table)
@@ -153,13 +165,13 @@ class _Plan:
             {"aligner": baseline.aligner, "symmetrization": baseline.symmetrization},
         )
 
-    def _with_features(self, part, nbest, names):
-        """The n-best list with features added to it, one after the other: rows with the same first ones share them."""
+    def _with_features(self, part: str, nbest: pathlib.Path, names: Sequence[str]) -> pathlib.Path:
+        """The n-best list with features added one by one: rows share the lists of their common first features."""
         for number in range(1, len(names) + 1):
             nbest = self._with_feature(part, nbest, names[:number])
         return nbest
 
-    def _with_feature(self, part, nbest, names):
+    def _with_feature(self, part: str, nbest: pathlib.Path, names: Sequence[str]) -> pathlib.Path:
         name = names[-1]
         feature = self._config.features[name]
         stage, output = "-".join(["add", *names, part]), {"output": f"nbest/{'-'.join(names)}.{part}.gz"}
@@ -173,7 +185,7 @@ class _Plan:
         settings = {"feature": f"{name}0", "counts": feature.counts}
         return self._add(stage, stage_functions.score_nbest, inputs, output, settings)
 
-    def _scored_table(self, name: str):
+    def _scored_table(self, name: str) -> pathlib.Path:
         return self._add(
             f"score-{name}",
             stage_functions.score_table,
@@ -181,8 +193,8 @@ class _Plan:
             {"scored": f"phrase-table.{name}.gz"},
         )
 
-    def _model(self, name: str, feature: FeatureConfig):
-        """The model's directory; a stage trains it, unless it is given."""
+    def _model(self, name: str, feature: FeatureConfig) -> pathlib.Path:
+        """The model's directory: the given one, or the output of a stage that trains the model."""
         if feature.model_dir:
             return pathlib.Path(feature.model_dir)
         files = self._training_files(feature)
@@ -192,7 +204,7 @@ class _Plan:
         settings: dict[str, Any] = {"config": config.to_dict(), "data": options}
         return self._add(f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings)
 
-    def _training_files(self, feature):
+    def _training_files(self, feature: FeatureConfig) -> dict[str, pathlib.Path]:
         if feature.kind == "phrases":
             return {"phrase_table": self._phrase_table}
         files = {"target": self._text["train_target"], "validation_target": self._text["dev_target"]}

@@ -20,10 +20,9 @@ class RowResult:
     Attributes:
         name: str.
         dev, test: tuple of float. The metric with the weights of each tuning, 0 to 100.
-        interval: float. Half the width of the 95 % confidence interval of the test score; of the difference from the
-            first row, for the other rows.
-        gain: float. Difference of the mean test scores from the first row; `None` for the first row.
-        p_bootstrap, p_randomization: float. Of the gain, by paired bootstrap resampling and by approximate
+        interval: float. Half the width of the 95 % confidence interval of the test score.
+        gain: float. Mean test score minus that of the first row; `None` for the first row.
+        p_bootstrap, p_randomization: float. P-values of the gain, by paired bootstrap resampling and by approximate
             randomization; `None` for the first row.
         published_gain: float. From the configuration. Optional.
     """
@@ -40,12 +39,12 @@ class RowResult:
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentResult:
-    """What an experiment found.
+    """The result of an experiment.
 
     Attributes:
         title: str.
         metric: str. What sacrebleu calls it, such as "BLEU".
-        signature: str. Sacrebleu's, of the test scores.
+        signature: str. Sacrebleu's signature of the test scores.
         algorithm: str. The tuning algorithm.
         rows: tuple of RowResult.
         stages: tuple of StageResult.
@@ -59,7 +58,7 @@ class ExperimentResult:
     stages: tuple[StageResult, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The result for JSON."""
+        """The result as values that JSON can hold."""
         return dataclasses.asdict(self)
 
     def __str__(self) -> str:
@@ -85,7 +84,7 @@ def read_result(
 
     Args:
         config: ExperimentConfig.
-        evaluation: dict, "dev" and "test", of `Evaluation.to_dict()` each, the systems in the order of the rows.
+        evaluation: dict of "dev" and "test" to `Evaluation.to_dict()`, with the systems in the order of the rows.
         stages: list of StageResult.
     """
     rows = []
@@ -147,7 +146,7 @@ def _mean_and_deviation(scores):
     return mean if len(scores) == 1 else f"{mean} ± {statistics.stdev(scores):.2f}"
 
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Colours of Okabe and Ito, which colour-blind readers can distinguish.
 _DEV, _TEST = "#0072B2", "#D55E00"
 
 

@@ -1,4 +1,4 @@
-"""The functions that stages of an experiment call: jobs of the package, with files in and files out."""
+"""The functions that the stages of an experiment call: tasks of the package, from files to files."""
 
 import pathlib
 import shutil
@@ -25,12 +25,12 @@ from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# Share of hypotheses that are not made of a table's phrases, as Moses copies unknown words in its own ways.
+# Largest accepted share of hypotheses whose phrases are not in the table: Moses handles unknown words differently.
 MOST_WITHOUT_PHRASES = 0.05
 
 
 class TrainingStopped(Exception):
-    """A signal stopped a training; run again, the experiment goes on with it.
+    """A signal stopped a training. The next run of the experiment continues it.
 
     Attributes:
         signal: int.
@@ -50,12 +50,12 @@ def extract(source: pathlib.Path, target: pathlib.Path, phrase_table: pathlib.Pa
 def train_model(
     model_dir: pathlib.Path, config: Mapping[str, Any], data: Mapping[str, Any], **files: pathlib.Path
 ) -> dict[str, Any]:
-    """Trains a model, or goes on with a training that was killed.
+    """Trains a model, or continues an interrupted training.
 
     Args:
         model_dir: directory of the model.
         config: dict, `TrainingConfig.to_dict()`.
-        data: dict, `TrainingData.to_dict()` without the files.
+        data: dict, `TrainingData.to_dict()` without the files of the text.
         **files: files of the text by the names of TrainingData, and `validation_source` and `validation_target`.
 
     Raises:
@@ -122,11 +122,11 @@ def add_table_feature(
 
     Args:
         nbest: the list.
-        source: the sentences that it translates.
+        source: the sentences of the list.
         phrase_table: a table with added scores.
         output: the list to write.
         feature: str. Name of the feature.
-        column: int. Which score of the table, from the end: -1 is the last one.
+        column: int. Index of the score in the table, from the end: -1 is the last score.
 
     Raises:
         InputError: when the phrases of more than `MOST_WITHOUT_PHRASES` of the hypotheses are not in the table.
@@ -139,7 +139,7 @@ def add_table_feature(
         raise InputError(
             f"found no phrases of {phrase_table} in {without_phrases:,} of {summary.lines:,} hypotheses, and "
             f"{summary.malformed:,} malformed lines",
-            "expected the table with which the list was made",
+            "expected the table that the list was made with",
             "name that table as phrase_table in [baseline]",
             nbest,
         )

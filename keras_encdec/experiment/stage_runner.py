@@ -15,18 +15,18 @@ from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.os_errors import explained
 from keras_encdec.runtime.settings_files import read_record, write_json
 
-# What a model directory needs to be used; the rest of it belongs to training, and changes without changing the model.
+# The files that make up a model. Other files of its directory belong to training, and may change while it stays.
 _MODEL_FILES = ("config.json", "best.keras", "source.vocab", "target.vocab")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A function, and the files and settings it is called with.
+    """A function, and the files and settings that it is called with.
 
     Attributes:
         name: str. Unique in an experiment; also the name of its record.
         function: callable. It takes inputs, outputs and settings as keyword arguments, writes the outputs, and returns
-            a dict that JSON can hold, or `None`.
+            a dict of values that JSON can hold, or `None`.
         inputs: dict of argument name to path. Files or model directories.
         outputs: dict of argument name to path. Files or directories, each written by this stage alone.
         settings: dict of argument name to any value that JSON can hold.
@@ -50,7 +50,7 @@ class Stage:
         """
         function = f"{self.function.__module__}.{self.function.__qualname__}"
         inputs = {name: checksum(path) for name, path in self.inputs.items()}
-        # As JSON gives it back: tuples are lists there.
+        # Through JSON, as tuples become lists in the record.
         return json.loads(json.dumps({"function": function, "settings": dict(self.settings), "inputs": inputs}))
 
 
@@ -60,7 +60,7 @@ def checksum(path: str | os.PathLike[str]) -> str:
     Of a model directory, only the files of the model itself count.
 
     Raises:
-        InputError: when it is not there or cannot be read.
+        InputError: when it is missing or cannot be read.
     """
     path = pathlib.Path(path)
     with explained(path, "to read"):
@@ -77,13 +77,13 @@ def checksum(path: str | os.PathLike[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class StageResult:
-    """What a stage did, now or earlier.
+    """The result of a stage, now or in an earlier run.
 
     Attributes:
         name: str. The stage's name.
-        seconds: float. What it took when it ran.
+        seconds: float. Duration of the stage when it ran.
         result: dict that its function returned; empty for `None`.
-        was_run: bool. Whether it ran now.
+        was_run: bool. Whether the stage ran in this run.
     """
 
     name: str
@@ -98,23 +98,24 @@ def run_stages(
     begun: Callable[[Stage], object] = lambda stage: None,
     ended: Callable[[StageResult], object] = lambda result: None,
 ) -> list[StageResult]:
-    """Runs stages in their order, and leaves out those that have been run already.
+    """Runs stages in their order, except for those that are up to date.
 
-    A stage has a record, `NAME.json`. It is left out if the record tells of the same function, settings and checksums
-    of inputs, and of outputs with the checksums that they still have. A stage that was begun with the same inputs and
-    did not end gets its outputs as they are, to go on with; before any other run, old outputs are removed.
+    Each stage has a record, `NAME.json`. A stage is up to date if its function, its settings and the checksums of its
+    inputs and outputs are those in the record. A stage that was interrupted finds its outputs as they are and may
+    continue them, if its inputs and settings are the same. Before any other run, old outputs are removed.
 
     Args:
-        stages: list of Stage; each one's inputs are there, or outputs of stages before it.
-        records: directory of the records, made if need be.
-        begun: callable of each Stage that is run, before it is. Defaults to nothing.
+        stages: list of Stage. The inputs of each exist, or are outputs of earlier stages.
+        records: directory of the records, made if it is missing.
+        begun: callable of each Stage that runs, called before it. Defaults to nothing.
         ended: callable of each StageResult. Defaults to nothing.
 
     Returns:
         list of StageResult.
 
     Raises:
-        InputError: when an input cannot be read or a record cannot be written; and what the functions raise.
+        InputError: when an input cannot be read or a record cannot be written.
+        Exception: as the functions raise it.
     """
     folder = pathlib.Path(records)
     with explained(folder, "to make a directory"):
@@ -143,7 +144,7 @@ def _run(stage, key):
         with explained(output.parent, "to make a directory"):
             output.parent.mkdir(parents=True, exist_ok=True)
     result = dict(stage.run() or {})
-    # A training that was killed and went on tells of all its time.
+    # A training that was continued reports its whole duration.
     seconds = max(time.monotonic() - start, result.get("seconds", 0.0))
     return {**key, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}
 

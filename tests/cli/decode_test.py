@@ -57,7 +57,7 @@ def test_a_weight_alone_replaces_one_of_those_that_tuning_begins_with(files):
     assert totals == pytest.approx([float(line[3]), totals[0] - lm / 2, totals[0] - 0.4 * 2 * math.log(0.5)], abs=1e-4)
 
 
-def test_wrong_use_is_told(files):
+def test_wrong_use_is_reported(files):
     fail(in_process(COMMAND), 2, "--source must have a value", "encdec-decode --help lists the flags.")
     fail(in_process(COMMAND, *flags(files, max_sentence_length=1)), 1, "en, line 1: found 2 words, expected at most 1")
     fail(in_process(COMMAND, *flags(files, weight="LM0")), 2, '--weight: found "LM0", expected "Name= w [w ...]"')
@@ -65,7 +65,7 @@ def test_wrong_use_is_told(files):
     assert not (files / "out").exists()
 
 
-def test_a_table_that_has_nothing_of_the_text_is_told_of(files):
+def test_a_table_that_has_nothing_of_the_text_is_reported(files):
     (files / "en").write_text("v w\n\n")
     done = succeed(in_process(COMMAND, *flags(files, nbest_size=1)))
     assert "2 words copied as the table lacks them" in done.stderr

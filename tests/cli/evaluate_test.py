@@ -32,11 +32,13 @@ def test_flags_are_passed_on(files):
     assert done.stderr.startswith(f"{files}/one: of this file and the references, one has Moses's escapes")
 
 
-def test_wrong_use_is_told(files):
+def test_wrong_use_is_reported(files):
     fail(in_process(COMMAND), 2, "--reference must have a value")
     flags = [f"--reference={files}/ref"]
     fail(in_process(COMMAND, *flags), 2, "found neither --hypotheses nor --baseline, expected translations to score.")
     fail(in_process(COMMAND, *flags, "--hypotheses=x="), 2, "--hypotheses=x=: expected NAME=FILE, or a file.")
     fail(in_process(COMMAND, *flags, f"--baseline={files}/one", f"--json_out={files}/one"), 2, "found one file for two")
+    wrong = [f"--hypotheses={files}/none", "--metric=bleu", "--metric=meteor"]
+    fail(in_process(COMMAND, *flags, *wrong), 2, "found --metric=meteor, expected one of bleu, chrf, ter")
     (files / "two").write_text("x\n")
     fail(in_process(COMMAND, *flags, f"--baseline={files}/two"), 1, "two: found 1 lines, expected 2")

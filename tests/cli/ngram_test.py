@@ -16,7 +16,7 @@ def test_flags_are_passed_on(tmp_path):
     assert "n-grams of order 1 to 4: " in succeed(in_process(COMMAND, *files)).stderr  # of 5: four words at most
 
 
-def test_wrong_use_is_told(tmp_path):
+def test_wrong_use_is_reported(tmp_path):
     fail(in_process(COMMAND), 2, "--input must have a value", "encdec-ngram --help lists the flags.")
     files = f"--input={tmp_path}/none", f"--output={tmp_path}/arpa"
     fail(in_process(COMMAND, *files, "--order=0"), 2, "order=0")

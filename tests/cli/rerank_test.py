@@ -56,7 +56,7 @@ def test_a_reader_that_has_enough_is_an_ordinary_end(files):
     assert succeed(done).stderr == ""
 
 
-def test_wrong_use_is_told_before_anything_is_done(files):
+def test_wrong_use_is_reported_before_anything_is_done(files):
     fail(in_process(COMMAND), 2, "--input must have a value", "encdec-rerank --help lists the flags.")
     neither = "found neither --weights nor --weight, expected the weights to rank by."
     fail(in_process(COMMAND, *flags(files)[:2]), 2, neither)

@@ -160,7 +160,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (WHOLE.replace('"lists"', '"lists"\naligner = "hmm"'), "found aligner with system=lists, expected it with"),
         (
             DATA + TEXT + '[baseline]\nphrase_table = "table.gz"\naligner = "hmm"\n' + ROWS,
-            "found aligner with phrase_table, which is given; drop one",
+            "found aligner and the file phrase_table, expected one of them",
         ),
         (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
         (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected letters and digits"),

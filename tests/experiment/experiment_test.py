@@ -144,7 +144,7 @@ def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, u
     assert not (folder / "out" / "nbest" / "RNN.dev.gz").exists()
 
 
-def test_a_test_list_of_other_sentences_is_told_before_anything_is_trained(folder):
+def test_a_test_list_of_other_sentences_is_reported_before_anything_is_trained(folder):
     (folder / "short").write_text("".join(NBEST.splitlines(keepends=True)[:2]))
     config = folder / "experiment.toml"
     config.write_text(config.read_text().replace('test_nbest = "nbest"', 'test_nbest = "short"'))

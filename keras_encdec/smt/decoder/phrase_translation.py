@@ -109,9 +109,7 @@ def _derivation(hypothesis: Hypothesis, rank: int) -> list[Arc]:
 
 
 def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
-    """The derivation of a rank, computed lazily.
-
-    Algorithm 3 of Huang and Chiang, 2005, "Better k-best Parsing" (W05-1506).
+    """Computes the derivation of a rank lazily, by algorithm 3 of Huang and Chiang, 2005 (W05-1506).
 
     Args:
         hypothesis: Hypothesis. Either all lower ranks have been computed, or none.

@@ -6,7 +6,7 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric as CorpusMetric
-    from keras_encdec.smt.evaluation.evaluate import Comparison as Comparison
+    from keras_encdec.smt.evaluation.evaluate import BaselineComparison as BaselineComparison
     from keras_encdec.smt.evaluation.evaluate import Evaluation as Evaluation
     from keras_encdec.smt.evaluation.evaluate import SystemScore as SystemScore
     from keras_encdec.smt.evaluation.evaluate import evaluate as evaluate

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER of sacrebleu, from counts of sentences that can be added up in any order."""
+"""BLEU, chrF and TER of sacrebleu, from counts of sentences, which can be added up in any order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from keras_encdec.runtime.sacrebleu_import import import_sacrebleu
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = ("none", "13a", "intl", "char", "zh")
-# The place of the reference's length among the counts of each of them: words, characters, words.
+# The index of the reference's length among the counts of every metric: in words, characters, words.
 REFERENCE_LENGTH = 1
 
 Array = np.ndarray
@@ -26,15 +26,15 @@ class CorpusMetric:
 
     Args:
         name: str. "bleu", "chrf" or "ter".
-        references: list of lists of str. Each is a file's sentences; every sentence has as many references.
+        references: list of lists of str. Each list has one reference for every sentence.
         tokenize: str. The tokenizer of BLEU, one of sacrebleu's: "none" for text in tokens, "13a" for raw text.
             Defaults to "none".
 
     Attributes:
         name: str.
         label: str. What sacrebleu calls it, such as "BLEU" or "chrF2".
-        signature: str. Sacrebleu's, with all that the score depends on.
-        sentences: int. How many sentences the references have.
+        signature: str. Sacrebleu's signature, which names all settings of the score.
+        sentences: int. Number of sentences.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown name or tokenizer.
@@ -70,14 +70,14 @@ class CorpusMetric:
 
     @property
     def size(self) -> int:
-        """How many counts there are of a sentence."""
+        """The number of counts of a sentence."""
         return {"bleu": 10, "chrf": 18, "ter": 2}[self.name]
 
     def counts(self, sentence: int, hypothesis: str) -> Array:
         """The counts of a hypothesis: float64 array `(size,)`.
 
         Args:
-            sentence: int. Number of the sentence, from 0.
+            sentence: int. The number of the sentence, from 0.
             hypothesis: str.
         """
         text = self._metric._preprocess_segment(hypothesis)
@@ -93,7 +93,7 @@ class CorpusMetric:
         return float(self._metric._compute_score_from_stats(whole).score)
 
     def sentence_scores(self, counts: Array) -> Array:
-        """The scores of single hypotheses, 0 to 1: of BLEU smoothed, see `smoothed_sentence_bleu`.
+        """The scores of single hypotheses, 0 to 1. BLEU is smoothed, see `smoothed_sentence_bleu`.
 
         Args:
             counts: array `(..., size)`.
@@ -104,7 +104,7 @@ class CorpusMetric:
 
 
 def bleu_scores(counts: Array) -> Array:
-    """BLEU of corpora, smoothed as sacrebleu does unless told otherwise: "exp".
+    """BLEU of corpora, with sacrebleu's default smoothing, "exp".
 
     Args:
         counts: array `(..., 10)`: length of the hypotheses, of the references, matching 1- to 4-grams, 1- to 4-grams.
@@ -124,9 +124,9 @@ def bleu_scores(counts: Array) -> Array:
 
 
 def smoothed_sentence_bleu(counts: Array) -> Array:
-    """BLEU+1 of sentences: one is added to all n-grams but words, and to the length of the reference.
+    """BLEU+1 of sentences: one is added to the counts of 2-, 3- and 4-grams, and to the length of the reference.
 
-    Without the latter, tuning for it makes translations too short.
+    Without the longer reference, tuning for BLEU+1 makes translations too short.
 
     Args:
         counts: array `(..., 10)`, see `bleu_scores`.
@@ -183,9 +183,9 @@ def read_references(paths: Sequence[FilePath], encoding: str | None = None, unes
     """Reads reference translations.
 
     Args:
-        paths: files, a sentence a line; all of as many lines.
+        paths: files, a sentence a line. All have the same number of lines.
         encoding: str. Defaults to `None`: UTF-8.
-        unescaped: bool. Whether Moses's escapes are taken off. Defaults to `True`.
+        unescaped: bool. Whether Moses's escapes are removed. Defaults to `True`.
 
     Returns:
         list of lists of str, one for each file.
@@ -200,24 +200,24 @@ def read_references(paths: Sequence[FilePath], encoding: str | None = None, unes
 
 
 def read_text(path: FilePath, encoding: str | None = None, unescaped: bool = False) -> list[str]:
-    """Reads the sentences of a file, with Moses's escapes taken off if `unescaped`."""
+    """Reads the sentences of a file, and removes Moses's escapes if `unescaped`."""
     sentences = read_sentences(path, encoding)
     return [unescape(sentence) for sentence in sentences] if unescaped else sentences
 
 
 def is_escaped(sentences: Sequence[str]) -> bool | None:
-    """Whether text has Moses's escapes; `None` of text without escapes and without characters that have one."""
+    """Whether text has Moses's escapes; `None` for text without any characters that Moses escapes."""
     if any(unescape(sentence) != sentence for sentence in sentences):
         return True
     return False if any(escape(sentence) != sentence for sentence in sentences) else None
 
 
 def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) -> None:
-    """Raises InputError unless a file has as many lines as the references."""
+    """Raises InputError unless a file has the number of lines of the references."""
     if lines != expected:
         raise InputError(
             f"found {lines:,} lines",
-            f"expected {expected:,}, as {reference} has",
+            f"expected {expected:,}, the number in {reference}",
             "give files of the same sentences in the same order",
             path,
         )

@@ -8,7 +8,14 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath
-from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, is_escaped, read_references, read_text
+from keras_encdec.smt.evaluation.corpus_metric import (
+    METRICS,
+    CorpusMetric,
+    check_lines,
+    is_escaped,
+    read_references,
+    read_text,
+)
 from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
 from keras_encdec.smt.evaluation.significance import (
     approximate_randomization,
@@ -21,13 +28,13 @@ BASELINE = "baseline"
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
-    """A system beside the baseline.
+class BaselineComparison:
+    """The comparison of a system with the baseline.
 
     Attributes:
-        difference: float. Its score less the baseline's.
-        p_bootstrap: float. Of paired bootstrap resampling.
-        p_randomization: float. Of approximate randomization.
+        difference: float. The score of the system minus the score of the baseline.
+        p_bootstrap: float. P-value of paired bootstrap resampling.
+        p_randomization: float. P-value of approximate randomization.
     """
 
     difference: float
@@ -37,42 +44,42 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class SystemScore:
-    """What a metric says of a system.
+    """The score of a system by a metric.
 
     Attributes:
         system: str. The system's name.
         scores: tuple of float, the score of each run.
         interval: float. Half the width of the 95 % confidence interval, by bootstrap resampling of the sentences.
-        comparison: Comparison with the baseline; `None` for the baseline itself, or where there is none.
+        comparison: BaselineComparison; `None` for the baseline itself, and without a baseline.
     """
 
     system: str
     scores: tuple[float, ...]
     interval: float
-    comparison: Comparison | None = None
+    comparison: BaselineComparison | None = None
 
     @property
     def mean(self) -> float:
-        """Of the runs' scores."""
+        """The mean of the runs' scores."""
         return float(np.mean(self.scores))
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation of the runs' scores; `None` of one run."""
+        """The standard deviation of the runs' scores; `None` for one run."""
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a metric says of all systems.
+    """The scores of all systems by a metric.
 
     Attributes:
         metric: str. What sacrebleu calls it, such as "BLEU".
-        signature: str. Sacrebleu's.
+        signature: str. Sacrebleu's signature.
         systems: tuple of SystemScore, the baseline first.
-        bootstrap_samples, trials, seed: int. Of the tests of significance.
-        unlike_references: tuple of str. The systems' files that have Moses's escapes where the references have none, or
-            the other way round: what is escaped is counted as wrong.
+        bootstrap_samples, trials, seed: int. Options of the significance tests.
+        unlike_references: tuple of str. The systems' files that have Moses's escapes while the references have none, or
+            the other way round. Escaped words count as wrong then.
     """
 
     metric: str
@@ -84,7 +91,7 @@ class Evaluation:
     unlike_references: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation for JSON."""
+        """The evaluation as values that JSON can hold."""
         systems = [
             {**dataclasses.asdict(system), "mean": system.mean, "deviation": system.deviation}
             for system in self.systems
@@ -123,8 +130,8 @@ def evaluate(
 ) -> list[Evaluation]:
     """Scores systems against references, and tests their differences from a baseline for significance.
 
-    A system may have several runs, such as tunings with several seeds. Its score is their mean; approximate
-    randomization deals the hypotheses of all runs out anew, so that a lucky tuning is not taken for a better system.
+    A system may have several runs, such as tunings with several seeds. Its score is their mean. Approximate
+    randomization shuffles the hypotheses of all runs, so that a lucky tuning does not pass for a better system.
 
     Args:
         references: files of reference translations, a sentence a line.
@@ -148,15 +155,16 @@ def evaluate(
             print(evaluation)
     """
     if BASELINE in systems and baseline:
-        raise ConfigurationError("found the name %s for another system, expected it for {baseline} alone", BASELINE)
+        raise ConfigurationError("found a system named %s, expected this name for {baseline} only", BASELINE)
     options = EvaluationOptions.combined(options, values)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
-    if not metrics:
-        raise ConfigurationError("found no {metric}, expected one at least")
+    for name in metrics or [None]:
+        if name not in METRICS:
+            raise ConfigurationError("found {metrics}=%s, expected one of %s", name, ", ".join(METRICS))
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
     sentences = read_references(references, options.encoding, options.unescape)
-    known = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]
+    corpus_metrics = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]
     runs = {name: [] for name in files}
     escaped = None if options.unescape else is_escaped([sentence for reference in sentences for sentence in reference])
     unlike = []
@@ -172,7 +180,7 @@ def evaluate(
         Evaluation(
             metric.label, metric.signature, _compared(metric, runs, **tests), **tests, unlike_references=tuple(unlike)
         )
-        for metric in known
+        for metric in corpus_metrics
     ]
 
 
@@ -182,12 +190,14 @@ def _compared(metric, runs, bootstrap_samples, trials, seed):
     for name, matrices in counts.items():
         scores = tuple(metric.score(matrix.sum(axis=0)) for matrix in matrices)
         if BASELINE not in counts or name == BASELINE:
-            drawn = bootstrap_scores(matrices, metric.scores, bootstrap_samples, seed)
-            systems.append(SystemScore(name, scores, confidence_interval(drawn)))
+            sampled = bootstrap_scores(matrices, metric.scores, bootstrap_samples, seed)
+            systems.append(SystemScore(name, scores, confidence_interval(sampled)))
             continue
         baseline = counts[BASELINE]
         p_bootstrap, interval = paired_bootstrap(matrices, baseline, metric.scores, bootstrap_samples, seed)
         p_randomization = approximate_randomization(matrices, baseline, metric.scores, trials, seed)
         difference = float(np.mean(scores)) - systems[0].mean
-        systems.append(SystemScore(name, scores, interval, Comparison(difference, p_bootstrap, p_randomization)))
+        systems.append(
+            SystemScore(name, scores, interval, BaselineComparison(difference, p_bootstrap, p_randomization))
+        )
     return tuple(systems)

@@ -1,4 +1,4 @@
-"""Whether one system is better than another, or lucky: paired bootstrap and approximate randomization."""
+"""Significance tests of the difference between two systems: paired bootstrap and approximate randomization."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -11,11 +11,11 @@ Scores = Callable[[Array], Array]
 BOOTSTRAP_SAMPLES = 1000
 RANDOMIZATION_TRIALS = 10_000
 SEED = 12345  # sacrebleu's
-_CELLS = 1 << 22  # of the arrays in memory at a time
+_CELLS = 1 << 22  # maximum size of an array in memory
 
 
 class BootstrapResult(NamedTuple):
-    """What bootstrap resampling says of a system and a baseline.
+    """The result of paired bootstrap resampling.
 
     Attributes:
         p_value: float.
@@ -29,12 +29,12 @@ class BootstrapResult(NamedTuple):
 def bootstrap_scores(
     runs: Sequence[Array], scores: Scores, samples: int = BOOTSTRAP_SAMPLES, seed: int = SEED
 ) -> Array:
-    """The scores of a system on test sets drawn, with replacement, from the sentences of one.
+    """The scores of a system on test sets whose sentences are drawn, with replacement, from one test set.
 
     Args:
         runs: list of arrays `(sentences, counts)`, one for each run of the system.
         scores: function of counts `(..., counts)`, see `CorpusMetric.scores`.
-        samples: int. Test sets that are drawn. Defaults to `1000`.
+        samples: int. Number of test sets drawn. Defaults to `1000`.
         seed: int. Defaults to `12345`.
 
     Returns:
@@ -53,15 +53,15 @@ def paired_bootstrap(
     samples: int = BOOTSTRAP_SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Paired bootstrap resampling: are the differences on other test sets like this one that large by chance?
+    """Paired bootstrap resampling: how often is the difference as large by chance on resampled test sets?
 
-    With one run of each it is that of `sacrebleu --paired-bs`, but that a difference of exactly the observed size
-    counts as one that chance has made, as is usual: a system has a p-value of 1 against itself.
+    With one run of each system, the test is that of `sacrebleu --paired-bs`, with one exception: a difference exactly
+    as large as the observed one counts as due to chance, as is usual. So a system has a p-value of 1 against itself.
 
     Args:
         system, baseline: lists of arrays `(sentences, counts)`, one for each run, of the same sentences.
         scores: function of counts, see `CorpusMetric.scores`. The score of several runs is their mean.
-        samples: int. Test sets that are drawn. Defaults to `1000`.
+        samples: int. Number of test sets drawn. Defaults to `1000`.
         seed: int. Defaults to `12345`.
 
     Returns:
@@ -77,7 +77,7 @@ def paired_bootstrap(
 
 
 def confidence_interval(drawn: Array) -> float:
-    """Half the width of the interval that holds 95 % of the scores that were drawn."""
+    """Half the width of the interval that contains 95 % of the sampled scores."""
     drawn = np.sort(drawn)
     outside = len(drawn) // 40
     return float(drawn[len(drawn) - outside - 1] - drawn[outside]) / 2
@@ -90,11 +90,12 @@ def approximate_randomization(
     trials: int = RANDOMIZATION_TRIALS,
     seed: int = SEED,
 ) -> float:
-    """Approximate randomization: is the difference as large when it is drawn by lot whose hypotheses are whose?
+    """Approximate randomization: how often is the difference as large when hypotheses change systems at random?
 
-    The hypotheses of a sentence from all runs of both systems are pooled and dealt out anew, as many to each system as
-    it has runs; the score is that of all runs as one corpus. So what tuning does by chance is accounted for. With one
-    run of each it is that of `sacrebleu --paired-ar`, with the exception that `paired_bootstrap` names.
+    For each sentence, the hypotheses from all runs of both systems are pooled and dealt out at random: each system
+    gets one hypothesis per run. The score is that of all runs as one corpus. So the test accounts for the randomness of
+    tuning. With one run of each system it is that of `sacrebleu --paired-ar`, with the exception named in
+    `paired_bootstrap`.
 
     Args:
         system, baseline: lists of arrays `(sentences, counts)`, one for each run, of the same sentences.
@@ -111,7 +112,7 @@ def approximate_randomization(
           Instability"
     """
     pool = [*baseline, *system]
-    total = sum(counts.sum(axis=0) for counts in pool)
+    total = _sum(pool)
     differences = []
     rng = np.random.default_rng(seed)
     for rows in _row_blocks(trials, len(pool[0])):
@@ -120,12 +121,17 @@ def approximate_randomization(
             for mine, counts in zip(_dealt(rng, rows, len(pool[0]), len(baseline), len(pool)), pool, strict=True)
         )
         differences.append(np.abs(scores(dealt) - scores(total - dealt)))
-    observed = abs(scores(sum(one.sum(axis=0) for one in baseline)) - scores(sum(one.sum(axis=0) for one in system)))
+    observed = abs(scores(_sum(baseline)) - scores(_sum(system)))
     return _p_value(np.concatenate(differences), float(observed))
 
 
+def _sum(runs: Sequence[Array]) -> Array:
+    """The counts of all sentences of all runs together."""
+    return sum(counts.sum(axis=0) for counts in runs)
+
+
 def _dealt(rng, rows, sentences, hands, pool) -> Iterator[Array]:
-    """Of each hypothesis in the pool, whether it goes to the baseline: float64 arrays `(rows, sentences)`."""
+    """Yields for each run in the pool which hypotheses go to the baseline: float64 arrays `(rows, sentences)`."""
     if pool == 2:  # sacrebleu's draws
         first = rng.integers(2, size=(rows, sentences), dtype=bool)
         yield first.astype(np.float64)
@@ -139,15 +145,15 @@ def _dealt(rng, rows, sentences, hands, pool) -> Iterator[Array]:
 
 
 def _resamplings(rng, samples, sentences) -> Iterator[Array]:
-    """How often each sentence is drawn: float64 arrays `(rows, sentences)`, of all samples together."""
+    """Yields how often each sentence is drawn: float64 arrays `(rows, sentences)`; the rows of all are the samples."""
     for rows in _row_blocks(samples, sentences):
         drawn = rng.choice(sentences, size=(rows, sentences), replace=True)
-        places = drawn + sentences * np.arange(rows)[:, None]
-        yield np.bincount(places.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
+        indices = drawn + sentences * np.arange(rows)[:, None]
+        yield np.bincount(indices.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
 def _row_blocks(rows, sentences):
-    """Sizes of blocks; multiples of 32, because random bits are drawn by 32 and the rest of a block is thrown away."""
+    """Sizes of blocks: multiples of 32, as the generator draws 32 random bits at once and would waste some."""
     block = max(_CELLS // sentences // 32, 1) * 32
     return [min(block, rows - start) for start in range(0, rows, block)]
 

@@ -1,4 +1,4 @@
-"""Options of what is done with an n-best list: adding features, and ranking by their weighted sum."""
+"""Options of adding features to an n-best list, and of ranking by their weighted sum."""
 
 import dataclasses
 

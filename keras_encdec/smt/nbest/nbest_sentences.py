@@ -25,7 +25,7 @@ class Hypothesis:
 
     Attributes:
         line_number: int, from 1.
-        raw: bytes. The line as it stands, without its line feed.
+        raw: bytes. The unchanged line, without its line feed.
         parsed: NBestLine.
     """
 
@@ -41,7 +41,7 @@ class Hypothesis:
             path: the list, named in errors.
 
         Raises:
-            InputError: when the encoding does not have its bytes.
+            InputError: when its bytes are invalid in the encoding.
         """
         return model_words(encoding.decode_line(self.parsed.hypothesis, path, self.line_number))
 
@@ -52,7 +52,7 @@ class SentenceHypotheses:
 
     Attributes:
         hypotheses: list of Hypothesis, in the order of the list, at least one.
-        previous_id: int. Id of the sentence before in the list; -1 of the first.
+        previous_id: int. Id of the preceding sentence in the list; -1 for the first sentence.
     """
 
     hypotheses: list[Hypothesis]
@@ -65,12 +65,12 @@ class SentenceHypotheses:
 
     @property
     def missing(self) -> int:
-        """How many ids between the sentence before and this one have no hypotheses."""
+        """The number of ids without hypotheses between the preceding sentence and this one."""
         return self.id - self.previous_id - 1
 
 
 def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
-    """Yields the sentences of an n-best list; memory is that of one.
+    """Yields the sentences of an n-best list, one at a time.
 
     Args:
         lines: InputLines of the list.
@@ -79,7 +79,7 @@ def hypotheses_by_sentence(lines: InputLines) -> Iterator[SentenceHypotheses]:
         SentenceHypotheses.
 
     Raises:
-        InputError: at a malformed line, and where ids do not ascend.
+        InputError: for a malformed line, and for ids that do not ascend.
     """
     hypotheses: list[Hypothesis] = []
     previous = -1
@@ -115,12 +115,12 @@ def add_word_penalty(
 
     Args:
         features: dict of str to list of float, as `parse_features` returns it.
-        hypothesis: bytes. The hypothesis as it stands in the list.
+        hypothesis: bytes. The hypothesis as it is written in the list.
         path: the n-best list, named in errors. Optional.
         line: int. The line's number. Optional.
 
     Raises:
-        InputError: when there is such a feature already.
+        InputError: when the feature exists already.
 
     Example:
 
@@ -134,7 +134,7 @@ def add_word_penalty(
 
 
 def with_word_penalty(hypothesis: Hypothesis, path: FilePath | None = None) -> Hypothesis:
-    """A hypothesis whose line has the feature, too.
+    """A hypothesis with the feature `WordPenalty0` added to its line.
 
     Args:
         hypothesis: Hypothesis.
@@ -144,7 +144,7 @@ def with_word_penalty(hypothesis: Hypothesis, path: FilePath | None = None) -> H
         Hypothesis.
 
     Raises:
-        InputError: when there is such a feature already.
+        InputError: when the feature exists already.
     """
     features = parse_features(hypothesis.parsed.features)
     add_word_penalty(features, hypothesis.parsed.hypothesis, path, hypothesis.line_number)

@@ -24,13 +24,13 @@ LONGEST = 4
 
 @dataclasses.dataclass(frozen=True)
 class NgramPosteriorsSummary(FileSummary):
-    """What `add_ngram_posteriors` did.
+    """The result of `add_ngram_posteriors`.
 
     Attributes:
-        lines: int. Lines written.
+        lines: int. Number of lines written.
         seconds: float.
         output: the file.
-        translations: int. Translations that the probabilities are of.
+        translations: int. Number of translations that the probabilities were estimated from.
     """
 
     translations: int = 0
@@ -51,10 +51,10 @@ def add_ngram_posteriors(
         P(u | x)  = sum of p(y | x) over the translations that have the n-gram u
         value n   = sum of P(u | x) over the n-grams u of the hypothesis,   n = 1 .. 4
 
-    A hypothesis that shares much with what a model itself translates gets high values, even if the model has never
-    seen its rarest word. With weights for the four values, the list is searched for the hypothesis with the least
-    expected loss of BLEU, approximately (minimum Bayes risk). Words are compared without factors and without Moses's
-    escapes.
+    A hypothesis that shares many n-grams with the model's own translations gets high values, even if the model has
+    never seen its rarest word. With tuned weights of the four values, the hypothesis with the highest total
+    approximately has the least expected loss of BLEU (minimum Bayes risk). Words are compared without factors and
+    without Moses's escapes.
 
     Args:
         input: n-best list, plain or gzipped. "-" is the standard input.
@@ -84,12 +84,12 @@ def add_ngram_posteriors(
     check_distinct_files(input, translations, output)
     feature_name, file_encoding, count = options.feature_name, FileEncoding(options.encoding), 0
     with InputLines(input) as lines, InputLines(translations) as others, open_output(output) as file:
-        known = hypotheses_by_sentence(others)
-        translated = next(known)
+        translations_left = hypotheses_by_sentence(others)
+        translated = next(translations_left)
         with progress(lines) as written:
             for sentence in hypotheses_by_sentence(lines):
                 while translated is not None and translated.id < sentence.id:
-                    translated = next(known, None)
+                    translated = next(translations_left, None)
                 if translated is None or translated.id > sentence.id:
                     line = sentence.hypotheses[0].line_number
                     raise InputError(
@@ -101,17 +101,17 @@ def add_ngram_posteriors(
                     )
                 count += len(translated.hypotheses)
                 posteriors = _posteriors(translated, options.scale, file_encoding, translations)
-                made = []
+                rewritten = []
                 for hypothesis in sentence.hypotheses:
                     known_features = parse_features(hypothesis.parsed.features)
                     check_new_features(known_features, [feature_name], lines.path, hypothesis.line_number)
                     words = hypothesis.words(file_encoding, input)
                     sums = [sum(posteriors.get(ngram, 0.0) for ngram in ngrams) for ngrams in _ngrams(words)]
                     text = " ".join(map(log_prob_text, sums))
-                    made.append(append_features(hypothesis.raw, [(feature_name, text)]))
-                file.write(b"\n" * (written.count > 0) + b"\n".join(made))
-                written.add(len(made))
-        for _ in known:  # an error in what is left of the list, such as a gzip file that was cut off
+                    rewritten.append(append_features(hypothesis.raw, [(feature_name, text)]))
+                file.write(b"\n" * (written.count > 0) + b"\n".join(rewritten))
+                written.add(len(rewritten))
+        for _ in translations_left:  # raises for an error in the rest of the list, such as a truncated gzip file
             pass
         if lines.ended_with_newline:
             file.write(b"\n")
@@ -121,9 +121,9 @@ def add_ngram_posteriors(
 def _posteriors(
     translated: SentenceHypotheses, scale: float, encoding: FileEncoding, path: FilePath
 ) -> Mapping[tuple[str, ...], float]:
-    """P(u | x) of the n-grams of a sentence's translations."""
+    """P(u | x) of each n-gram in the translations of a sentence."""
     totals = np.array([hypothesis.parsed.total for hypothesis in translated.hypotheses])
-    # Bounded, as the difference of two finite numbers may be infinite, and nan times a scale of 0.
+    # The bound keeps differences finite: an infinite one times a scale of 0 would be nan.
     with np.errstate(over="ignore"):
         below = np.maximum(totals - totals.max(), -LARGEST)
         probabilities = np.exp(scale * below)
@@ -136,6 +136,6 @@ def _posteriors(
 
 
 def _ngrams(words: list[str]) -> Iterator[list[tuple[str, ...]]]:
-    """The n-grams of each order, with repetitions."""
+    """Yields the n-grams of each order, repeated ones too."""
     for order in range(1, LONGEST + 1):
         yield [tuple(words[i : i + order]) for i in range(len(words) - order + 1)]

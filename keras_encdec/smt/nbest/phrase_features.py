@@ -47,7 +47,7 @@ class Derivations:
         moses_feature: str. Name of the table's feature in the list.
 
     Attributes:
-        recovered: int. How many hypotheses so far had no segmentation in the list, and were recovered.
+        recovered: int. Number of hypotheses so far whose phrases were recovered, as the list has no segmentation.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Derivations:
         )
         if phrases is None:
             raise MalformedLine(
-                "found no phrases in the table that make up the hypothesis and whose scores add up to "
+                "found no phrases in the table that form the hypothesis and whose scores add up to "
                 f"{self._moses_feature}",
                 "expected the sentences and the table that the list was made with",
             )
@@ -117,7 +117,7 @@ class Derivations:
         if len(scores) > self._scores.num_scores:
             raise MalformedLine(
                 f"found {len(scores)} values of {self._moses_feature}",
-                f"expected at most {self._scores.num_scores}, as the table has so many scores",
+                f"expected at most {self._scores.num_scores}, the number of scores in the table",
             )
         (phrases,), (distortion,) = (features.get(name, [None])[:1] for name in (PHRASE_PENALTY, DISTORTION))
         return DerivationFeatures(scores, phrases, distortion)
@@ -129,19 +129,21 @@ FEATURES = {"RNN0": (5,)}
 
 @dataclasses.dataclass(frozen=True)
 class PhraseFeaturesSummary(FileSummary):
-    """What `add_phrase_features` did.
+    """The result of `add_phrase_features`.
 
     Attributes:
-        lines: int. Lines written.
+        lines: int. Number of lines written.
         seconds: float.
         output: the file.
-        segmented: int. Hypotheses whose phrases stood in the list.
-        recovered: int. Hypotheses whose phrases were recovered from their features.
-        unsegmented: int. Hypotheses whose phrases were not found, written with the mean of their sentence's others.
-        lowest: int. Hypotheses of sentences of which the phrases of none were found, written with `lowest_sum`.
-        lowest_sentences: int. How many such sentences there are.
-        malformed: int. Malformed lines of the list, written with the value 0.
-        malformed_pairs: int. Malformed lines of the table, left out.
+        segmented: int. Number of hypotheses whose phrases are in the list.
+        recovered: int. Number of hypotheses whose phrases were recovered from their features.
+        unsegmented: int. Number of hypotheses whose phrases were not found; they got the mean of the other hypotheses
+            of their sentence.
+        lowest: int. Number of hypotheses whose phrases were not found, like those of all hypotheses of their sentence;
+            they got `lowest_sum`.
+        lowest_sentences: int. Number of these sentences.
+        malformed: int. Number of malformed lines of the list; they got the value 0.
+        malformed_pairs: int. Number of malformed lines of the table, which were left out.
     """
 
     segmented: int = 0
@@ -154,23 +156,24 @@ class PhraseFeaturesSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user is to know of the lines: sentences."""
-        said = [f"Phrases of {self.segmented:,} hypotheses stood in the list, of {self.recovered:,} were recovered."]
+        """Where the phrases came from, and warnings for the user, as sentences."""
+        remarks = [f"Phrases of {self.segmented:,} hypotheses stood in the list, of {self.recovered:,} were recovered."]
         if self.unsegmented:
-            said.append(
-                f"{self.unsegmented:,} hypotheses of other phrases were written with the mean of the others of their "
-                "sentence."
+            remarks.append(
+                f"{self.unsegmented:,} hypotheses, whose phrases were not found, were written with the mean of the "
+                "other hypotheses of their sentence."
             )
         if self.lowest:
-            said.append(
-                f"{self.lowest:,} hypotheses of {self.lowest_sentences:,} sentences, of which the phrases of none were "
-                f"found, were written with {LOWEST_LOG_PROBABILITY:g} for each word of the sentence, the lowest value."
+            remarks.append(
+                f"{self.lowest:,} hypotheses of {self.lowest_sentences:,} sentences were written with "
+                f"{LOWEST_LOG_PROBABILITY:g} for each word of the sentence, the lowest value: no phrases of any "
+                "hypothesis of these sentences were found."
             )
         if self.malformed:
-            said.append(f"{self.malformed:,} malformed lines were written with a neutral score.")
+            remarks.append(f"{self.malformed:,} malformed lines were written with a neutral score.")
         if self.malformed_pairs:
-            said.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
-        return said
+            remarks.append(f"{self.malformed_pairs:,} malformed lines of the table were left out.")
+        return remarks
 
 
 def add_phrase_features(
@@ -186,27 +189,26 @@ def add_phrase_features(
 ) -> PhraseFeaturesSummary:
     """Adds to each hypothesis of an n-best list the sums of log-scores of the phrase pairs that it consists of.
 
-    This is the feature that Moses would have computed had it decoded with the score in its table, as Cho et al. (2014)
-    did.
+    This is the feature that Moses computes when it decodes with the score in its table, as in Cho et al. (2014).
 
-    The phrases are those of the list's segmentation field (Moses's `-include-segmentation-in-n-best`). Where there is
-    none they are recovered: phrases of the table that make up the hypothesis, whose scores add up to
-    `TranslationModel0`, whose number is `PhrasePenalty0` and whose jumps give `Distortion0`, the last two where the
-    list has them. A word that the table has no phrase for may be copied, with all log-scores 0. ln of a score is -100
-    at least, as in Moses. Words are compared without factors and without Moses's escapes. See `find_segmentation` for
-    which of several segmentations is taken.
+    The phrases come from the list's segmentation field (Moses's `-include-segmentation-in-n-best`). Without the field
+    they are recovered: phrases of the table that form the hypothesis, whose scores add up to `TranslationModel0`. If
+    the list has `PhrasePenalty0` and `Distortion0`, the number of phrases and the jumps between them must fit, too. A
+    word without a phrase in the table may be copied, with all log-scores 0. ln of a score is at least -100, as in
+    Moses. Words are compared without factors and without Moses's escapes. See `find_segmentation` for the choice among
+    several segmentations.
 
     Args:
         input: n-best list, plain or gzipped. "-" is the standard input.
         source: the sentences that were translated, plain or gzipped; id 0 is the first line.
-        phrase_table: the table, plain or gzipped, the scores that the list was made with first on each line.
+        phrase_table: the table, plain or gzipped. The scores that the list was made with are the first on each line.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        features: dict from name of a new feature to the numbers of its scores in the table, from 1: a value for each.
-            Defaults to `None`: `{"RNN0": [5]}`, what `encdec-score` adds to Moses's four.
+        features: dict from the name of a new feature to the numbers of its scores in the table, from 1. Defaults to
+            `None`: `{"RNN0": [5]}`, the score that `encdec-score` adds to Moses's four.
         options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see
             `lowest_sum` for a sentence of which no hypothesis's phrases are found.
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`: of the
-            table, then of the list. Defaults to `Progress`, which shows nothing.
+        progress: callable of the InputLines that are read, first of the table, then of the list, which returns a
+            Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -245,21 +247,21 @@ def add_phrase_features(
                 source_words = model_words(sentence)
                 derivations = Derivations(scores, source_words, words, options.moses_feature)
                 sums: list[list[float] | None] = [None] * len(hypotheses)
-                for place, hypothesis in enumerate(hypotheses):
+                for index, hypothesis in enumerate(hypotheses):
                     try:
                         if hypothesis.problem is None:
-                            sums[place] = _sums(derivations.phrases(hypothesis.raw, words[place]), features)
+                            sums[index] = _sums(derivations.phrases(hypothesis.raw, words[index]), features)
                     except MalformedLine as error:
                         if options.on_error == "stop":
-                            raise _problem(error, reader.lines.path, numbers[place]) from None
+                            raise _problem(error, reader.lines.path, numbers[index]) from None
                 lines = _lines(hypotheses, sums, features, lowest_sum(len(source_words)))
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
                 written.add(len(lines))
                 recovered += derivations.recovered
-                found = len(lines) - sums.count(None)
-                missing = sum(hypothesis.problem is None for hypothesis in hypotheses) - found
-                known += found
-                if found:
+                with_phrases = len(lines) - sums.count(None)
+                missing = sum(hypothesis.problem is None for hypothesis in hypotheses) - with_phrases
+                known += with_phrases
+                if with_phrases:
                     unsegmented += missing
                 else:
                     lowest += missing
@@ -281,14 +283,14 @@ def add_phrase_features(
 
 
 def lowest_sum(source_words: int) -> float:
-    """The lowest sum of log-scores that a hypothesis of a sentence can have: that of a phrase of each of its words.
+    """The lowest sum of log-scores that a hypothesis can have: the lowest log-score for each word of the sentence.
 
-    A hypothesis whose phrases are not known must not have a better value than one whose phrases are, which the same
-    sentence may have in another list. Within its list all hypotheses of the sentence have this value, which then
-    changes nothing.
+    A hypothesis without known phrases must not get a better value than a hypothesis of the same sentence in another
+    list, whose phrases are known. Within a list all hypotheses of the sentence get this value, so it does not change
+    their order.
 
     Args:
-        source_words: int. Words of the sentence.
+        source_words: int. Number of words in the sentence.
     """
     return LOWEST_LOG_PROBABILITY * max(source_words, 1)
 
@@ -306,12 +308,12 @@ def _problem(error, path, line):
     remedy = "check --source and --phrase_table"
     if isinstance(error, SearchGivenUp):
         remedy = "let Moses write segmentations (-include-segmentation-in-n-best)"
-    keep = "or give --on_error=keep to write the mean of their sentence's others"
+    keep = "or give --on_error=keep to write the mean of the sentence's other hypotheses"
     return InputError(error.found, error.expected, f"{remedy}, {keep}", path, line)
 
 
 def _sums(phrases, features):
-    """The values of all new features, one after the other."""
+    """The values of all new features in a row."""
     return [sum(phrase.log_scores[column - 1] for phrase in phrases) for column in itertools.chain(*features.values())]
 
 
@@ -323,7 +325,7 @@ def _lines(
 ) -> list[bytes]:
     """The lines of a sentence's hypotheses with the new features.
 
-    Those without values get the mean of the others, or the lowest value where no hypothesis has values.
+    Hypotheses without values get the mean of the others, or the lowest value if no hypothesis has values.
     """
     size = sum(map(len, features.values()))
     zeros, known = [0.0] * size, [sums for sums in values if sums is not None]

@@ -1,4 +1,4 @@
-"""The scores of those phrase pairs of a table whose source phrases occur in given sentences."""
+"""The scores of the phrase pairs in a table whose source phrases occur in given sentences."""
 
 import dataclasses
 import math
@@ -13,13 +13,13 @@ from keras_encdec.runtime.progress import Progress
 
 
 class PhraseOption(NamedTuple):
-    """A phrase pair of the table, or a word that is copied, at a place in a sentence.
+    """A phrase pair of the table, or a copied word, at a position in a sentence.
 
     Attributes:
         coverage: int. A bit for each word of the sentence that the phrase translates.
         start: int. The first of these words, from 0.
         end: int. The word after the last.
-        values: tuple of float: how many words, 1 for the phrase, and ln of each score.
+        values: tuple of float: the number of its source words, 1 for the phrase, and ln of each score.
     """
 
     coverage: int
@@ -40,9 +40,9 @@ class PhraseScores:
     Attributes:
         pairs: dict from source phrase to dict from target phrase to list of tuples of ln of the scores, one for each
             line of the table.
-        num_scores: int. Scores of each pair.
-        longest: int. Words of the longest target phrase, 1 or more.
-        malformed: int. Lines of the table that were left out.
+        num_scores: int. Number of scores of each pair.
+        longest: int. Number of words in the longest target phrase, 1 or more.
+        malformed: int. Number of malformed lines of the table, which were left out.
     """
 
     pairs: dict[str, dict[str, list[tuple[float, ...]]]]
@@ -55,12 +55,12 @@ class PhraseScores:
 
         Args:
             words: list of str. The sentence.
-            start, end: int. The phrase: from the word `start`, from 0, to that before `end`.
+            start, end: int. The first word of the phrase, from 0, and the word after its last.
             target: str.
 
         Returns:
-            list of PhraseOption, one for each line of the table with the pair, in their order. A word that the table
-            has no phrase for may be copied: all of its log-scores are 0.
+            list of PhraseOption, one for each line of the table with the pair, in their order. A word without a phrase
+            in the table may be copied: all of its log-scores are 0.
         """
         source = " ".join(words[start:end])
         targets = self.pairs.get(source)
@@ -79,8 +79,8 @@ class PhraseScores:
             targets: set of str. Phrases of its translations.
 
         Returns:
-            dict from each target that some phrase of the sentence can be translated into to list of PhraseOption, by
-            their first word, then by their last, then in the order of the table.
+            dict from target to list of PhraseOption, sorted by their first word, then by their last, then in the order
+            of the table. Targets without an option are left out.
         """
         options: dict[str, list[PhraseOption]] = {}
         for start in range(len(words)):
@@ -110,21 +110,21 @@ def read_phrase_scores(
     Args:
         path: the phrase table, plain or gzipped. Pairs with a negative score are left out, as Moses leaves them out.
         sentences: list of list of str, words without factors and escapes.
-        least_scores: int. How many scores each line must have at least. Defaults to `1`.
+        least_scores: int. Minimum number of scores on each line. Defaults to `1`.
         encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         progress: callable of the InputLines that are read, which gives a Progress. Defaults to `Progress`.
 
     Returns:
-        PhraseScores, of ln of the scores, -100 at least, as Moses has them.
+        PhraseScores. As in Moses, ln of a score is at least -100.
 
     Raises:
         InputError: when the table cannot be read or has fewer scores.
     """
-    # A phrase occurs where a suffix of a sentence begins with it; the space keeps it from ending within a word.
+    # A phrase occurs if a suffix of a sentence begins with it and a space: without the space it could end in a word.
     suffixes = sorted({" ".join([*words[start:], ""]) for words in sentences for start in range(len(words))})
     pairs: dict[str, dict[str, list[tuple[float, ...]]]] = {}
-    written, targets, longest = None, None, 1
+    last_source, targets, longest = None, None, 1
     with PhraseTableReader(path, encoding, on_error) as reader, progress(reader.lines) as read:
         reader.kept = "leave such lines out"
         for record in reader:
@@ -135,13 +135,13 @@ def read_phrase_scores(
                 raise InputError(
                     f"found {len(record.parsed.scores)} scores",
                     f"expected at least {least_scores}",
-                    "give the table that encdec-score has written, or the number of another score (--feature)",
+                    "give the table that encdec-score wrote, or the number of another score (--feature)",
                     reader.lines.path,
                     reader.lines.line_number,
                 )
-            if record.source != written:
-                written = record.source
-                source = " ".join(model_words(written))
+            if record.source != last_source:
+                last_source = record.source
+                source = " ".join(model_words(last_source))
                 targets = pairs.setdefault(source, {}) if _occurs(source, suffixes) else None
             if targets is None:
                 continue
@@ -152,15 +152,18 @@ def read_phrase_scores(
                 targets.setdefault(" ".join(words), []).append(tuple(map(_log, scores)))
         if reader.num_scores is None:
             raise InputError(
-                f"found {reader.malformed:,} malformed lines only", "expected a phrase table", "give another file", path
+                f"found only malformed lines, {reader.malformed:,} of them",
+                "expected a phrase table",
+                "give another file",
+                path,
             )
     known = {source: targets for source, targets in pairs.items() if targets}
     return PhraseScores(known, reader.num_scores, longest, reader.malformed)
 
 
 def _occurs(phrase, suffixes):
-    place = bisect_left(suffixes, f"{phrase} ")
-    return place < len(suffixes) and suffixes[place].startswith(f"{phrase} ")
+    index = bisect_left(suffixes, f"{phrase} ")
+    return index < len(suffixes) and suffixes[index].startswith(f"{phrase} ")
 
 
 def _log(score):

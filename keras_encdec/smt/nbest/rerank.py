@@ -22,7 +22,7 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.nbest.nbest_options import RerankOptions
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
 
-# Sentences in a row without hypotheses; more of them are a mistake in an id, and would fill the disk with empty lines.
+# Maximum number of sentences in a row without hypotheses. A larger gap is a wrong id, which would fill the disk.
 MOST_MISSING = 1_000_000
 
 Weights = Mapping[str, Sequence[float]]
@@ -30,13 +30,13 @@ Weights = Mapping[str, Sequence[float]]
 
 @dataclasses.dataclass(frozen=True)
 class RerankSummary(FileSummary):
-    """What `rerank` did.
+    """The result of `rerank`.
 
     Attributes:
-        lines: int. Lines written.
+        lines: int. Number of lines written.
         seconds: float.
         output: the file.
-        missing: int. Empty lines among them, of sentences without hypotheses.
+        missing: int. Number of empty lines among them, for sentences without hypotheses.
     """
 
     missing: int = 0
@@ -94,8 +94,8 @@ def rerank(
             if written.count:
                 file.write(b"\n")
             totals = [
-                feature_weights.total(parse_features(one.parsed.features), lines.path, one.line_number)
-                for one in sentence.hypotheses
+                feature_weights.total(parse_features(hypothesis.parsed.features), lines.path, hypothesis.line_number)
+                for hypothesis in sentence.hypotheses
             ]
             written.add(write(file, sentence, totals, lines))
             missing += sentence.missing
@@ -122,7 +122,7 @@ def _write_ranked(file: BinaryIO, sentence: SentenceHypotheses, totals: list[flo
 
 
 def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
-    """Writes the best hypothesis as the list has it, after empty lines for missing sentences."""
+    """Writes the best hypothesis as it is, after an empty line per missing sentence; returns the number of lines."""
     if sentence.missing > MOST_MISSING:
         before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
         raise InputError(

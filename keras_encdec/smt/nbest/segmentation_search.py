@@ -8,15 +8,15 @@ from typing import NamedTuple
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.smt.nbest.phrase_scores import PhraseOption
 
-# Rounding of sums of the same numbers in another order; far below that of what a list shows.
+# Sums of the same numbers in another order agree to this many decimals; a list shows fewer.
 _DECIMALS = 9
-# States after which a search is given up, some ten seconds and some hundred MB. It takes tens of states for most
-# hypotheses of captions of 12 words, and some thousands for sentences of 50.
+# Number of states after which a search is given up: about ten seconds and some hundred MB. Most hypotheses of captions
+# of 12 words take tens of states, sentences of 50 words some thousands.
 MOST_STATES = 1_000_000
 
 
 class SearchGivenUp(MalformedLine):
-    """No segmentation was found among the first beginnings of segmentations; there may be one."""
+    """The search was given up before it found a segmentation, which may exist."""
 
     def __init__(self, words: int, states: int) -> None:
         super().__init__(
@@ -26,12 +26,12 @@ class SearchGivenUp(MalformedLine):
 
 
 class DerivationFeatures(NamedTuple):
-    """What an n-best list tells of the phrases of a hypothesis.
+    """The features of a hypothesis in an n-best list that restrict its phrases.
 
     Attributes:
-        scores: list of float. The sum of each log-score of the table, as the list shows it.
-        phrases: float. How many phrases; `None` where the list does not tell.
-        distortion: float. Minus the sum of the jumps between the source phrases; `None` where the list does not tell.
+        scores: list of float. The sum of each log-score of the table, rounded as in the list.
+        phrases: float. Number of phrases; `None` if the list lacks it.
+        distortion: float. Minus the sum of the jumps between the source phrases; `None` if the list lacks it.
     """
 
     scores: Sequence[float]
@@ -46,25 +46,26 @@ def find_segmentation(
     longest: int,
     features: DerivationFeatures,
 ) -> list[PhraseOption] | None:
-    """Finds phrases that make up a hypothesis and whose sums are the features of the hypothesis.
+    """Finds phrases that form a hypothesis and whose scores add up to its features.
 
-    A search from left to right over the words of the hypothesis. It is bounded by what remains of each sum, which must
-    lie between the lowest and the highest that the remaining words can add up to, and by the jumps that are left.
+    The search goes from left to right over the words of the hypothesis. Two bounds prune it. The remainder of each sum
+    must lie between the lowest and the highest sum of the remaining words. The remaining distortion must suffice for
+    the jumps to come.
 
     Args:
         options: dict from target phrase to list of PhraseOption, of the sentence.
-        source_words: int. How many words the sentence has.
+        source_words: int. Number of words in the sentence.
         target: list of str. The words of the hypothesis.
-        longest: int. Words of the longest target phrase.
+        longest: int. Number of words in the longest target phrase.
         features: DerivationFeatures.
 
     Returns:
-        list of PhraseOption in the order of the hypothesis; `None` when no phrases fit. Of several segmentations that
-        fit, the first: that whose first phrase has the fewest target words, then that whose first phrase comes first in
-        `options`, then by the next phrase in the same way.
+        list of PhraseOption in the order of the hypothesis; `None` when no phrases fit. Among several segmentations
+        that fit, the one whose first phrase has the fewest target words is taken; then the one whose first phrase comes
+        first in `options`; then the next phrases decide in the same way.
 
     Raises:
-        SearchGivenUp: when none are found among the first million beginnings of segmentations.
+        SearchGivenUp: when none is found within a million partial segmentations.
     """
     remaining = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
@@ -83,7 +84,7 @@ def find_segmentation(
         if state in seen:
             continue
         seen.add(state)
-        found = []
+        continuations = []
         for after, option in candidates[position]:
             coverage, start, end, values = option
             if covered & coverage:
@@ -100,17 +101,17 @@ def find_segmentation(
             else:
                 now = covered | coverage
                 if left is None or left + _least_jumps(source_words, now, end) < 0.5:
-                    found.append((after, now, end, left, tuple(rest), (option, chosen)))
-        states.extend(reversed(found))
+                    continuations.append((after, now, end, left, tuple(rest), (option, chosen)))
+        states.extend(reversed(continuations))
     return None
 
 
 def _candidates(options, target, longest, tolerances):
-    """What may follow at each position in the target, and between what the sums of the rest lie.
+    """The phrases that may follow at each position of the target, and the bounds of each sum over the rest.
 
     Returns:
         list of lists of `(position after it, PhraseOption)`, and list of lists of `(lowest, highest)`, for each sum;
-        `None` from where the rest of the target cannot be translated.
+        `None` for positions whose rest cannot be translated.
     """
     size = len(target)
     candidates, sums = [[] for _ in range(size + 1)], [None] * size + [([0.0] * len(tolerances),) * 2]
@@ -121,20 +122,20 @@ def _candidates(options, target, longest, tolerances):
                 candidates[position] += [(after, option) for option in options.get(phrase, ())]
         if candidates[position]:
             reached = [(option.values, *sums[after]) for after, option in candidates[position]]
-            lows, highs = ([map(add, one[0], one[side]) for one in reached] for side in (1, 2))
+            lows, highs = ([map(add, extension[0], extension[side]) for extension in reached] for side in (1, 2))
             sums[position] = list(map(min, zip(*lows, strict=True))), list(map(max, zip(*highs, strict=True)))
     # Phrases without target words may stand anywhere, each at most once.
     empty = options.get("", ())
-    for position, found in enumerate(candidates):
-        found[:0] = [(position, option) for option in empty]
+    for position, options_here in enumerate(candidates):
+        options_here[:0] = [(position, option) for option in empty]
     less = [sum(min(0, option.values[i]) for option in empty) - most for i, most in enumerate(tolerances)]
     more = [sum(max(0, option.values[i]) for option in empty) + most for i, most in enumerate(tolerances)]
-    bounds = [found and list(zip(map(add, found[0], less), map(add, found[1], more), strict=True)) for found in sums]
+    bounds = [rest and list(zip(map(add, rest[0], less), map(add, rest[1], more), strict=True)) for rest in sums]
     return candidates, bounds
 
 
 def _least_jumps(source_words, covered, previous):
-    """The least sum of jumps to come: to the first word left, then over the covered ones before the last word left."""
+    """The least sum of jumps to come: to the first uncovered word, then over covered words up to the last one."""
     left = ~covered & ((1 << source_words) - 1)
     if not left:
         return 0
@@ -158,6 +159,6 @@ def _phrases(chosen):
 
 
 def _tolerance(value):
-    """By how much a sum may differ from what a list shows of it: six digits of a number of single precision."""
+    """The largest difference between a sum and its six digits in a list, computed in single precision."""
     digit = 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 1e-6
     return digit / 2 + 2e-6 * max(1.0, abs(value))

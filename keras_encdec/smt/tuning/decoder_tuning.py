@@ -1,4 +1,4 @@
-"""Tuning of the phrase-based decoder: sentences are translated, weights tuned on their lists, and so on in turns."""
+"""Tuning of the phrase-based decoder: rounds of translating sentences and tuning the weights on their n-best lists."""
 
 import dataclasses
 import pathlib
@@ -27,14 +27,14 @@ _UNKNOWN = "UnknownWordPenalty0"
 
 @dataclasses.dataclass(frozen=True)
 class TuningRound:
-    """What a round of `tune_decoder` has translated.
+    """A round of `tune_decoder`.
 
     Attributes:
         number: int, from 1.
-        weights: dict of str to list of float. The weights that it translated with.
-        score: float. The metric's score of its best translations, 0 to 100.
-        nbest: path of its list.
-        seconds: float. What translating and the search for the next weights took.
+        weights: dict of feature to list of float. The weights that the sentences were translated with.
+        score: float. The metric's score of the best translations, 0 to 100.
+        nbest: path of the n-best list.
+        seconds: float. Duration of translating and of the search for the next weights.
     """
 
     number: int
@@ -49,12 +49,12 @@ class TuningRound:
 
 @dataclasses.dataclass(frozen=True)
 class DecoderTuning:
-    """What `tune_decoder` did.
+    """The result of `tune_decoder`.
 
     Attributes:
         metric: str. What sacrebleu calls it, such as "BLEU".
         rounds: tuple of TuningRound.
-        is_converged: bool. Whether it ended as the last round had found no new hypotheses.
+        is_converged: bool. Whether it ended because the last round had no new hypotheses.
     """
 
     metric: str
@@ -64,7 +64,7 @@ class DecoderTuning:
     @property
     def best(self) -> TuningRound:
         """The first round with the best score."""
-        return max(self.rounds, key=lambda one: one.score)
+        return max(self.rounds, key=lambda tuned: tuned.score)
 
     @property
     def weights(self) -> dict[str, list[float]]:
@@ -79,7 +79,7 @@ class DecoderTuning:
     @property
     def lists(self) -> tuple[pathlib.Path, ...]:
         """The lists of all rounds."""
-        return tuple(one.nbest for one in self.rounds)
+        return tuple(tuned.nbest for tuned in self.rounds)
 
     def __str__(self) -> str:
         end = ", no new hypotheses" if self.is_converged else ""
@@ -102,20 +102,20 @@ def tune_decoder(
 ) -> DecoderTuning:
     """Tunes the weights of the phrase-based decoder, as Moses's `mert-moses.pl` does.
 
-    Each round translates the sentences with the weights of the round before and then tunes them on the lists of all
-    rounds so far. It ends early when a list has nothing new. The weights are those of the round whose own best
-    translations have the best score.
+    Each round translates the sentences with the current weights. The next weights are tuned on the lists of all rounds
+    so far. The tuning ends early when a list has no new hypotheses. The result is the weights of the round whose best
+    translations score best.
 
-    The directory has of each round the list, `run1.nbest.gz`, and its weights, `run1.weights`, and in the end the best
-    ones, `weights`. Files of the same names are replaced, but for lists that an earlier call made of the same files
-    with the same settings and weights, as after an interruption: `lists.json` says what they were made with.
+    The directory contains the list and the weights of each round, `run1.nbest.gz` and `run1.weights`, and at the end
+    the best weights, `weights`. Existing files are replaced, except for lists that an interrupted call made of the same
+    files with the same settings and weights: `lists.json` records these.
 
     Args:
         source: sentences, one a line.
         references: files of their translations, a sentence a line.
         phrase_table, language_model: see `decode_nbest`.
-        output_dir: directory; it is made where it is missing.
-        weights: dict of feature to list of float, to begin with. Defaults to `initial_weights`.
+        output_dir: directory, which is made if it is missing.
+        weights: dict of feature to list of float, the initial weights. Defaults to `initial_weights`.
         options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
         decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
         report: callable of each TuningRound when it is done. Defaults to nothing.
@@ -161,7 +161,7 @@ def _tune_in_turns(
     options: DecoderTuningOptions,
     report: Callable[[TuningRound], object],
 ) -> tuple[list[TuningRound], bool]:
-    """The rounds, and whether the last one had no new hypotheses."""
+    """Returns the rounds, and whether the last one had no new hypotheses."""
     # This weight is the decoder's alone: its feature is not in the lists.
     unknown = {name: weights.pop(name) for name in (_UNKNOWN,) if name in weights}
     search = {field.name: getattr(options, field.name) for field in dataclasses.fields(WeightSearchOptions)}
@@ -185,7 +185,7 @@ def _tune_in_turns(
 
 
 class _RecordedDecoder:
-    """Writes the list of each round, if it is not there, and keeps a record of what each was made with.
+    """Writes the list of each round unless it exists, and records the inputs, settings and weights of the lists.
 
     Args:
         folder: directory of the lists and the record.
@@ -194,7 +194,7 @@ class _RecordedDecoder:
         progress: see `decode_nbest`.
 
     Attributes:
-        folder: as above.
+        folder: path of the directory.
         encoding: str. Encoding of the lists; `None` for UTF-8.
     """
 

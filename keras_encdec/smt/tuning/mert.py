@@ -7,7 +7,7 @@ import numpy as np
 from keras_encdec.smt.evaluation.corpus_metric import Array
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, first_of_each
 
-# Shares of an interval's ends; a step into one that is narrower may land beside it.
+# Width of the narrowest usable interval, relative to the ends of all. A step into a narrower one may miss it.
 _NARROWEST = 1e-9
 
 
@@ -18,9 +18,9 @@ class Envelope(NamedTuple):
     envelope of its lines.
 
     Attributes:
-        first: int array `(sentences,)`. The best hypotheses for x towards minus infinity.
+        first: int array `(sentences,)`. The best hypotheses as x goes to minus infinity.
         steps: float64 array `(changes,)`, ascending: x of each change.
-        before, after: int arrays `(changes,)`. Which hypothesis is the best of its sentence on either side.
+        before, after: int arrays `(changes,)`. The best hypothesis of the sentence before and after the change.
     """
 
     first: Array
@@ -32,12 +32,12 @@ class Envelope(NamedTuple):
 def upper_envelopes(intercepts: Array, slopes: Array, starts: Array) -> Envelope:
     """Finds the upper envelopes of the lines of all sentences, without a loop over sentences or hypotheses.
 
-    All sentences are followed at once from the left: each goes on to the line that meets its present one first. Lines
-    no steeper than that one play no part any longer, so there is less to do at each turn.
+    All sentences are followed from the left at the same time: each moves on to the line that meets its present line
+    first. Lines that are not steeper than the present line are dropped, so that every turn has less to do.
 
     Args:
         intercepts, slopes: float64 arrays `(hypotheses,)`. A total is intercept + x slope.
-        starts: int array `(sentences,)`. Where the hypotheses of each sentence begin.
+        starts: int array `(sentences,)`. The first hypothesis of each sentence.
 
     Returns:
         Envelope.
@@ -63,9 +63,9 @@ def upper_envelopes(intercepts: Array, slopes: Array, starts: Array) -> Envelope
         going_on = sentence_of[begins]
         number = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(rows)))
         nearest = np.minimum.reduceat(meetings, begins)
-        # Of lines that meet the present one in one point any will do: the steeper ones follow at that point.
+        # If several lines meet the present one in one point, any will do: the steeper ones follow at the same point.
         following = rows[first_of_each(meetings == nearest[number], begins)]
-        # Rounding must not put a change before the one that it follows.
+        # Rounding must not put a change before its predecessor.
         reached[going_on] = np.maximum(nearest, reached[going_on])
         steps.append(reached[going_on])
         before.append(present[going_on])
@@ -115,7 +115,7 @@ def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[f
         weights, direction: float64 arrays `(values,)`.
 
     Returns:
-        A tuple of x, in the middle of the best interval (of equals the widest), and the score there.
+        A tuple of x, in the middle of the best interval (the widest among equals), and the score there.
     """
     steps, scores = line_scores(nbest, weights, direction)
     if not len(steps):
@@ -129,26 +129,26 @@ def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[f
 
 
 RESTARTS = 10
-# Of the score; what a sweep over all directions must gain for another one.
+# The gain in score after which another sweep over all directions follows.
 _LEAST_GAIN = 1e-3
 
 
 def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restarts: int = RESTARTS) -> Array:
     """Maximizes the metric over the weights by exact line searches.
 
-    From each starting point it goes along all axes and as many random directions in turn, to the best point on each
-    line, until a round of them gains next to nothing. The first starting point is `weights`. Of the others every
-    second one is drawn at random, and the rest lie around the best point so far.
+    From each starting point the search goes along all axes and as many random directions, to the best point on each
+    line, and repeats this until such a sweep gains almost nothing. The first starting point is `weights`. Every second
+    of the others is drawn near the best point so far, the rest anywhere.
 
     Args:
         nbest: NBestFeatures.
-        weights: float64 array `(values,)`, to begin with. If all are 0, which leaves a list in the order it has, the
-            first starting point is drawn, too.
+        weights: float64 array `(values,)`, the initial weights. If all are 0, which ranks nothing, the first starting
+            point is drawn, too.
         rng: generator of random numbers.
-        restarts: int. Starting points besides the first. Defaults to `10`.
+        restarts: int. Number of starting points besides the first. Defaults to `10`.
 
     Returns:
-        float64 array `(values,)`: the best weights that were found.
+        float64 array `(values,)`: the best weights.
 
     Reference:
         - Och, 2003, "Minimum Error Rate Training in Statistical Machine Translation"
@@ -163,16 +163,16 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
         if restart % 2 == 0:
             # A quarter as far from the best point as it is from 0, once the features are on one scale.
             drawn = best + drawn * np.linalg.norm(best * spread) / np.sqrt(len(weights)) / 4
-        found, score = _ascend(nbest, drawn, spread, rng)
+        ascended, score = _ascend(nbest, drawn, spread, rng)
         if score > best_score:
-            best, best_score = found, score
+            best, best_score = ascended, score
     return best
 
 
 def feature_spread(nbest: NBestFeatures) -> Array:
-    """How far the values of each feature spread among the hypotheses of a sentence: float64 array `(values,)`.
+    """The spread of each feature among the hypotheses of a sentence: float64 array `(values,)`.
 
-    The root of the mean square of the distance from the sentence's mean, and 1 for a feature that is constant.
+    It is the root mean square distance from the mean of the sentence, and 1 for a constant feature.
     """
     sizes = np.diff(nbest.starts, append=len(nbest.features))
     means = np.add.reduceat(nbest.features, nbest.starts, axis=0) / sizes[:, None]
@@ -189,11 +189,11 @@ def _ascend(nbest, weights, spread, rng):
             if step_score <= score:
                 continue
             moved = weights + step * direction
-            moved_score = nbest.quick_score(moved)  # what rounding leaves of the step's score
+            moved_score = nbest.quick_score(moved)  # rounding may change the score of the step
             if moved_score > score:
                 weights, score = moved, moved_score
         norm = np.abs(weights).sum()
-        weights = weights / norm if norm > 0 else weights  # or weights of 1e300 come about
+        weights = weights / norm if norm > 0 else weights  # else the weights may grow to 1e300
         if score - before < _LEAST_GAIN:
             return weights, score
 

@@ -9,7 +9,7 @@ from keras_encdec.smt.tuning.nbest_features import NBestFeatures
 ROUNDS = 30
 # The paper's C.
 LONGEST_STEP = 0.01
-# How much the sentences before count for in the score of one.
+# Factor by which the counts of the preceding sentences decay with every sentence.
 _DECAY = 0.999
 
 
@@ -22,15 +22,16 @@ def mira(
 ) -> Array:
     """Moves the weights, sentence by sentence, towards hope hypotheses and away from fear hypotheses.
 
-    Hope is high in total and score, fear high in total and low in score. A hypothesis is scored together with the
-    sentences before it, which fade, times the length of the references of all of them. The features are brought to one
-    scale. The weights of a round are averaged; those of the round with the best score of the whole list are returned.
+    A hope hypothesis has a high total and a high score, a fear hypothesis a high total and a low score. A hypothesis is
+    scored together with the decaying counts of the preceding sentences; the score is multiplied by the length of all
+    their references. The features are brought to one scale. The weights are averaged over each round, and the average
+    with the best score of the whole list is returned.
 
     Args:
         nbest: NBestFeatures.
-        weights: float64 array `(values,)`, to begin with.
+        weights: float64 array `(values,)`, the initial weights.
         rng: generator of random numbers, for the order of the sentences.
-        rounds: int. How often all sentences are seen. Defaults to `30`.
+        rounds: int. Number of passes over all sentences. Defaults to `30`.
         longest_step: float. The paper's C. Defaults to `0.01`.
 
     Returns:

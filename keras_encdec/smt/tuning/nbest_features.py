@@ -1,4 +1,4 @@
-"""An n-best list as arrays: what tuning needs of it."""
+"""An n-best list as arrays, for tuning."""
 
 import contextlib
 import dataclasses
@@ -18,15 +18,15 @@ from keras_encdec.smt.nbest.nbest_sentences import Hypothesis, add_word_penalty,
 
 @dataclasses.dataclass(frozen=True)
 class NBestFeatures:
-    """The hypotheses of an n-best list, those of a sentence in a row.
+    """The hypotheses of an n-best list. Those of one sentence are consecutive rows.
 
     Attributes:
-        lengths: dict of str to int: the names of the features, and how many values each has.
-        features: float64 array `(hypotheses, values)`, the values in the order of `lengths`.
+        lengths: dict from the name of a feature to its number of values.
+        features: float64 array `(hypotheses, values)`. The values of a row are in the order of `lengths`.
         counts: float64 array `(hypotheses, counts)`, see `CorpusMetric.counts`.
-        starts: int array `(sentences,)`. Where the hypotheses of each sentence begin.
+        starts: int array `(sentences,)`. The first row of each sentence.
         metric: CorpusMetric.
-        missing: int. Sentences without hypotheses. Each has one here, an empty one whose features are 0.
+        missing: int. Number of sentences without hypotheses. Each has one row: an empty hypothesis, all features 0.
     """
 
     lengths: Mapping[str, int]
@@ -42,7 +42,7 @@ class NBestFeatures:
         return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.features)))
 
     def best(self, weights: Array) -> Array:
-        """The hypothesis of each sentence with the highest weighted sum, the first of equals.
+        """The row of each sentence with the highest weighted sum; among equal sums, the first.
 
         Args:
             weights: float array `(values,)`.
@@ -56,7 +56,7 @@ class NBestFeatures:
 
     def totals(self, weights: Array) -> Array:
         """The weighted sum of each hypothesis: float64 array `(hypotheses,)`."""
-        # Not by BLAS: to wait for its threads takes longer than the product on processors that others use, too.
+        # Without BLAS: on busy processors, waiting for its threads takes longer than the product.
         return np.einsum("ij,j->i", self.features, weights)
 
     def score(self, weights: Array) -> float:
@@ -64,11 +64,11 @@ class NBestFeatures:
         return self.metric.score(self.counts[self.best(weights)].sum(axis=0))
 
     def quick_score(self, weights: Array) -> float:
-        """The same within rounding, without sacrebleu."""
+        """The same score except for rounding, computed without sacrebleu."""
         return float(self.metric.scores(self.counts[self.best(weights)].sum(axis=0)))
 
     def to_array(self, weights: Mapping[str, Sequence[float]]) -> Array:
-        """Weights by name as a float64 array `(values,)`, 0 where there are none."""
+        """Weights by name as a float64 array `(values,)`; missing weights are 0."""
         return np.array(
             [value for name, length in self.lengths.items() for value in weights.get(name, [0.0] * length)], np.float64
         )
@@ -80,7 +80,7 @@ class NBestFeatures:
 
 
 def first_of_each(chosen: Array, starts: Array) -> Array:
-    """The first row that is chosen of each sentence, of which each has one: int array `(sentences,)`."""
+    """The first chosen row of each sentence: int array `(sentences,)`. Every sentence needs a chosen row."""
     rows = np.flatnonzero(chosen)
     return rows[np.searchsorted(rows, starts)]
 
@@ -94,15 +94,15 @@ def read_nbest_features(
     lengths: Mapping[str, int] | None = None,
     encoding: str | None = None,
 ) -> NBestFeatures:
-    """Reads n-best lists of the same sentences, as several runs of a decoder leave them.
+    """Reads n-best lists of the same sentences, such as those of several runs of a decoder.
 
     Args:
         paths: the lists, plain or gzipped.
-        references: the files that the metric's references are from, named in errors.
+        references: the files of the metric's references, named in errors.
         metric: CorpusMetric.
         word_penalty: bool. Whether to add the feature `WordPenalty0`. Defaults to `False`.
-        lengths: dict of the names of features to how many values each has. Defaults to those of the lists.
-        encoding: str. Of the lists. Defaults to `None`: UTF-8.
+        lengths: dict from the name of a feature to its number of values. Defaults to the features of the lists.
+        encoding: str. Encoding of the lists. Defaults to `None`: UTF-8.
 
     Returns:
         NBestFeatures.
@@ -125,17 +125,17 @@ def read_nbest_features(
                 rows.append(np.zeros(0))
                 counts.append(metric.counts(absent, ""))
             starts.append(len(rows))
-            known, counts_of = set(), {}
+            seen, counts_by_text = set(), {}
             for path, hypothesis in hypotheses:
                 text = " ".join(hypothesis.words(decoding, path))
                 row = layout.row(hypothesis, path)
-                if (text, row) in known:
+                if (text, row) in seen:
                     continue
-                known.add((text, row))
-                if text not in counts_of:
-                    counts_of[text] = metric.counts(number, text)
+                seen.add((text, row))
+                if text not in counts_by_text:
+                    counts_by_text[text] = metric.counts(number, text)
                 rows.append(np.array(row))
-                counts.append(counts_of[text])
+                counts.append(counts_by_text[text])
     if len(starts) < metric.sentences:
         raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
     if not layout.lengths:
@@ -146,13 +146,13 @@ def read_nbest_features(
             path,
         )
     features = np.zeros((len(rows), sum(layout.lengths.values())))
-    for place, row in enumerate(rows):
-        features[place, : len(row)] = row
+    for index, row in enumerate(rows):
+        features[index, : len(row)] = row
     return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
 
 
 def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath, Hypothesis]]]]:
-    """The hypotheses of each sentence from all lists, with the list's path."""
+    """Yields the id of each sentence and its hypotheses in all lists, with the path of the list."""
     sentences = heapq.merge(*map(_with_path, lists), key=lambda item: item[1].id)
     for number, group in itertools.groupby(sentences, key=lambda item: item[1].id):
         yield number, [(path, hypothesis) for path, sentence in group for hypothesis in sentence.hypotheses]
@@ -175,7 +175,7 @@ def _other_sentences(found, references, metric, path, line):
 
 
 class _Layout:
-    """Which columns features have: those that the first line has, and sparse ones as they come."""
+    """The columns of the features: those of the first line, and sparse features when they first occur."""
 
     def __init__(self, lengths: Mapping[str, int] | None, word_penalty: bool) -> None:
         self.lengths = dict(lengths or {})
@@ -183,7 +183,7 @@ class _Layout:
         self._first_line = None
 
     def row(self, hypothesis: Hypothesis, path: FilePath) -> tuple[float, ...]:
-        """The values of a line. Columns that come later are missing at its end, and 0."""
+        """The values of a line. Columns added by later lines are missing at its end; they count as 0."""
         values, line = parse_features(hypothesis.parsed.features), hypothesis.line_number
         if self._word_penalty:
             add_word_penalty(values, hypothesis.parsed.hypothesis, path, line)
@@ -205,7 +205,7 @@ class _Layout:
             if any(abs(number) > LARGEST for number in numbers):
                 raise InputError(
                     f"found a value of {shortened(name)} beyond {LARGEST:g}",
-                    "expected a feature that can be weighed",
+                    "expected a smaller number",
                     "repair the line",
                     path,
                     line,
@@ -216,5 +216,5 @@ class _Layout:
         as_in = "the list that was tuned on"
         if self._first_line:
             as_in = f"line {self._first_line[1]} of {self._first_line[0]}"
-        remedy = "score all of the list, or repair the line"
+        remedy = "score the whole list, or repair the line"
         return InputError(found, f"expected {expected}, as in {as_in}", remedy, path, line)

@@ -1,4 +1,4 @@
-"""Pairwise ranking optimization: weights by which the better of two hypotheses has the higher total."""
+"""Pairwise ranking optimization: weights that give the better of two hypotheses the higher total."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from keras_encdec.smt.tuning.nbest_features import NBestFeatures
 
 SAMPLED, KEPT = 5000, 50
 LEAST_DIFFERENCE = 0.05
-# Of the learned weights in the sum with those to begin with.
+# Shares of the learned weights in their sum with the initial weights.
 SHARES = [share / 10 for share in range(10, 0, -1)]
-# Of the squares of the weights, with features on one scale; it matters only where pairs can be told apart entirely.
+# Factor of the squared weights, for features on one scale. It only matters where the pairs are separable.
 _PENALTY = 1e-4
 _NEWTON_STEPS = 50
 
@@ -20,19 +20,19 @@ def pro(
 ) -> Array:
     """Learns by logistic regression which of two hypotheses of a sentence is better.
 
-    Of each sentence pairs of hypotheses are drawn; of those whose scores differ by 0.05 or more, the pairs that differ
-    most are kept. BLEU of a sentence is smoothed, see `sentence_scores`.
+    For each sentence, pairs of hypotheses are drawn. Among the pairs whose scores differ by 0.05 or more, the pairs
+    with the largest difference are kept. BLEU of a sentence is smoothed, see `sentence_scores`.
 
-    Logistic regression has one solution, wherever it begins. As in the paper, the weights lie between those to begin
-    with and this solution; here at that tenth of the way with the best score of the whole list.
+    The solution of logistic regression does not depend on the initial weights. As in the paper, the result lies between
+    the initial weights and this solution: of ten steps of equal length, the one with the best score of the whole list.
 
     Args:
         nbest: NBestFeatures.
-        weights: float64 array `(values,)`, to begin with; returned where no two hypotheses differ enough. If all are 0,
-            the solution is returned.
+        weights: float64 array `(values,)`, the initial weights. They are returned if no two hypotheses differ enough.
+            If all are 0, the solution is returned.
         rng: generator of random numbers.
-        sampled: int. Pairs that are drawn of a sentence. Defaults to `5000`.
-        kept: int. Pairs that are kept of a sentence. Defaults to `50`.
+        sampled: int. Number of pairs drawn for each sentence. Defaults to `5000`.
+        kept: int. Maximum number of pairs kept for each sentence. Defaults to `50`.
 
     Returns:
         float64 array `(values,)`.
@@ -60,24 +60,24 @@ def pro(
 
 
 def _between(nbest: NBestFeatures, weights: Array, learned: Array, spread: Array) -> Array:
-    """The weights with the best score of those between the ones to begin with and the learned ones."""
-    norms = [np.linalg.norm(one * spread) for one in (weights, learned)]  # with the features on one scale
+    """The best-scoring weights between the initial and the learned ones."""
+    norms = [np.linalg.norm(array * spread) for array in (weights, learned)]  # with the features on one scale
     if not all(norms):
         return learned
     begin, end = weights / norms[0], learned / norms[1]
     candidates = [share * end + (1 - share) * begin for share in SHARES]
-    return max(candidates, key=nbest.quick_score)  # the first, nearest to the learned ones, of equals
+    return max(candidates, key=nbest.quick_score)  # among equals the first, which is nearest to the learned weights
 
 
 def separating_weights(rows: Array) -> Array:
-    """The weights of logistic regression on rows of one class, and their negatives of the other, by Newton's method."""
+    """Logistic regression by Newton's method: the rows are one class, and their negatives the other."""
     weights = np.zeros(rows.shape[1])
     for _ in range(_NEWTON_STEPS):
         wrong = 1 / (1 + np.exp(np.clip(rows @ weights, -500, 500)))
         gradient = rows.T @ wrong / len(rows) - _PENALTY * weights
         curvature = (rows.T * (wrong * (1 - wrong))) @ rows / len(rows) + _PENALTY * np.eye(rows.shape[1])
         step = np.linalg.solve(curvature, gradient)
-        # A step that goes far is shortened: where the classes are nearly separate it would go too far.
+        # Long steps are shortened: for nearly separable classes they would overshoot.
         weights = weights + step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-8:
             break

@@ -27,16 +27,16 @@ SEARCHES = {"mert": mert, "mira": mira, "pro": pro}
 
 @dataclasses.dataclass(frozen=True)
 class TunedWeights:
-    """The weights that were found with one seed.
+    """The weights that the search with one seed found.
 
     Attributes:
         seed: int.
-        weights: dict of str to list of float: of each feature, its absolute values adding up to 1 with all others'.
+        weights: dict of feature to list of float. The absolute values of all weights add up to 1.
         score: float. The metric's score of the best hypotheses of the lists, 0 to 100.
-        test_score: float. That of the lists that are held out; `None` without them.
-        seconds: float. What the search took.
-        discarded_score: float. The score of the weights that the search ended with, where those that it began with
-            have a better one: these are kept. `None` where the search found better ones, or as good ones.
+        test_score: float. The same for the held-out lists; `None` without them.
+        seconds: float. Duration of the search.
+        discarded_score: float. The score of the weights that the search ended with, if the initial weights have a
+            better one and were kept; else `None`.
     """
 
     seed: int
@@ -55,16 +55,16 @@ class TunedWeights:
 
 @dataclasses.dataclass(frozen=True)
 class Tuning:
-    """What `tune` did.
+    """The result of `tune`.
 
     Attributes:
         algorithm: str.
         metric: str. What sacrebleu calls it, such as "BLEU".
         signature: str. Sacrebleu's.
-        sentences, hypotheses: int. In the lists, different ones.
-        missing: int. Sentences without hypotheses, which count as empty translations.
-        initial_score: float. Of the weights that it began with.
-        initial_test_score: float. `None` without a test list.
+        sentences, hypotheses: int. Number of sentences, and of distinct hypotheses, in the lists.
+        missing: int. Number of sentences without hypotheses, which count as empty translations.
+        initial_score: float. The score of the initial weights.
+        initial_test_score: float. The same for the held-out lists; `None` without them.
         tuned: tuple of TunedWeights, one for each seed.
     """
 
@@ -80,29 +80,29 @@ class Tuning:
 
     @property
     def remarks(self) -> list[str]:
-        """What the user is to know of the weights: sentences."""
-        said, worse = [], [one for one in self.tuned if one.discarded_score is not None]
+        """Warnings for the user, as sentences."""
+        remarks, worse = [], [tuned for tuned in self.tuned if tuned.discarded_score is not None]
         if worse:
-            ended = ", ".join(f"{one.discarded_score:.2f}" for one in worse)
+            discarded = ", ".join(f"{tuned.discarded_score:.2f}" for tuned in worse)
             count = "The search" if len(self.tuned) == 1 else f"{len(worse)} of {len(self.tuned)} searches"
-            said.append(
-                f"{count} found weights that are worse on the lists than the initial ones ({self.metric} {ended} "
+            remarks.append(
+                f"{count} found weights that are worse on the lists than the initial ones ({self.metric} {discarded} "
                 f"instead of {worse[0].score:.2f}); the initial weights were kept."
             )
         if not worse and self.best.score < self.initial_score:
-            said.append(
+            remarks.append(
                 f"The lists in their own order have a better score ({self.metric} {self.initial_score:.2f}) than the "
                 f"weights that were found ({self.best.score:.2f}); give --weights to begin with."
             )
-        return said
+        return remarks
 
     @property
     def best(self) -> TunedWeights:
-        """That with the best score on the lists; the test lists have no say."""
-        return max(self.tuned, key=lambda one: one.score)
+        """The weights with the best score on the lists that were tuned on."""
+        return max(self.tuned, key=lambda tuned: tuned.score)
 
     def to_dict(self) -> dict[str, Any]:
-        """The tuning for JSON."""
+        """The tuning as values that JSON can hold."""
         scores, tests = self._columns()
         summary = {"mean": _mean(scores), "deviation": _deviation(scores), "best_seed": self.best.seed}
         return {**dataclasses.asdict(self), **summary, "test_mean": _mean(tests), "test_deviation": _deviation(tests)}
@@ -112,7 +112,7 @@ class Tuning:
         rows = [
             ("", self.metric, "test"),
             ("before", _shown(self.initial_score), _shown(self.initial_test_score)),
-            *[(f"seed {one.seed}", _shown(one.score), _shown(one.test_score)) for one in self.tuned],
+            *[(f"seed {tuned.seed}", _shown(tuned.score), _shown(tuned.test_score)) for tuned in self.tuned],
         ]
         last = []
         if len(self.tuned) > 1:
@@ -124,8 +124,8 @@ class Tuning:
         return "\n".join([f"{self.metric}|{self.signature}", *lines, *last])
 
     def _columns(self) -> tuple[list[float], list[float]]:
-        tests = [] if self.initial_test_score is None else [one.test_score for one in self.tuned]
-        return [one.score for one in self.tuned], tests
+        tests = [] if self.initial_test_score is None else [tuned.test_score for tuned in self.tuned]
+        return [tuned.score for tuned in self.tuned], tests
 
 
 def _mean(scores: Sequence[float]) -> float | None:
@@ -133,7 +133,7 @@ def _mean(scores: Sequence[float]) -> float | None:
 
 
 def _deviation(scores: Sequence[float]) -> float | None:
-    """The standard deviation; there is none of one score."""
+    """The standard deviation; `None` for a single score."""
     return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
 
 
@@ -153,19 +153,19 @@ def tune(
     report: Callable[[TunedWeights], object] = lambda tuned: None,
     **values: Any,
 ) -> Tuning:
-    """Finds weights for the features of n-best lists by which the best hypotheses have the best score.
+    """Finds the weights with which the hypotheses of n-best lists that have the highest totals get the best score.
 
-    No search leaves worse weights than it began with, by the score on the lists: where it ends with such, the initial
-    ones are kept, and the result says so.
+    If a search ends with weights that score worse on the lists than the initial weights, the initial weights are kept,
+    and the result says so.
 
-    Moses's escapes and factors are left out of what is compared. Where several hypotheses have the same total, the
-    first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation.
+    Hypotheses and references are compared without Moses's escapes and factors. Among hypotheses with the same total,
+    the first one counts, as for `rerank`. A sentence without hypotheses counts as an empty translation.
 
     Args:
         nbest: n-best lists of the same sentences, such as those of several runs of a decoder.
         references: files of reference translations, a sentence a line; id 0 is the first line.
-        weights: moses.ini, or a file of lines "Name= w [w ...]": the weights to begin with, 0 for features that it
-            lacks. Optional.
+        weights: the initial weights: moses.ini, or a file of lines "Name= w [w ...]". Features that it lacks get 0.
+            Optional.
         options: TuningOptions. Defaults to `None`: those of the command. See `mert`, `mira` and `pro` for the
             algorithms.
         other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
@@ -236,15 +236,15 @@ def _search(
     lists: NBestFeatures, begin: np.ndarray, held_out: NBestFeatures | None, options: TuningOptions
 ) -> Iterator[TunedWeights]:
     """Searches for weights with each seed; yields the initial ones where the search ends with worse weights."""
-    # Weights of 0 leave the lists in the order that they have, and rank nothing: they are not kept.
-    kept = _rounded(begin)
-    kept_score = lists.score(kept) if begin.any() else None
+    # Weights of 0 leave the lists in their order and rank nothing, so they are never kept.
+    initial = _rounded(begin)
+    initial_score = lists.score(initial) if begin.any() else None
     for seed in range(1, options.seeds + 1):
         start = time.monotonic()
         weights = _rounded(SEARCHES[options.algorithm](lists, begin, np.random.default_rng(seed)))
         score, discarded = lists.score(weights), None
-        if kept_score is not None and score < kept_score:
-            weights, score, discarded = kept, kept_score, score
+        if initial_score is not None and score < initial_score:
+            weights, score, discarded = initial, initial_score, score
         test_score = held_out and held_out.score(weights)
         yield TunedWeights(seed, lists.to_weights(weights), score, test_score, time.monotonic() - start, discarded)
 
@@ -303,7 +303,7 @@ def _moses_ini(path):
 
 
 def _initial_weights(lists: NBestFeatures, weights, unlisted, other_weights, path):
-    """The weights to begin with as an array, checked against the features of the lists."""
+    """The initial weights as an array, checked against the features of the lists."""
     check_weights(other_weights)
     for name, values in {**weights, **other_weights}.items():
         length = lists.lengths.get(name)
@@ -318,7 +318,7 @@ def _initial_weights(lists: NBestFeatures, weights, unlisted, other_weights, pat
         if length is not None and length != len(values):
             raise InputError(
                 f"found {len(values)} weights of {shortened(name)}",
-                f"expected {length}, as it has values in the lists",
+                f"expected {length}, its number of values in the lists",
                 "give the weights that belong to the lists",
                 where,
             )
@@ -326,7 +326,7 @@ def _initial_weights(lists: NBestFeatures, weights, unlisted, other_weights, pat
 
 
 def _rounded(weights):
-    """Weights whose absolute values add up to 1, with the six digits that are written: the file's are scored."""
+    """Weights whose absolute values add up to 1, rounded like those in the file, so that these are scored."""
     total = np.abs(weights).sum()
     return np.array([float(f"{value / total:.6g}") for value in weights]) if total > 0 else weights
 

@@ -222,7 +222,7 @@ def test_processes_share_the_work_and_leave_the_same_list(folder, tmp_path):
         ({**WEIGHTS, "RNN0": [0, 0.5]}, 'found weights of RNN0, expected features of the decoder only, .* "RNN0= 0 0"'),
     ],
 )
-def test_weights_that_do_not_fit_are_told(folder, weights, sentence):
+def test_weights_that_do_not_fit_are_reported(folder, weights, sentence):
     with pytest.raises(InputError, match=sentence):
         decode(folder, ["a"], weights)
 
@@ -247,7 +247,7 @@ def test_what_cannot_be_translated_leaves_the_output_as_it_was(folder):
     assert (folder / "nbest").read_text() == "before"
 
 
-def test_a_malformed_table_is_told_with_its_line(folder, tmp_path):
+def test_a_malformed_table_is_reported_with_its_line(folder, tmp_path):
     (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
     for line, sentence in {
         "b ||| y ||| 0.5": "line 2: found 1 score, expected 2 as on line 1",

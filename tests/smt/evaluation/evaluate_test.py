@@ -111,7 +111,7 @@ def test_without_sacrebleu_it_says_what_to_install(files, monkeypatch):
 
 def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
     (files / "short").write_text("a\n")
-    expected = re.escape(f"{files}/short: found 1 lines, expected 3, as {files}/ref has; give files of the same")
+    expected = re.escape(f"{files}/short: found 1 lines, expected 3, the number in {files}/ref; give files of the same")
     for arguments in (
         ([files / "ref", files / "short"], {"x": [files / "base.1"]}),
         ([files / "ref"], {"x": [files / "base.1", files / "short"]}),
@@ -121,5 +121,5 @@ def test_files_of_other_lengths_and_wrong_arguments_are_refused(files):
             evaluate(*arguments)
     with pytest.raises(ConfigurationError, match="found trials=0, expected a whole number, 1 or more"):
         evaluate([files / "ref"], {}, [files / "base.1"], trials=0)
-    with pytest.raises(ConfigurationError, match="found the name baseline for another system"):
+    with pytest.raises(ConfigurationError, match="found a system named baseline, expected this name for baseline only"):
         evaluate([files / "ref"], {"baseline": [files / "ours.1"]}, [files / "base.1"])

@@ -72,7 +72,7 @@ def test_kneser_ney_gives_what_it_takes_by_distinct_pairs(table):
     np.testing.assert_allclose(list(smoothed("kneser_ney", table)), expected, rtol=1e-4)
 
 
-def test_what_cannot_be_estimated_is_told():
+def test_what_cannot_be_estimated_is_reported():
     with pytest.raises(InputError, match=r"no phrase pair that was extracted twice.*use another --smoothing"):
         CountSmoothing("kneser_ney", [2, 1, 0, 1])
     with pytest.raises(ConfigurationError, match="found smoothing=some, expected one of none, good_turing, kneser_ney"):

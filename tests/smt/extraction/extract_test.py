@@ -187,7 +187,7 @@ def test_arguments_that_cannot_be_used_are_refused(files, out):
     assert os.listdir(out) == []
 
 
-def test_progress_is_told_of_each_step(files, out):
+def test_each_step_reports_its_progress(files, out):
     shown = []
 
     def progress(lines, unit):

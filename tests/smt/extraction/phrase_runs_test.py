@@ -1,12 +1,20 @@
-"""Sorted runs on the disk, and their ranges."""
+"""Sorted runs on the disk, their ranges, and the counts of target phrases."""
 
 from collections import Counter
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_encdec.smt.extraction import phrase_runs
-from keras_encdec.smt.extraction.phrase_runs import merged, plan_ranges, write_runs
+from keras_encdec.smt.extraction.phrase_runs import (
+    count_partition,
+    merged,
+    plan_ranges,
+    read_target_counts,
+    write_runs,
+    write_targets,
+)
 
 # Words that sort below, within and above the separator, one the beginning of another.
 PHRASES = st.lists(st.sampled_from([b"a", b"a!", b"ab", b"~", b"\xc3\xa9", b"\x01"]), min_size=1, max_size=3)
@@ -39,3 +47,33 @@ def test_a_range_is_about_as_large_as_asked_for(tmp_path):
     total = sum(run.offsets[-1] for run in runs)
     assert 2 <= len(ranges) <= total // 100_000 + 1
     assert sum(len(list(merged(part))) for part in ranges) == 5000
+
+
+PARTS = st.lists(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"a b", b"c"]), st.integers(1, 5))), min_size=1)
+
+
+@given(PARTS.filter(any), st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_each_pair_gets_the_count_of_its_target(tmp_path_factory, parts, partitions):
+    folder = tmp_path_factory.mktemp("targets")
+    written = [
+        write_targets(
+            [target for target, _ in part],
+            np.array([count for _, count in part], np.int64),
+            partitions,
+            str(folder / f"part{i}"),
+        )
+        for i, part in enumerate(parts)
+    ]
+    rows = np.array([found for found, _ in written])
+    paths = [str(folder / f"partition{p}") for p in range(partitions)]
+    for p, path in enumerate(paths):
+        count_partition([str(folder / f"part{i}") for i in range(len(parts))], rows, p, path)
+    totals, distinct = Counter(), Counter(target for part in parts for target, _ in part)
+    for part in parts:
+        for target, count in part:
+            totals[target] += count
+    for i, part in enumerate(parts):
+        counts, numbers = read_target_counts(paths, rows, i, written[i][1])
+        assert counts.tolist() == [totals[target] for target, _ in part]
+        assert numbers.tolist() == [distinct[target] for target, _ in part]

@@ -79,13 +79,13 @@ def test_words_are_compared_without_escapes_and_bytes_are_kept(tmp_path):
         ("0 ||| a ||| R= 0 ||| 0\n1 ||| a |||\n", "translations, line 2: found 3 fields"),
     ],
 )
-def test_a_sentence_without_translations_is_told_of(tmp_path, translations, message):
+def test_a_sentence_without_translations_is_reported(tmp_path, translations, message):
     with pytest.raises(InputError, match=message):
         added(tmp_path, "0 ||| a ||| L= 1 ||| 0\n1 ||| b ||| L= 1 ||| 0\n", translations)
     assert not (tmp_path / "out").exists()
 
 
-def test_bytes_of_another_encoding_are_told_of_unless_it_is_named(tmp_path):
+def test_bytes_of_another_encoding_are_reported_of_unless_it_is_named(tmp_path):
     for name in ("input", "translations"):
         (tmp_path / name).write_bytes(b"0 ||| caf\xe9 ||| R= 0 ||| 0\n")
     files = tmp_path / "input", tmp_path / "translations", tmp_path / "out"

@@ -182,13 +182,13 @@ def test_hypotheses_without_phrases_stop_or_get_the_mean_of_their_sentence(files
     assert (summary.lines, summary.unsegmented, summary.malformed, summary.malformed_pairs) == (8, 1, 2, 1)
     assert len(summary.remarks) == 4 and summary.lowest == summary.lowest_sentences == 0
     (files / "table").write_text("malformed\nmalformed\n")
-    with pytest.raises(InputError, match="table: found 2 malformed lines only, expected a phrase table"):
+    with pytest.raises(InputError, match="table: found only malformed lines, 2 of them, expected a phrase table"):
         added(files, on_error="keep")
     (files / "table").write_text(TABLE)
     del lines[3:5]
     (files / "nbest").write_text("\n".join(lines))
     sentence = (
-        "nbest, line 3: found no phrases in the table that make up the hypothesis and whose scores add up to "
+        "nbest, line 3: found no phrases in the table that form the hypothesis and whose scores add up to "
         "TranslationModel0, expected the sentences and the table that the list was made with; check --source"
     )
     with pytest.raises(InputError, match=sentence):
@@ -247,8 +247,8 @@ def test_hypotheses_of_a_sentence_without_any_phrases_get_the_lowest_value(files
     assert values[:2] == [[-400, -400]] * 2 and values[3] == pytest.approx([-1, -1], abs=1e-4)  # of four words
     assert (summary.recovered, summary.unsegmented, summary.lowest, summary.lowest_sentences) == (2, 0, 2, 1)
     assert summary.remarks[1] == (
-        "2 hypotheses of 1 sentences, of which the phrases of none were found, were written with -100 for each word of "
-        "the sentence, the lowest value."
+        "2 hypotheses of 1 sentences were written with -100 for each word of the sentence, the lowest value: no "
+        "phrases of any hypothesis of these sentences were found."
     )
 
 

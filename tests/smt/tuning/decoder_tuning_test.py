@@ -138,7 +138,7 @@ def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
     assert decoded == ["run1.nbest.gz"] * 6
 
 
-def test_what_cannot_be_used_is_told(files):
+def test_what_cannot_be_used_is_reported(files):
     with pytest.raises(ConfigurationError, match="found rounds=0, expected a whole number, 1 or more"):
         tuned(files, rounds=0)
     (files / "reference").write_text("w\n")

@@ -88,7 +88,7 @@ def test_one_seed_has_no_mean(files):
     assert [line.split()[0] for line in str(tuned(files)).splitlines()[2:]] == ["before", "seed"]
 
 
-def test_files_that_cannot_be_written_are_told_of_before_the_search(files):
+def test_files_that_cannot_be_written_are_reported_of_before_the_search(files):
     (files / "file").write_text("x")
     for options in ({"weights_out": files / "none" / "w"}, {"all_weights_out": files / "file" / "folder"}):
         with pytest.raises(InputError, match=f"^{files}/(none|file)/"):
@@ -146,7 +146,7 @@ def test_weights_that_the_lists_have_no_features_for_are_refused(files):
         tuned(files)
     tuned(files, other_weights={"LM0": [0]})
     (files / "nbest").write_text(NBEST.replace("TM0= -", "TM0= 0 -"))
-    with pytest.raises(InputError, match="moses.ini: found 2 weights of TM0, expected 3, as it has values in"):
+    with pytest.raises(InputError, match="moses.ini: found 2 weights of TM0, expected 3, its number of values in"):
         tuned(files)
 
 
@@ -167,7 +167,7 @@ def test_arguments_that_contradict_are_refused(files):
     with pytest.raises(ConfigurationError, match="found moses_ini_out without weights, expected the moses.ini"):
         tune([files / "nbest"], [files / "ref"], moses_ini_out=files / "x")
     (files / "ref2").write_text("x\n")
-    with pytest.raises(InputError, match="ref2: found 1 lines, expected 2, as .*ref has"):
+    with pytest.raises(InputError, match="ref2: found 1 lines, expected 2, the number in .*ref"):
         tune([files / "nbest"], [files / "ref", files / "ref2"])
 
 
