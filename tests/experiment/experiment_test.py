@@ -139,7 +139,7 @@ def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, u
     """It would be a feature that is 0 everywhere, and a gain of 0."""
     table = folder / "table"
     table.write_text(re.sub(r"(?m)^(\S)", r"x\1", table.read_text()))
-    with pytest.raises(InputError, match="found no phrases of .* in 4 of 4 hypotheses, .*expected the table with"):
+    with pytest.raises(InputError, match="found no phrases of .* in 4 of 4 hypotheses, .*expected the table that"):
         run(folder)
     assert not (folder / "out" / "nbest" / "RNN.dev.gz").exists()
 
