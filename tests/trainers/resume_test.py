@@ -165,6 +165,9 @@ def test_a_model_saved_with_an_unused_attention_score_is_resumed(tsv, tmp_path):
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             for member, data in files.items():
                 archive.writestr(member, data)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["sha256"]["best.keras"]  # earlier versions kept no checksum of the weights
+    (tmp_path / "config.json").write_text(json.dumps(config))
     assert ModelDirectory.load(tmp_path).model.config.attention_score is None
     result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
     assert result.last.updates == 4
