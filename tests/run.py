@@ -36,7 +36,7 @@ COMPUTED = [
     "decoding/forbidden_words_test.py",
     "decoding/generator_test.py",
 ]
-LAYERS_MODELS_AND_SCORES = ["layers", "models", "scoring"]
+LAYERS_MODELS_AND_SCORES = ("layers", "models", "scoring")
 # Caps the instructions of oneDNN, PyTorch and XLA, with which each library multiplies in another order.
 OLDER_PROCESSOR = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -81,9 +81,7 @@ def main() -> int:
     failures = []
     for backend in backends:
         if older:
-            selected = LAYERS_MODELS_AND_SCORES if backend == "tensorflow" else COMPUTED
-            selected = [name for name in selected if name.startswith(tuple(LAYERS_MODELS_AND_SCORES))]
-            arguments = [str(TESTS / name) for name in selected]
+            arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
         elif backend == "tensorflow":
             arguments = [str(TESTS), "--doctest-modules", "keras_encdec"]
         else:
