@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -48,12 +49,12 @@ def test_the_installed_command_reads_and_writes_the_standard_streams(files):
     assert len(done.stderr.splitlines()) == 1 and done.stderr.endswith(" lines/s: standard output\n")
 
 
-def test_a_reader_that_has_enough_is_an_ordinary_end(files):
+def test_a_reader_that_has_enough_ends_the_command_as_sigpipe_does(files):
     ours, theirs = os.pipe()
     os.close(ours)
     done = in_process(COMMAND, *flags(files, output=f"/dev/fd/{theirs}"))
     os.close(theirs)
-    assert succeed(done).stderr == ""
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_wrong_use_is_reported_before_anything_is_done(files):
