@@ -142,7 +142,7 @@ class LikelihoodModel(keras.Model):
 
         Raises:
             ValueError: for another `y`, and for arrays that do not hold such ids. Batches of other objects are not
-            checked.
+                checked.
         """
         self._check_pairs(x, y)
         validation = arguments.get("validation_data")
