@@ -24,12 +24,12 @@ def test_a_registered_model_is_an_architecture_until_it_is_removed():
     assert type(model) is OtherModel and (model.source_words, model.target_words) == (4, 5)
     unregister_model("other")
     assert "other" not in architecture_names()
-    with pytest.raises(ConfigurationError, match="found architecture='other', expected one of 'cslm', 'encdec'"):
+    with pytest.raises(ConfigurationError, match="found architecture=other, expected one of .*encdec"):
         model_class("other")
 
 
 def test_the_name_of_another_model_is_refused():
-    with pytest.raises(ValueError, match="architecture 'encdec' is .*RNNEncoderDecoder already"):
+    with pytest.raises(ValueError, match="architecture 'encdec' registered already .*RNNEncoderDecoder"):
         register_model("encdec")(OtherModel)
     with pytest.raises(ValueError, match="found the architecture 'cslm' registered already"):
         register_model("cslm")(OtherModel)
