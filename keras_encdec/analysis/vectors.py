@@ -1,7 +1,7 @@
 """What the encoder makes of words and phrases: vectors."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,12 +82,15 @@ def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
     return Vectors(list(words), np.asarray(rows, np.float32))
 
 
-def phrase_vectors(directory: ModelDirectory, phrases: Sequence[str]) -> Vectors:
+def phrase_vectors(
+    directory: ModelDirectory, phrases: Sequence[str], encode: Callable[[np.ndarray], dict[str, Any]] | None = None
+) -> Vectors:
     """What the decoder gets of each phrase: the summary c, or the last states of all layers, side by side.
 
     Args:
         directory: ModelDirectory.
         phrases: list of str, source phrases as they stand in a table.
+        encode: callable that takes and gives what `model.encode` does. Defaults to `None`: that of the model.
 
     Returns:
         Vectors, whose names are the phrases without factors and Moses's escapes.
@@ -98,7 +101,7 @@ def phrase_vectors(directory: ModelDirectory, phrases: Sequence[str]) -> Vectors
     names = [name for name, spec in model.encoder.encoded_spec.items() if spec.time_axis is None]
     array = None
     for indices, _, width in length_batches([len(one) for one in ids], MOST_ROWS, MOST_TOKENS):
-        encoded = model.encode(pad([ids[index] for index in indices], width))
+        encoded = (encode or model.encode)(pad([ids[index] for index in indices], width))
         rows = [np.asarray(ops.convert_to_numpy(ops.cast(encoded[name], "float32"))) for name in names]
         rows = np.concatenate(rows, axis=1)
         if array is None:

@@ -182,7 +182,9 @@ class Explorer:
         first, *others = map(self._text_of, self._widths())
         yield lambda: [self.translate(first), self.sample(first)]
         yield from self._neighbourhood.steps()
+        yield functools.partial(self.neighbours, first)
         for text in others:
+            yield functools.partial(self.neighbours, text)
             yield functools.partial(self.translate, text)
             yield functools.partial(self.sample, text)
 

@@ -2,11 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 
 from keras_encdec.analysis.table_sample import Reservoir
 from keras_encdec.analysis.vectors import phrase_vectors
+from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.formats import FilePath, PhraseTableReader, escape, model_words
 from keras_encdec.formats.sentences import read_sentences
@@ -95,6 +98,8 @@ class Neighbourhood:
         self._directory = directory
         self.phrases = list(phrases)
         self._arrays: list[np.ndarray] = []
+        # Without it, JAX compiles the encoder anew for each question, and keeps every program.
+        self._encode_question = compiled_call(_Encoding(directory.model))
 
     def steps(self) -> Iterator[Callable[[], None]]:
         """What is to be computed before neighbours are found, in parts: iterator of callables."""
@@ -119,7 +124,7 @@ class Neighbourhood:
         """
         if not self._arrays:
             return []
-        vector = self._unit_vectors([" ".join(words)])[0]
+        vector = self._unit_vectors([" ".join(words)], self._encode_question)[0]
         near = np.concatenate([array @ vector for array in self._arrays])
         order = np.argsort(-near, kind="stable")[: size + 1]
         found = [(self.phrases[i], float(near[i])) for i in order if self.phrases[i] != " ".join(words)]
@@ -128,7 +133,19 @@ class Neighbourhood:
     def _encode(self, start):
         self._arrays.append(self._unit_vectors(self.phrases[start : start + ENCODED_TOGETHER]))
 
-    def _unit_vectors(self, phrases):
+    def _unit_vectors(self, phrases, encode=None):
         texts = [table_text(self._directory, phrase.split(" ")) for phrase in phrases]
-        array = phrase_vectors(self._directory, texts).array
+        array = phrase_vectors(self._directory, texts, encode).array
         return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
+
+
+class _Encoding(keras.layers.Layer):
+    """What the encoder of a model makes of sources."""
+
+    def __init__(self, model) -> None:
+        super().__init__(name="encoding", dtype=model.dtype_policy)
+        self.model = model
+        self.built = True
+
+    def call(self, source: Any) -> dict[str, Any]:
+        return self.model.encoder(source)

@@ -11,6 +11,7 @@ COMPILES = [
     "keras_encdec.scoring.ngram_scorer",
     "keras_encdec.scoring.source_encoder",
     "keras_encdec.scoring.scorer",
+    "keras_encdec.web.neighbourhood",
 ]
 
 
