@@ -2,6 +2,7 @@
 
 import sys
 
+from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import show_summary, task_command
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
@@ -28,8 +29,7 @@ COMMAND = task_command(
         "model_dir": "Directory of the model that gives p(target | source).",
         "input": "Phrase table, TSV file, n-best list or the targets of parallel text, plain or gzipped; - is the "
         "standard input.",
-        "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard "
-        "output.",
+        **OUTPUT,
     },
     optional={
         "reverse_model_dir": "Directory of a model trained with --reverse, for p(source | target) as a second score."

@@ -9,7 +9,6 @@ COMPILES = [
     "keras_encdec.decoding.search",
     "keras_encdec.scoring.source_encoder",
     "keras_encdec.scoring.ngram_scorer",
-    "keras_encdec.scoring.source_encoder",
     "keras_encdec.scoring.scorer",
     "keras_encdec.web.neighbourhood",
 ]
