@@ -17,7 +17,7 @@ from keras_encdec.data import pad
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.server_error import ServerError
 from keras_encdec.formats import model_words, pair_format
-from keras_encdec.formats.escaping import surface
+from keras_encdec.formats.encodings import surface
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer

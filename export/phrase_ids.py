@@ -7,7 +7,7 @@ import re
 
 import tensorflow as tf
 
-from keras_encdec.formats.escaping import UNESCAPING
+from keras_encdec.formats.encodings import UNESCAPING
 from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
 # Strings of more bytes for each allowed token are refused before they are split into words.

@@ -11,15 +11,14 @@ import tensorflow as tf
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import RegisteredSampler, registered_samplers
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
-from keras_encdec.export.replacement_graph import ServedReplacement, alignment_text
 from keras_encdec.export.scoring_graph import encode_in_graph, score_in_graph
-from keras_encdec.export.search_graph import search_in_graph, target_limits
+from keras_encdec.export.search_graph import ServedReplacement, alignment_text, search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY, ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import UNKNOWN, Tokenizer
-from keras_encdec.text.subwords import read_dictionary
+from keras_encdec.text.tokenizer import read_dictionary
 
 Tensors = dict[str, tf.Tensor]
 

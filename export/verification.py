@@ -17,8 +17,8 @@ from keras_encdec.export.comparison import (
     pairs_of_words,
     process_scores,
 )
-from keras_encdec.export.description import check_unchanged, read_tokenization
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
+from keras_encdec.export.saved_model import check_unchanged, read_tokenization
 from keras_encdec.export.verification_options import VerificationOptions
 from keras_encdec.export.versions import versions
 

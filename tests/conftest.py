@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from keras_encdec.runtime.stop_signals import STOP_SIGNALS
+from keras_encdec.runtime.workers import STOP_SIGNALS
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # The tests compile thousands of small programs and run each a few times: XLA's optimizer takes longer than it saves.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import keras
 
 from keras_encdec.backend.training_step import sync_training_state
-from keras_encdec.runtime.stop_signals import SAME_SIGNAL, handle_stop_signals, restore_handlers
+from keras_encdec.runtime.workers import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
 # The optimizer's learning rate is set when it has changed by this share: setting it costs time.
 LEAST_CHANGE = 0.01

@@ -17,9 +17,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY, Checkpoints
 from keras_encdec.trainers.reporting import RoundReports, TrainingReporter
-from keras_encdec.trainers.round_average import RoundAverage, add_average
 from keras_encdec.trainers.training_config import TrainingConfig
-from keras_encdec.trainers.validation import ValidationBleu
+from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
 
 
 class TrainingState(NamedTuple):

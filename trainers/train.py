@@ -13,8 +13,8 @@ from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import WEIGHTS, ModelDirectory
 from keras_encdec.models import build_model, model_class
-from keras_encdec.runtime.directory_lock import directory_lock
-from keras_encdec.runtime.sacrebleu_import import import_sacrebleu
+from keras_encdec.runtime.extras import import_sacrebleu
+from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.checkpoints import building, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.fitting import TrainingState, fit
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches

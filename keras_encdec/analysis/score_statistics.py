@@ -1,12 +1,18 @@
-"""Figure 3 of the paper: the model's scores of phrase pairs against the phrase table's."""
+"""The model's scores of phrase pairs against the phrase table's (Figure 3 of the paper), and its perplexity."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
+from keras import ops
 
 from keras_encdec.analysis.table_sample import TablePair
+from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.models.contract import Decoder
+from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric
 
 
@@ -181,3 +187,33 @@ def bleu_by_length(
             found.append(LengthBleu(int(lengths[inside].min()), edge, int(inside.sum()), score))
         below = edge
     return float(metric.scores(counts.sum(axis=0))), found
+
+
+@without_gradients
+def perplexity(model: Any, batches: Iterable[dict[str, Any]], with_source: bool = True) -> float:
+    """exp of minus the mean log-probability of a target token, end of sequence included.
+
+    Args:
+        model: TranslationModel.
+        batches: iterable of dicts, "source" `(batch, source_time)` and "target" `(batch, target_time)`.
+        with_source: bool. Whether the decoder gets what the encoder made of the source; otherwise it gets zeros in
+            its place, and what it still predicts it predicts from the words before. Defaults to `True`.
+
+    Returns:
+        float.
+    """
+    total, tokens = 0.0, 0
+    for batch in batches:
+        encoded = model.encode(batch["source"])
+        if not with_source:
+            encoded = keras.tree.map_structure(_without_information, encoded)
+        target = ops.convert_to_tensor(batch["target"], "int32")
+        log_probs = token_log_probs(model.decoder(Decoder.previous_words(target), encoded), target)
+        total += float(ops.sum(log_probs))
+        tokens += int((batch["target"] != 0).sum())
+    return math.exp(-total / max(tokens, 1))
+
+
+def _without_information(tensor):
+    """Zeros; a mask stays."""
+    return tensor if keras.backend.standardize_dtype(tensor.dtype) == "bool" else ops.zeros_like(tensor)

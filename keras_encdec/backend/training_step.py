@@ -7,9 +7,8 @@ from typing import Any
 
 import keras
 
-from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
-from keras_encdec.backend.memory import keep_freed_memory
-from keras_encdec.data.tf_dataset import tf_dataset
+from keras_encdec.backend.devices import keep_freed_memory, keep_tensorflow_off_the_gpu, name, xla_on_cpu
+from keras_encdec.data.pairs import tf_dataset
 
 
 def prepare_process_for_training() -> None:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from absl import flags
 
 from keras_encdec import __version__
-from keras_encdec.cli.interruption import SENTENCE, Interruption
-from keras_encdec.cli.standard_streams import (
+from keras_encdec.cli.process import (
+    SENTENCE,
+    Interruption,
     drop_unwritten,
     end_as_unread,
     flush_standard_output,

@@ -85,7 +85,7 @@ def main(flag_values: flags.FlagValues) -> None:
         options = options.replace(most=TOP)
 
     import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.memory import keep_freed_memory
+    from keras_encdec.backend.devices import keep_freed_memory
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from keras_encdec.cli.task_command import show_summary, task_command
-from keras_encdec.smt.ngrams.ngram_options import NgramOptions
+from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions
 
 
 def main(arguments: dict[str, Any], options: NgramOptions) -> None:

@@ -10,7 +10,7 @@ from keras_encdec.scoring.scoring_options import ScoringOptions
 def main(arguments: dict[str, str | None], options: ScoringOptions) -> None:
     """Scores a file as the flags say."""
     import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.memory import keep_freed_memory
+    from keras_encdec.backend.devices import keep_freed_memory
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
 

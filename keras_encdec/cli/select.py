@@ -22,7 +22,7 @@ def main(arguments: dict[str, str | None], options: SelectionOptions) -> None:
     """Selects as the flags say."""
     text = text_input(arguments)
     import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.memory import keep_freed_memory
+    from keras_encdec.backend.devices import keep_freed_memory
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs
 

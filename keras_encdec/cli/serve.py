@@ -40,7 +40,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     check_extra("web", "The page")
     import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.memory import keep_freed_memory
+    from keras_encdec.backend.devices import keep_freed_memory
     from keras_encdec.web.serve import serve
 
     keep_freed_memory()  # with many arenas, freed memory seldom fits the next request

@@ -1,13 +1,13 @@
-"""The pairs of any format, as the words the model reads."""
+"""The pairs of any format as the words that the model reads, and tf.data pipelines of them."""
 
 import collections
 import contextlib
 import math
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
 
 from keras_encdec.data.alignment import align, check_aligner
-from keras_encdec.data.tf_dataset import without_autotuning
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.formats.alignments import Links, LinksLine, links_beside, own_links
@@ -179,3 +179,39 @@ def _aligned(pairs: Iterable[WordPair], max_length: int | None) -> Iterator[Alig
     links_of = dict(zip(alignable, links, strict=True))
     for i, (source, target) in enumerate(pairs):
         yield source, target, links_of.get(i, [])
+
+
+def tf_dataset(make_batches: Callable[[], Iterable[dict[str, Any]]], prefetch: int = 8) -> Any:
+    """Batches read from disk and padded beside the training itself.
+
+    Args:
+        make_batches: callable without arguments to an iterable of dicts "source" and "target"
+            `(batch, width)`, int32, of any widths; called anew for every pass.
+        prefetch: int. Batches held ready. Defaults to `8`.
+
+    Returns:
+        `tf.data.Dataset` of these dicts.
+    """
+    import tensorflow as tf
+
+    # The widths are declared unknown: Keras, left to look at the first batches, takes theirs for all.
+    rows = tf.TensorSpec((None, None), tf.int32)
+    dataset = tf.data.Dataset.from_generator(make_batches, output_signature={"source": rows, "target": rows})
+    return without_autotuning(dataset.prefetch(prefetch))
+
+
+def without_autotuning(dataset: Any) -> Any:
+    """The dataset with nothing for TensorFlow to tune, and so without the thread that tunes.
+
+    An iterator that Python's garbage collector drops waits for that thread while it holds Python's lock, and can
+    wait for ever.
+
+    Args:
+        dataset: `tf.data.Dataset`.
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.with_options(options)

@@ -21,8 +21,14 @@ from tqdm import tqdm
 
 from keras_encdec.data.alignment import align
 from keras_encdec.datasets import build as corpus
-from keras_encdec.datasets.debian import find_package, package_version, read_package
-from keras_encdec.datasets.libreoffice import clean_message, read_catalog, read_help_page
+from keras_encdec.datasets.libreoffice import (
+    clean_message,
+    find_package,
+    package_version,
+    read_catalog,
+    read_help_page,
+    read_package,
+)
 from keras_encdec.errors import InputError
 from keras_encdec.formats.fields import finite_number, split_tokens
 from keras_encdec.smt.extraction.phrase_scoring import score_phrases

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_encdec.backend.keras_ops import ops
-from keras_encdec.backend.top_k import stable_top_k, top_k
+from keras_encdec.backend.operations import stable_top_k, top_k
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Choice, Sampler
 from keras_encdec.text.vocabulary import END

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from keras_encdec.backend.keras_ops import ops
-from keras_encdec.backend.top_k import top_k
+from keras_encdec.backend.operations import top_k
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from keras_encdec.formats.encodings import FileEncoding, unencodable
-from keras_encdec.formats.escaping import escape
+from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 from keras_encdec.runtime.os_errors import FilePath
 
 if TYPE_CHECKING:  # the formats' names must be known before Keras is imported

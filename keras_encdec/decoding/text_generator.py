@@ -12,7 +12,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.subwords import (
+from keras_encdec.text.tokenizer import (
     GOES_ON,
     begin_with_marks,
     is_position_word,

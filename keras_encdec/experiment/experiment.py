@@ -1,16 +1,18 @@
-"""An experiment as a function: a configuration in, the paper's Table 1 out."""
+"""An experiment as a function: a configuration in, the stages planned and run, the paper's Table 1 out."""
 
+import functools
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from keras_encdec.experiment.experiment_config import ExperimentConfig
+from keras_encdec.experiment import moses, stage_functions
+from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.experiment_file import load_experiment
-from keras_encdec.experiment.plan import EVALUATION, plan_stages
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
 from keras_encdec.experiment.stage_runner import Stage, StageResult, run_stages
-from keras_encdec.runtime.directory_lock import directory_lock
+from keras_encdec.runtime.unfinished import directory_lock
 
 
 def experiment(
@@ -53,3 +55,211 @@ def experiment(
         write_results(result, output)
         draw_results(result, output)
     return result
+
+
+EVALUATION = "evaluation.json"
+# The n-best lists of the parts "dev" and "test".
+Lists = Mapping[str, pathlib.Path]
+# Columns that `score_table` appends to the scores of a phrase table, counted from the end.
+MODEL_COLUMN, UNKNOWN_COLUMN = -2, -1
+
+
+def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
+    """The stages of an experiment, each after the stages that it depends on.
+
+    Args:
+        config: ExperimentConfig.
+        output: directory for everything that the stages write.
+
+    Returns:
+        list of Stage. The last one writes `EVALUATION`.
+    """
+    return _Plan(config, output).stages()
+
+
+class _Plan:
+    def __init__(self, config: ExperimentConfig, output: pathlib.Path) -> None:
+        self._config, self._output = config, output
+        self._stages: list[Stage] = []
+        self._text = {name: pathlib.Path(path) for name, path in config.data.files.items()}
+
+    def stages(self) -> list[Stage]:
+        """The stages of all rows, and of everything that the rows need."""
+        lists, weights = self._baseline()
+        folders = {}
+        for number, row in enumerate(self._config.rows):
+            nbest = {part: self._with_features(part, lists[part], row.features) for part in ("dev", "test")}
+            folders[f"row_{number}"] = self._add(
+                f"tune-{number}",
+                stage_functions.tune_row,
+                {
+                    "dev_nbest": nbest["dev"],
+                    "dev_target": self._text["dev_target"],
+                    "test_nbest": nbest["test"],
+                    "test_target": self._text["test_target"],
+                    "weights": weights,
+                },
+                {"output": f"rows/{number}"},
+                self._config.tuning.to_dict(),
+            )
+        tuning = self._config.tuning
+        self._add(
+            "evaluate",
+            stage_functions.evaluate_rows,
+            {"dev_target": self._text["dev_target"], "test_target": self._text["test_target"], **folders},
+            {"output": EVALUATION},
+            {"metric": tuning.metric, "seeds": tuning.seeds},
+        )
+        return self._stages
+
+    def _add(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        inputs: Mapping[str, pathlib.Path],
+        outputs: Mapping[str, str],
+        settings: Mapping[str, Any] | None = None,
+    ) -> pathlib.Path:
+        """Adds a stage unless it is planned already; returns the path of its first output."""
+        paths = {argument: self._output / path for argument, path in outputs.items()}
+        if all(stage.name != name for stage in self._stages):
+            self._stages.append(Stage(name, function, inputs, paths, settings or {}))
+        return next(iter(paths.values()))
+
+    def _baseline(self) -> tuple[Lists, pathlib.Path]:
+        """The n-best lists by part, and the initial weights."""
+        baseline = self._config.baseline
+        if baseline.system == "lists":
+            lists = {"dev": pathlib.Path(baseline.dev_nbest), "test": pathlib.Path(baseline.test_nbest)}
+            return lists, pathlib.Path(baseline.weights)
+        return self._decoder_baseline() if baseline.system == "decoder" else self._moses_baseline()
+
+    def _decoder_baseline(self) -> tuple[Lists, pathlib.Path]:
+        baseline = self._config.baseline
+        training_text = self._text.get("train_target")
+        models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
+        start = {"weights": pathlib.Path(baseline.weights)} if baseline.weights else {}
+        tuned = self._add(
+            "tune-decoder",
+            stage_functions.tune_baseline,
+            {"source": self._text["dev_source"], "target": self._text["dev_target"], **models, **start},
+            {"output": "baseline"},
+            {"rounds": baseline.rounds, "nbest_size": baseline.nbest_size, "metric": self._config.tuning.metric},
+        )
+        weights = tuned / "weights"
+        test = self._add(
+            "decode-test",
+            stage_functions.decode,
+            {"source": self._text["test_source"], "weights": weights, **models},
+            {"nbest": "nbest/test.gz"},
+            {"nbest_size": baseline.nbest_size},
+        )
+        return {"dev": tuned / "nbest.gz", "test": test}, weights
+
+    def _moses_baseline(self) -> tuple[Lists, pathlib.Path]:
+        baseline = self._config.baseline
+        settings = {"moses_dir": baseline.moses_dir, "nbest_size": baseline.nbest_size}
+        text = {name: self._escaped(name) for name in ("dev_source", "dev_target", "test_source")}
+        if baseline.weights:
+            ini = pathlib.Path(baseline.weights)
+            # moses.ini only names these files, but the output of Moses depends on them.
+            models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
+        else:
+            training_text = self._escaped("train_target") if "train_target" in self._text else None
+            models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
+            ini = self._add(
+                "moses-ini", moses.write_moses_ini, models, {"output": "moses.ini"}, {"order": baseline.ngram_order}
+            )
+        tuned = self._add(
+            "tune-moses",
+            moses.tune_moses,
+            {"source": text["dev_source"], "target": text["dev_target"], "ini": ini, **models},
+            {"output": "baseline"},
+            settings,
+        )
+        lists = {
+            part: self._add(
+                f"decode-{part}",
+                moses.decode_with_moses,
+                {"source": text[f"{part}_source"], "tuned": tuned, **models},
+                {"nbest": f"nbest/{part}.nbest"},
+                settings,
+            )
+            for part in ("dev", "test")
+        }
+        return lists, tuned / "moses.ini"
+
+    def _escaped(self, name: str) -> pathlib.Path:
+        return self._add(f"escape-{name}", moses.escape_text, {"text": self._text[name]}, {"output": f"text/{name}"})
+
+    def _language_model(self, text: pathlib.Path | None) -> pathlib.Path:
+        baseline = self._config.baseline
+        if baseline.language_model:
+            return pathlib.Path(baseline.language_model)
+        return self._add(
+            "ngrams", stage_functions.estimate, {"text": text}, {"arpa": "ngrams.arpa"}, {"order": baseline.ngram_order}
+        )
+
+    @functools.cached_property
+    def _phrase_table(self) -> pathlib.Path:
+        baseline = self._config.baseline
+        if baseline.phrase_table:
+            return pathlib.Path(baseline.phrase_table)
+        return self._add(
+            "extract",
+            stage_functions.extract,
+            {"source": self._text["train_source"], "target": self._text["train_target"]},
+            {"phrase_table": "phrase-table.gz"},
+            {"aligner": baseline.aligner, "symmetrization": baseline.symmetrization},
+        )
+
+    def _with_features(self, part: str, nbest: pathlib.Path, names: Sequence[str]) -> pathlib.Path:
+        """The n-best list with features added one by one: rows share the lists of their common first features."""
+        for number in range(1, len(names) + 1):
+            nbest = self._with_feature(part, nbest, names[:number])
+        return nbest
+
+    def _with_feature(self, part: str, nbest: pathlib.Path, names: Sequence[str]) -> pathlib.Path:
+        name = names[-1]
+        feature = self._config.features[name]
+        stage, output = "-".join(["add", *names, part]), {"output": f"nbest/{'-'.join(names)}.{part}.gz"}
+        inputs = {"nbest": nbest, "source": self._text[f"{part}_source"]}
+        if feature.kind in ("phrases", "unknown_words"):
+            model = name if feature.kind == "phrases" else feature.of
+            inputs["phrase_table"] = self._scored_table(model)
+            settings = {"feature": f"{name}0", "column": MODEL_COLUMN if feature.kind == "phrases" else UNKNOWN_COLUMN}
+            return self._add(stage, stage_functions.add_table_feature, inputs, output, settings)
+        inputs["model_dir"] = self._model(name, feature)
+        settings = {"feature": f"{name}0", "counts": feature.counts}
+        return self._add(stage, stage_functions.score_nbest, inputs, output, settings)
+
+    def _scored_table(self, name: str) -> pathlib.Path:
+        return self._add(
+            f"score-{name}",
+            stage_functions.score_table,
+            {"phrase_table": self._phrase_table, "model_dir": self._model(name, self._config.features[name])},
+            {"scored": f"phrase-table.{name}.gz"},
+        )
+
+    def _model(self, name: str, feature: FeatureConfig) -> pathlib.Path:
+        """The model's directory: the given one, or the output of a stage that trains the model."""
+        if feature.model_dir:
+            return pathlib.Path(feature.model_dir)
+        files = self._training_files(feature)
+        config, data = feature.training_settings()
+        options = data.to_dict()
+        files |= {option: pathlib.Path(options.pop(option)) for option in DATA_FILES if options.get(option)}
+        settings: dict[str, Any] = {"config": config.to_dict(), "data": options}
+        return self._add(f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings)
+
+    def _training_files(self, feature: FeatureConfig) -> dict[str, pathlib.Path]:
+        if feature.kind == "phrases":
+            return {"phrase_table": self._phrase_table}
+        files = {"target": self._text["train_target"], "validation_target": self._text["dev_target"]}
+        if feature.kind == "sentences":
+            files = {
+                "source": self._text["train_source"],
+                "validation_source": self._text["dev_source"],
+                **files,
+            }
+        return files

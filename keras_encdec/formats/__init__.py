@@ -1,6 +1,6 @@
 """Files in, records out, and back: phrase tables, n-best lists, pairs of text, moses.ini."""
 
-from keras_encdec.formats.escaping import escape, model_words, surface, unescape
+from keras_encdec.formats.encodings import escape, model_words, surface, unescape
 from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_weights
 from keras_encdec.formats.format_registry import format_names, pair_format, register_format
 from keras_encdec.formats.moses_ini import rewrite_moses_ini

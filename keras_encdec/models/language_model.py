@@ -8,8 +8,7 @@ from keras import ops
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Structure, Tensor
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
-from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
-from keras_encdec.models.log_probs import sequence_log_probs
+from keras_encdec.models.log_probs import SPECIAL_IDS, id_tensor, sequence_log_probs
 from keras_encdec.models.translation_model import TranslationModel
 
 

@@ -8,8 +8,7 @@ from keras import ops
 from keras_encdec.backend.training_step import portable_compile_config
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.models.gradient_clipping import GradientNorms, exact_clipping
-from keras_encdec.models.id_sequences import SPECIAL_IDS, check_training_arrays
-from keras_encdec.models.log_probs import sequence_log_probs
+from keras_encdec.models.log_probs import SPECIAL_IDS, check_training_arrays, sequence_log_probs
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

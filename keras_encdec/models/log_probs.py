@@ -1,9 +1,11 @@
-"""The one definition of the score."""
+"""The definition of the score, and the id sequences that it reads."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.types import Tensor
+from keras_encdec.text.vocabulary import END
 
 
 def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
@@ -65,3 +67,95 @@ def sequence_log_probs(log_probs: Tensor) -> Tensor:
 
 def _wide(logits):
     return "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
+
+
+SPECIAL_IDS = 3  # 0 padding and "no previous word", 1 unknown word, 2 end of sequence
+
+
+def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) -> None:
+    """Checks that each row is a sequence of known ids without 0, closed by the end of sequence.
+
+    Args:
+        name: str. The name of the rows in the error, such as "source".
+        rows: int array `(n, time)`, padded with 0.
+        lengths: int array `(n,)`.
+        ids: int. Number of ids; each id must be below it.
+
+    Raises:
+        ValueError: with the first row that fails the check.
+    """
+    closed = np.take_along_axis(rows, np.maximum(lengths, 1)[:, None] - 1, axis=1)[:, 0] == END
+    inside = np.count_nonzero(rows, axis=1) == lengths
+    wrong = np.flatnonzero(~closed | ~inside | (rows < 0).any(axis=1) | (rows >= ids).any(axis=1))
+    if len(wrong):
+        sequence = rows[wrong[0], : lengths[wrong[0]]].tolist()
+        expected = f"ids from 1 to {ids - 1} closed by the end of sequence, {END}"
+        raise ValueError(f"found the {name} {sequence}, expected {expected}")
+
+
+def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None:
+    """Checks the NumPy arrays that `fit` and `evaluate` get.
+
+    JAX does not report ids out of range, and no backend reports a row without its end of sequence.
+
+    Args:
+        sides: dict of arrays; the values of other tensors are not checked.
+        ids: dict of int, the number of ids of each side.
+
+    Raises:
+        ValueError: for a side that is a list, an array that is not an integer array `(rows, time)`, different numbers
+            of rows, or a row that is not a sequence of the model's ids closed by the end of sequence.
+    """
+    for name, rows in sides.items():
+        if isinstance(rows, list | tuple):
+            raise ValueError(
+                f"found a {type(rows).__name__} as the {name}, expected an integer array (rows, time); "
+                "keras_encdec.data.pad makes it of lists of ids"
+            )
+        if isinstance(rows, np.ndarray) and (rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size):
+            raise ValueError(
+                f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
+            )
+    numbers = {name: len(rows) for name, rows in sides.items() if isinstance(rows, np.ndarray)}
+    if len(set(numbers.values())) > 1:
+        counts = " and ".join(f"{number} rows of the {name}" for name, number in numbers.items())
+        raise ValueError(f"found {counts}, expected the same number: each row is a pair")
+    for name in numbers:
+        rows = sides[name]
+        lengths = rows.shape[1] - np.argmax(rows[:, ::-1] != 0, axis=1)
+        check_sequences(name, rows, np.where(rows.any(axis=1), lengths, 0), ids[name])
+
+
+def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
+    """Checks the ids that a model is called with, and converts them to a tensor.
+
+    JAX does not report ids out of range, and TensorFlow does not report negative ids of a source.
+
+    Args:
+        name: str. The name of the rows in the error, such as "source".
+        rows: integer array `(rows, time)`, or a list of lists of the same length; the values of other tensors are not
+            checked.
+        ids: int. Number of ids; each id must be below it.
+
+    Returns:
+        int32 tensor `(rows, time)`.
+
+    Raises:
+        ValueError: for an array that does not hold such ids.
+    """
+    if isinstance(rows, np.ndarray | list | tuple):
+        try:
+            rows = np.asarray(rows)
+        except ValueError:
+            raise ValueError(
+                f"found rows of different lengths as the {name}, expected an integer array (rows, time); "
+                "keras_encdec.data.pad makes it of lists of ids"
+            ) from None
+        if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
+            raise ValueError(
+                f"found a {name} of shape {rows.shape} and dtype {rows.dtype}, expected integer ids (rows, time)"
+            )
+        wrong = rows[(rows < 0) | (rows >= ids)]
+        if wrong.size:
+            raise ValueError(f"found the id {wrong[0]} in the {name}, expected ids from 0 to {ids - 1}")
+    return ops.convert_to_tensor(rows, "int32")

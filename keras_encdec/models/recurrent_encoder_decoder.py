@@ -9,8 +9,8 @@ from keras_encdec.configuration import Configuration
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.recurrent_cell import recurrent_cell_class
 from keras_encdec.models.attention_decoder import AttentionDecoder
-from keras_encdec.models.id_sequences import SPECIAL_IDS
 from keras_encdec.models.language_model import LanguageModel
+from keras_encdec.models.log_probs import SPECIAL_IDS
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_encoder import RecurrentEncoder
 from keras_encdec.models.translation_model import TranslationModel, register_model

@@ -14,7 +14,7 @@ from keras_encdec.layers.gru_cell import ContextGRUCell
 from keras_encdec.layers.initializers import published_normal
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
-from keras_encdec.models.id_sequences import SPECIAL_IDS
+from keras_encdec.models.log_probs import SPECIAL_IDS
 from keras_encdec.models.translation_model import TranslationModel, register_model
 
 

@@ -16,9 +16,8 @@ from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
 from keras_encdec.models.contract import Decoder, Encoder
-from keras_encdec.models.id_sequences import SPECIAL_IDS, id_tensor
 from keras_encdec.models.likelihood_model import LikelihoodModel
-from keras_encdec.models.log_probs import mean_log_probs, sequence_log_probs, token_log_probs
+from keras_encdec.models.log_probs import SPECIAL_IDS, id_tensor, mean_log_probs, sequence_log_probs, token_log_probs
 from keras_encdec.registry import Registry
 
 

@@ -1,6 +1,7 @@
-"""Optional parts of the package: the libraries of each extra, and the error where one is missing."""
+"""The libraries of the optional extras, and the error where one is missing."""
 
 import importlib.util
+from types import ModuleType
 
 LIBRARIES = {"web": ("starlette", "uvicorn"), "analysis": ("matplotlib", "openTSNE")}
 
@@ -18,3 +19,21 @@ def check_extra(extra: str, user: str) -> None:
     for library in LIBRARIES[extra]:
         if not importlib.util.find_spec(library):
             raise ImportError(f'{user} needs {library}, which is not installed: pip install "keras-encdec[{extra}]".')
+
+
+def import_sacrebleu(otherwise: str = "") -> ModuleType:
+    """Imports sacrebleu, which belongs to the extra `smt`.
+
+    Args:
+        otherwise: str. What the user can do without, starting with a comma. Defaults to nothing.
+
+    Raises:
+        ImportError: when it is not installed.
+    """
+    try:
+        import sacrebleu
+    except ImportError as error:
+        raise ImportError(
+            f'BLEU needs sacrebleu, which is not installed: pip install "keras-encdec[smt]"{otherwise}.'
+        ) from error
+    return sacrebleu

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_encdec.backend.log_sum_exp import log_sum_exp
 from keras_encdec.backend.loops import counted_loop
+from keras_encdec.backend.operations import log_sum_exp
 from keras_encdec.backend.tensors import store_rows, take_rows
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch

@@ -10,11 +10,11 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import xla_on_cpu
-from keras_encdec.backend.log_sum_exp import SAFE
 from keras_encdec.backend.low_precision import warn_if_slow
+from keras_encdec.backend.operations import SAFE
 from keras_encdec.data import pad
 from keras_encdec.models.contract import TensorSpec
-from keras_encdec.models.id_sequences import SPECIAL_IDS, check_sequences
+from keras_encdec.models.log_probs import SPECIAL_IDS, check_sequences
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
 from keras_encdec.runtime.workers import in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from keras_encdec.selection.select_pairs import SelectionSummary as SelectionSummary
     from keras_encdec.selection.select_pairs import select_pairs as select_pairs
     from keras_encdec.selection.selection_options import SelectionOptions as SelectionOptions
-    from keras_encdec.selection.selection_scores import bilingual_difference as bilingual_difference
-    from keras_encdec.selection.selection_scores import cross_entropy_difference as cross_entropy_difference
-    from keras_encdec.selection.selection_scores import dual_conditional_cross_entropy as dual_conditional_cross_entropy
+    from keras_encdec.selection.selection_options import bilingual_difference as bilingual_difference
+    from keras_encdec.selection.selection_options import cross_entropy_difference as cross_entropy_difference
+    from keras_encdec.selection.selection_options import (
+        dual_conditional_cross_entropy as dual_conditional_cross_entropy,
+    )
 
 lazy_imports(__name__)

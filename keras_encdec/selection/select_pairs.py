@@ -26,8 +26,7 @@ from keras_encdec.selection.cross_entropies import (
     NgramEntropies,
     TranslationEntropies,
 )
-from keras_encdec.selection.selection_options import SelectionOptions
-from keras_encdec.selection.selection_scores import METHODS
+from keras_encdec.selection.selection_options import METHODS, SelectionOptions
 
 WINDOW = 4096
 

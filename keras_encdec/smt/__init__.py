@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from keras_encdec.smt.nbest.phrase_features import add_phrase_features as add_phrase_features
     from keras_encdec.smt.nbest.rerank import RerankSummary as RerankSummary
     from keras_encdec.smt.nbest.rerank import rerank as rerank
+    from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions as NgramOptions
     from keras_encdec.smt.ngrams.ngram_estimation import NgramSummary as NgramSummary
     from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams as estimate_ngrams
     from keras_encdec.smt.ngrams.ngram_model import NgramModel as NgramModel
-    from keras_encdec.smt.ngrams.ngram_options import NgramOptions as NgramOptions
 
 lazy_imports(__name__)

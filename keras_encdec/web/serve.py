@@ -16,8 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.web.app import create_app
-from keras_encdec.web.computations import Computations
+from keras_encdec.web.app import Computations, create_app
 from keras_encdec.web.connections import MOST_CONNECTIONS, PromptProtocol
 from keras_encdec.web.explorer import Explorer
 from keras_encdec.web.neighbourhood import known_phrases

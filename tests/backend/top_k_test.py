@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_encdec.backend.top_k import STRIDED, stable_top_k, top_k
+from keras_encdec.backend.operations import STRIDED, stable_top_k, top_k
 
 
 @pytest.mark.parametrize("words", [7, STRIDED * 12, STRIDED * 12 + 1, 5003])

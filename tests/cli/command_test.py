@@ -16,7 +16,7 @@ from in_process import in_process
 from keras_encdec.cli.command import Command, UsageError
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
-from keras_encdec.runtime.stop_signals import STOP_SIGNALS
+from keras_encdec.runtime.workers import STOP_SIGNALS
 
 
 def define_flags(flag_values):

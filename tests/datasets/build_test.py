@@ -8,8 +8,7 @@ import pytest
 from keras_encdec.datasets import build
 from keras_encdec.datasets import build as corpus
 from keras_encdec.datasets.build import is_useful, select
-from keras_encdec.datasets.debian import find_package, read_package
-from keras_encdec.datasets.libreoffice import clean_message, read_catalog, read_help_page
+from keras_encdec.datasets.libreoffice import clean_message, find_package, read_catalog, read_help_page, read_package
 from keras_encdec.errors import InputError
 
 

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from keras_encdec.errors import InputError
+from keras_encdec.experiment.experiment import plan_stages
 from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
 from keras_encdec.experiment.moses import PROGRAMS, TUNER
-from keras_encdec.experiment.plan import plan_stages
 
 FILES = ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table.gz", "dev.nbest", "test.nbest", "ini")
 DATA = """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.formats.escaping import escape, model_words, surface, unescape
+from keras_encdec.formats.encodings import escape, model_words, surface, unescape
 
 PIECES = ["&", "amp;", "lt;", "quot;", "&amp;", "&#124;", "&bar;", "|", "<", ">", '"', "'", "[", "]", " "]
 TEXT = st.lists(st.sampled_from(PIECES)).map("".join) | st.text()

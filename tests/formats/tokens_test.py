@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 import keras_encdec
-from keras_encdec.formats.escaping import model_words
+from keras_encdec.formats.encodings import model_words
 from keras_encdec.formats.fields import split_tokens
 
 PACKAGE = pathlib.Path(keras_encdec.__file__).parent

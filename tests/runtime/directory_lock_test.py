@@ -11,12 +11,11 @@ import sys
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.directory_lock import directory_lock
-from keras_encdec.runtime.unfinished import remove_unfinished
+from keras_encdec.runtime.unfinished import directory_lock, remove_unfinished
 
 HOLD = """
 import sys
-from keras_encdec.runtime.directory_lock import directory_lock
+from keras_encdec.runtime.unfinished import directory_lock
 with directory_lock(sys.argv[1], "training", "--model_dir"):
     print("locked", flush=True)
     sys.stdin.read()

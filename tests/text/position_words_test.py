@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_encdec.text.subwords import (
+from keras_encdec.text.tokenizer import (
     POSITION_WORDS,
     is_position_word,
     position_distance,

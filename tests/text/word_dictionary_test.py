@@ -3,7 +3,7 @@
 import pytest
 
 from keras_encdec.errors import InputError
-from keras_encdec.text.subwords import read_dictionary
+from keras_encdec.text.tokenizer import read_dictionary
 
 
 def test_lines_of_two_columns_or_three_are_read(tmp_path):

@@ -15,7 +15,7 @@ from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
-from keras_encdec.trainers.round_average import RoundAverage
+from keras_encdec.trainers.validation import RoundAverage
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from recurrent_toys import SOURCE, TARGET, toy
 
-from keras_encdec.runtime.stop_signals import STOP_SIGNALS
+from keras_encdec.runtime.workers import STOP_SIGNALS
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.encodings import FileEncoding
-from keras_encdec.formats.escaping import model_words
+from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output

@@ -6,7 +6,7 @@ from operator import mul
 from typing import NamedTuple, Self
 
 from keras_encdec.errors import InputError, shortened
-from keras_encdec.formats.escaping import escape, model_words, unescape
+from keras_encdec.formats.encodings import escape, model_words, unescape
 from keras_encdec.formats.feature_weights import check_weights
 from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY, PhraseTableRecord
 from keras_encdec.runtime.files import InputLines

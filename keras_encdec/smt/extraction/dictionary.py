@@ -98,7 +98,7 @@ def write_dictionary(
 ) -> DictionarySummary:
     """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
 
-    The output appears when it is complete. `keras_encdec.text.subwords.read_dictionary` reads it.
+    The output appears when it is complete. `keras_encdec.text.tokenizer.read_dictionary` reads it.
 
     Args:
         input: pairs, or the target sentences of parallel text, plain or gzipped.

@@ -8,8 +8,7 @@ from keras_encdec.data.alignment import Points, directional_links, symmetrize, t
 from keras_encdec.data.pairs import WordPair, record_words
 from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import LinksLine, links_beside
-from keras_encdec.formats.encodings import FileEncoding, unencodable
-from keras_encdec.formats.escaping import escape
+from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record
 from keras_encdec.formats.record_reader import RecordReader

@@ -1,4 +1,4 @@
-"""Text to an n-gram language model: interpolated modified Kneser-Ney smoothing, written as an ARPA file."""
+"""Estimates an n-gram language model from text: interpolated modified Kneser-Ney smoothing, as an ARPA file."""
 
 import codecs
 import dataclasses
@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_encdec.configuration import hyperparameter
 from keras_encdec.errors import InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.smt.ngrams.ngram_options import NgramOptions
+from keras_encdec.task_options import EncodingOption
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +26,13 @@ _UNKNOWN_ID, _BEGIN_ID, _END_ID = range(3)
 _FALLBACK = (0.5, 1.0, 1.5)
 # Stands for log10 of 0, as in SRILM: the beginning of a sentence is never predicted.
 _LOG10_ZERO = -99.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NgramOptions(EncodingOption):
+    """Options of `estimate_ngrams`."""
+
+    order: int = hyperparameter(5, "Number of words in the longest n-grams.", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from keras_encdec.runtime.stop_signals import STOP_SIGNALS
+from keras_encdec.runtime.workers import STOP_SIGNALS
 
 pytestmark = pytest.mark.usefixtures("signals_obeyed")
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.usefixtures("signals_obeyed")
 SCRIPT = """
 import hashlib, sys, time
 from absl import flags
-from keras_encdec.cli import interruption
+from keras_encdec.cli import process
 from keras_encdec.cli.command import Command
 from keras_encdec.formats import open_output
 from keras_encdec.runtime.workers import in_order, threads
-from keras_encdec.runtime.stop_signals import handle_stop_signals, restore_handlers
+from keras_encdec.runtime.workers import handle_stop_signals, restore_handlers
 
-interruption.GRACE = 0.05
+process.GRACE = 0.05
 folder = sys.argv.pop()
 
 def sleep():
