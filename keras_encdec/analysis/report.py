@@ -1,9 +1,10 @@
 """The report: the paper's tables and figures, from a user's own model."""
 
+import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from keras_encdec.analysis.drawing.figures import drawing_style
 from keras_encdec.analysis.page.page import Section, page
@@ -14,26 +15,25 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.unfinished import new_folder
 
 PAGE = "index.html"
 
 
-def report_folder(output: FilePath) -> pathlib.Path:
-    """Makes the folder of a report.
+@contextlib.contextmanager
+def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
+    """Makes the folder of a report; one that the `with` block leaves empty by an exception is removed again.
+
+    Yields:
+        its path.
 
     Raises:
         InputError: when there is a file of its name, or it cannot be made.
     """
-    folder = pathlib.Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise InputError("found a file", "expected a folder, or nothing", "give another --output", folder) from None
-    except OSError as error:
-        raise InputError(
-            f"the folder could not be made ({error.strerror})", remedy="check the path and its permissions", path=folder
-        ) from None
-    return folder
+    if pathlib.Path(output).is_file():
+        raise InputError("found a file", "expected a folder, or nothing", "give another --output", output)
+    with new_folder(output) as folder:
+        yield folder
 
 
 def write_section(folder: pathlib.Path, section: Section) -> None:
@@ -134,14 +134,13 @@ def report(
         )
     if own := read_training_run(directory.path):
         runs.insert(0, own)
-    folder, parts = report_folder(output), ReportSections(directory, options, say)
-    sections = []
-    with drawing_style():
+    parts, sections = ReportSections(directory, options, say), []
+    with report_folder(output) as folder, drawing_style():
         for section in parts.sections(phrase_table, source, target, runs):
             write_section(folder, section)
             # What is in files is not kept: the page needs the names alone.
             names = {kind: dict.fromkeys(getattr(section, kind)) for kind in ("tables", "pictures", "files")}
             sections.append(dataclasses.replace(section, **names))
-    path = write_page(folder, page("What the model has learned", parts.facts, parts.notices, sections))
+        path = write_page(folder, page("What the model has learned", parts.facts, parts.notices, sections))
     names = tuple(section.name for section in sections)
     return ReportSummary(path, names, time.monotonic() - start, tuple(parts.notices))

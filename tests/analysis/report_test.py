@@ -115,7 +115,8 @@ def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
 def test_a_table_that_the_model_cannot_read(tmp_path, table, model_dirs):
     foreign = save_model(tmp_path / "model", ["ein", "Wort"], TARGET_WORDS)
     with pytest.raises(InputError, match="found no source word that the model knows, expected text of the model's"):
-        report(foreign, tmp_path / "out", table)
+        report(foreign, tmp_path / "parents" / "out", table)
+    assert not (tmp_path / "parents").exists()
 
 
 def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
