@@ -29,6 +29,7 @@ coverage: $(VENV)/installed-dev
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
 
 # Into site/; open site/index.html. The variable keeps back the theme's notice of its successor.
 docs: $(VENV)/installed-docs

@@ -49,7 +49,8 @@ class ModelDirectory:
     target_vocabulary: Vocabulary
     reverse: bool = False
     tokenization: dict | None = None
-    model: TranslationModel | None = None
+    # Only a training meets a directory without a model; everything else would check for `None` in vain.
+    model: TranslationModel = None  # type: ignore[assignment]
     training: dict = dataclasses.field(default_factory=dict)
 
     def words(self, lines: Sequence[str], factored: bool = False) -> list[list[str]]:

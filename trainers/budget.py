@@ -53,12 +53,14 @@ class Budget(keras.callbacks.Callback):
         warmup_updates: int = 0,
     ) -> None:
         super().__init__()
-        self.updates_done, self.signal, self._signalled = first_update, None, 0.0
+        self.updates_done, self._signalled = first_update, 0.0
+        self.signal: int | None = None
         self._limits = updates, seconds
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
-        self._before, self._start, self._handlers = first_seconds, None, {}
-        self._share = None  # of the full learning rate, as it was last set in the optimizer
+        self._before, self._handlers = first_seconds, {}
+        self._start: float | None = None
+        self._share: float | None = None  # of the full learning rate, as it was last set in the optimizer
 
     @property
     def seconds(self) -> float:

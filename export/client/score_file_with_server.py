@@ -130,7 +130,7 @@ class ServedScorer:
         """See `PairScorer.all_words`. Raw text is returned as one word, which the server tokenizes."""
         if self._raw:
             return [([source], [target]) for source, target in pairs]
-        return [tuple(model_words(side, factored) for side in pair) for pair in pairs]
+        return [(model_words(source, factored), model_words(target, factored)) for source, target in pairs]
 
     def score_pairs(
         self,

@@ -115,7 +115,8 @@ def dense_gradient(gradient: Tensor) -> Tensor:
     return tf.convert_to_tensor(gradient)
 
 
-Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def without_gradients(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -1,5 +1,7 @@
 """Builds the packaged phrase table from Debian's LibreOffice packages, see `keras_encdec.datasets.build`."""
 
+from typing import Any
+
 from absl import flags, logging
 
 from keras_encdec.cli.command import Command
@@ -7,7 +9,7 @@ from keras_encdec.cli.command import Command
 
 def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of the command."""
-    define = {"flag_values": flag_values}
+    define: dict[str, Any] = {"flag_values": flag_values}
     flags.DEFINE_string("debs", None, "Directory with the .deb files of the three LibreOffice packages.", **define)
     flags.DEFINE_string("output", None, "Directory to write phrase-table.gz and the held-out sets to.", **define)
     flags.DEFINE_integer("held_out", 1000, "Sentence pairs in each of the two held-out sets.", lower_bound=1, **define)

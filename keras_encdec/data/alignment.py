@@ -180,7 +180,8 @@ def longest_sentence(aligner: str) -> int:
     check_aligner(aligner)
     import thot.alignment
 
-    return min(getattr(thot.alignment, name)().max_sentence_length for name, _ in ALIGNERS[aligner])
+    lengths: list[int] = [getattr(thot.alignment, name)().max_sentence_length for name, _ in ALIGNERS[aligner]]
+    return min(lengths)
 
 
 def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

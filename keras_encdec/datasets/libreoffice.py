@@ -117,7 +117,7 @@ def read_catalog(content: bytes) -> Any:
             yield original, text(translations, index)
 
 
-def clean_message(text: str) -> str:
+def clean_message(text: str) -> str | None:
     """Makes a message plain text: no accelerator marks, the product's name filled in.
 
     Args:

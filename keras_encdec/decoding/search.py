@@ -254,7 +254,7 @@ class Search:
     def _compact(self, searching: np.ndarray, rows: np.ndarray | None) -> np.ndarray | None:
         """Removes sources whose search is over; returns the rows of the state to continue, `None` for all rows."""
         sources, copies = self._log_probs.shape
-        size = self._functions.batches.reduced(self._compiled, sources, np.count_nonzero(searching), copies)
+        size = self._functions.batches.reduced(self._compiled, sources, int(np.count_nonzero(searching)), copies)
         if size == sources:
             return rows
         staying = np.sort(np.argsort(~searching, kind="stable")[:size])

@@ -295,7 +295,8 @@ class PhraseTableFormat(PairFormat):
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
         table_record: Any = record  # a PhraseTableRecord; a cast would take time on every line
-        return table_record.parsed.append_scores(texts)
+        line: bytes = table_record.parsed.append_scores(texts)
+        return line
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
         try:

@@ -170,7 +170,7 @@ class ContextGRUCell(RecurrentCell):
         """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`; computed once per sequence."""
         return ops.matmul(context, self.context_kernel)
 
-    def parameters(self, projected_context: Tensor) -> list[Tensor]:
+    def parameters(self, projected_context: Tensor) -> list[Tensor]:  # type: ignore[override]
         """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
 
         Args:

@@ -89,7 +89,7 @@ class LanguageModel(TranslationModel):
         return target, target
 
     @without_gradients
-    def token_log_probs(self, target: Tensor) -> Tensor:
+    def token_log_probs(self, target: Tensor) -> Tensor:  # type: ignore[override]
         """log p(y_t | y_<t) of each token.
 
         Args:
@@ -104,7 +104,7 @@ class LanguageModel(TranslationModel):
         return self({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
 
     @without_gradients
-    def score(self, target: Tensor) -> Tensor:
+    def score(self, target: Tensor) -> Tensor:  # type: ignore[override]
         """log p(y), end of sequence included, no length normalization.
 
         Args:

@@ -51,5 +51,5 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
         raise BrokenPipeError(error.errno, error.strerror, os.fspath(path)) from None
     except OSError as error:
         system = (f"found an error of the system ({error.strerror or error})", "check the disk and the path")
-        found, remedy = _EXPLANATIONS.get(error.errno, system)
+        found, remedy = _EXPLANATIONS.get(error.errno or 0, system)
         raise InputError(f"{found} when trying {doing}", "", remedy, path=path, line=line) from error

@@ -20,8 +20,11 @@ class CountedInput(Protocol):
         bytes_total: int. Size of the file on disk, 0 when it is a pipe.
     """
 
-    bytes_read: int
-    bytes_total: int
+    @property
+    def bytes_read(self) -> int: ...
+
+    @property
+    def bytes_total(self) -> int: ...
 
 
 @dataclasses.dataclass

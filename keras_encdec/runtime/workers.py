@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from keras_encdec.errors import InputError
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
@@ -89,7 +90,7 @@ class _RecordingContext(SpawnContext):
         super().__init__()
         self.started: list[Any] = []
 
-    def Process(self, *arguments: Any, **options: Any) -> Any:  # noqa: N802
+    def Process(self, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]  # noqa: N802
         """As `multiprocessing.Process`."""
         self.started.append(super().Process(*arguments, **options))
         return self.started[-1]

@@ -81,7 +81,11 @@ FORMATS = ("parallel", "tsv")
 _TRANSLATION = ("model_dir", "reverse_model_dir")
 _OF_SOURCE, _OF_TARGET = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
 # The models that each method takes, in the order of its function's arguments.
-MODELS = {"dual": [_TRANSLATION], "moore_lewis": [_OF_SOURCE, _OF_TARGET], "bilingual": [_OF_SOURCE + _OF_TARGET]}
+MODELS: dict[str, list[tuple[str, ...]]] = {
+    "dual": [_TRANSLATION],
+    "moore_lewis": [_OF_SOURCE, _OF_TARGET],
+    "bilingual": [_OF_SOURCE + _OF_TARGET],
+}
 WINDOWS = 2
 
 

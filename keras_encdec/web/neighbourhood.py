@@ -1,5 +1,6 @@
 """The nearest neighbours of a phrase among many."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -105,7 +106,7 @@ class Neighbourhood:
         """What is to be computed before neighbours are found, in parts: iterator of callables."""
         self._arrays = []
         for start in range(0, len(self.phrases), ENCODED_TOGETHER):
-            yield lambda start=start: self._encode(start)
+            yield functools.partial(self._encode, start)
 
     @property
     def encoded(self) -> int:

@@ -159,7 +159,7 @@ def evaluate(
     options = EvaluationOptions.combined(options, values)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
-    for name in metrics or [None]:
+    for name in metrics or (None,):
         if name not in METRICS:
             raise ConfigurationError("found {metrics}=%s, expected one of %s", name, ", ".join(METRICS))
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)

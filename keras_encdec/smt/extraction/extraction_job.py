@@ -264,7 +264,7 @@ class ExtractionJob:
         ranges = plan_ranges(self._runs)
         scored = self._score_ranges(ranges)
         rows = np.array([scored_range.rows for scored_range in scored]).reshape(len(ranges), self._partitions)
-        count_of_counts = sum(scored_range.counts_of_counts for scored_range in scored).tolist()
+        count_of_counts = np.sum([scored_range.counts_of_counts for scored_range in scored], axis=0).tolist()
         self._count_targets(rows)
         self._write_ranges(file, scored, rows, CountSmoothing(smoothing, count_of_counts))
         return count_of_counts[0]
