@@ -17,12 +17,12 @@ from typing import Any, Self
 
 
 class ConfigurationError(ValueError):
-    """Values of hyper-parameters that cannot be used, or not together.
+    """Error about a value of a hyper-parameter that is not allowed, or about values that contradict each other.
 
     Args:
-        sentence: str without a full stop. Names of hyper-parameters in it stand in braces, so that a command can put
-            its flags there: "found {units}=%r, expected %s".
-        *values: what stands for each `%` in it.
+        sentence: str, without a full stop. The names of hyper-parameters in it are in braces, and a command replaces
+            them by its flags: "found {units}=%r, expected %s".
+        *values: values for the `%` formats in the sentence.
 
     Example:
 
@@ -33,16 +33,16 @@ class ConfigurationError(ValueError):
     found --tokenize with --phrase_table=table.gz
     """
 
-    def __init__(self, sentence: str, *values: Any) -> None:
+    def __init__(self, sentence: str, *values: object) -> None:
         self._sentence, self._values = sentence, values
         super().__init__(self.sentence(str))
 
     def sentence(self, name: Callable[[str], str]) -> str:
-        """The sentence with each hyper-parameter called what `name` makes of its name."""
+        """Formats the sentence. `name` returns the text to show for the name of a hyper-parameter."""
         return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % self._values
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """As it is made, so that another process raises the same error."""
+        """Pickles the arguments of the constructor, so that an error of another process stays the same."""
         return type(self), (self._sentence, *self._values)
 
 
@@ -52,35 +52,35 @@ class Published:
 
     Attributes:
         value: the value.
-        source: str. Where it stands, such as "Cho et al., 2014, section 4.1".
+        source: str. The publication and the section, such as "Cho et al., 2014, section 4.1".
     """
 
-    value: Any
+    value: object
     source: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Hyperparameter:
-    """What is known of one field of a configuration.
+    """Declaration of one field of a configuration.
 
     Attributes:
         name: str.
-        type: `int`, `float`, `bool`, `str` or `tuple`, without "or `None`".
+        type: `int`, `float`, `bool`, `str` or `tuple`, also if the value may be `None`.
         default: the default value.
         help: str. One sentence.
-        optional: bool. Whether `None` is a value, for "not set".
-        minimum: smallest value that is allowed; `None` for no bound.
-        maximum: largest value that is allowed; `None` for no bound.
-        above: value that must be exceeded; `None` for no bound.
-        choices: tuple of the values that are allowed; empty for any.
+        optional: bool. Whether the value may be `None`, which means "not set".
+        minimum: smallest allowed value; `None` for no bound.
+        maximum: largest allowed value; `None` for no bound.
+        above: the value must be greater than this bound; `None` for no bound.
+        choices: tuple of the allowed values; empty if any value is allowed.
         published: tuple of Published.
-        fixed: bool. Whether a training that goes on must have the value it began with.
-        item_type: `int`, `float` or `str`, that of a tuple's items; the bounds are those of the items.
+        fixed: bool. Whether a resumed training must keep the value that it started with.
+        item_type: `int`, `float` or `str`, the type of a tuple's items. The bounds apply to the items.
     """
 
     name: str
     type: type
-    default: Any
+    default: object
     help: str
     optional: bool = False
     minimum: float | None = None
@@ -93,7 +93,7 @@ class Hyperparameter:
 
     @property
     def expectation(self) -> str:
-        """What values are allowed, for error messages and tables: "a whole number, 1 or more"."""
+        """The allowed values, for error messages and tables: "a whole number, 1 or more"."""
         if self.choices:
             return "one of " + ", ".join(map(str, self.choices))
         kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -114,8 +114,8 @@ class Hyperparameter:
             bounds.append(f"{maximum} or less")
         return ", ".join([kind, *bounds])
 
-    def check(self, value: Any) -> Any:
-        """Returns the value, a whole number as a float where floats are meant, or raises.
+    def check(self, value: object) -> object:
+        """Returns the value, converted to the declared type, if it is allowed.
 
         Raises:
             ConfigurationError: a ValueError, `found units=0, expected a whole number, 1 or more`.
@@ -133,7 +133,7 @@ class Hyperparameter:
             raise ConfigurationError(f"found {{{self.name}}}=%r, expected %s", value, self.expectation)
         return checked
 
-    def _fits(self, value, kind):
+    def _fits(self, value: Any, kind: type) -> bool:
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if fits and kind in (int, float):
             fits = (
@@ -145,8 +145,8 @@ class Hyperparameter:
         return fits and (not self.choices or value in self.choices)
 
 
-def _converted(value, kind):
-    """A path as text, a whole number of NumPy as an int, and a whole number as a float where floats are meant."""
+def _converted(value: object, kind: type) -> object:
+    """Converts a path to str, an integer of NumPy to int, and an int to float if floats are expected."""
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)
     if kind is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
@@ -157,26 +157,26 @@ def _converted(value, kind):
 
 
 def hyperparameter(
-    default: Any,
+    default: object,
     help: str,
     *,
     minimum: float | None = None,
     maximum: float | None = None,
     above: float | None = None,
-    choices: Sequence[Any] | Callable[[], Sequence[Any]] = (),
-    published: Mapping[str, Any] | None = None,
+    choices: Sequence[object] | Callable[[], Sequence[object]] = (),
+    published: Mapping[str, object] | None = None,
     fixed: bool = False,
 ) -> Any:
     """Declares a field of a configuration.
 
     Args:
         default: the default value.
-        help: str. One sentence: the flag's help, and the table's in the documentation.
-        minimum, maximum: bounds, themselves allowed. Optional.
-        above: bound, itself not allowed. Optional.
-        choices: the values that are allowed, or a function that returns them, for a registry that grows. Optional.
-        published: dict of source to the value that is published there. Optional.
-        fixed: bool. Whether a training that goes on must have the value it began with. Defaults to `False`.
+        help: str. One sentence, for the flag's help and the tables in the documentation.
+        minimum, maximum: inclusive bounds. Optional.
+        above: exclusive lower bound. Optional.
+        choices: the allowed values, or a function that returns them, such as the names in a registry. Optional.
+        published: dict from a source to the value that it gives. Optional.
+        fixed: bool. Whether a resumed training must keep the value that it started with. Defaults to `False`.
 
     Returns:
         a dataclass field.
@@ -198,11 +198,11 @@ def hyperparameter(
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """Base of configurations: frozen, checked when made.
+    """Base class of configurations, which are frozen, and checked when they are created.
 
     Raises:
-        ConfigurationError: a ValueError, for a value of another type or out of bounds, see `Hyperparameter.check`,
-            and for values that contradict one another, see `check`.
+        ConfigurationError: a ValueError, for a value of a wrong type or out of bounds, see `Hyperparameter.check`,
+            and for values that contradict each other, see `check`.
     """
 
     def __post_init__(self) -> None:
@@ -212,11 +212,11 @@ class Configuration:
         self.check()
 
     def check(self) -> None:
-        """Raises ConfigurationError where values contradict one another; subclasses say which."""
+        """Raises ConfigurationError if values contradict each other. Subclasses override it."""
 
     @classmethod
     def hyperparameters(cls) -> Iterator[Hyperparameter]:
-        """The declared fields, in their order."""
+        """Yields the declared fields, in order."""
         hints = typing.get_type_hints(cls)
         for field in dataclasses.fields(cls):
             if "help" not in field.metadata:
@@ -232,8 +232,8 @@ class Configuration:
             yield Hyperparameter(field.name, kind, field.default, optional=optional, item_type=item_type, **about)
 
     @classmethod
-    def check_names(cls, values: Mapping[str, Any]) -> None:
-        """Raises ConfigurationError for a name that is not a hyper-parameter, with those that are."""
+    def check_names(cls, values: Mapping[str, object]) -> None:
+        """Raises ConfigurationError for a name that is not a hyper-parameter; the error lists the hyper-parameters."""
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in known:
@@ -241,8 +241,8 @@ class Configuration:
                 raise ConfigurationError("found the unknown hyper-parameter %r, expected one of %s", name, expected)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A configuration of named values.
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
+        """Creates a configuration from values by name.
 
         Raises:
             ConfigurationError: a ValueError, for an unknown name and for values that cannot be used.
@@ -252,27 +252,27 @@ class Configuration:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values that an earlier version of this package may have saved, as this one takes them."""
+        """Converts values that an earlier version of this package may have saved. Subclasses override it."""
         return dict(values)
 
     def to_dict(self) -> dict[str, Any]:
-        """The values by name, as `from_dict` takes them and JSON holds them."""
+        """Returns the values by name, in a form that `from_dict` reads and that JSON can represent."""
         return {parameter.name: getattr(self, parameter.name) for parameter in self.hyperparameters()}
 
     @classmethod
-    def combined(cls, options: Self | None, values: Mapping[str, Any]) -> Self:
-        """Options, with other values of some of them: what a task makes of its `options` and its keywords.
+    def combined(cls, options: Self | None, values: Mapping[str, object]) -> Self:
+        """Combines the `options` of a task with its keyword arguments, which take precedence.
 
         Args:
             options: a configuration; `None` for the defaults.
-            values: dict of name to value.
+            values: dict from name to value.
 
         Raises:
             ConfigurationError: see `from_dict`.
         """
         return (options or cls()).replace(**values) if values else options or cls()
 
-    def replace(self, **values: Any) -> Self:
-        """The same configuration with other values of some hyper-parameters."""
+    def replace(self, **values: object) -> Self:
+        """Returns a copy with other values of some hyper-parameters."""
         self.check_names(values)
         return dataclasses.replace(self, **values)

@@ -1,16 +1,16 @@
-"""The one exception that reports bad input, and the one warning: sentences a user can act on."""
+"""The exception for bad input and the warning, which say in a sentence what the user can do."""
 
 import os
 
-# Characters of a file that a sentence quotes at most.
+# Longer text is cut where an error quotes it.
 _MOST_QUOTED = 80
 
 
 def quoted(found: str | bytes) -> str:
-    """What was found in a file, for a sentence: in quotation marks, cut where it is long.
+    """Quotes text that was found in a file, for an error: in quotation marks, and cut if it is long.
 
     Args:
-        found: str or bytes. Bytes that are not UTF-8, and characters that cannot be seen, are written with a backslash.
+        found: str or bytes. Bytes that are not UTF-8 and invisible characters are written as backslash escapes.
 
     Example:
 
@@ -22,13 +22,13 @@ def quoted(found: str | bytes) -> str:
 
 
 def shortened(name: str) -> str:
-    """A name that was found in a file, for a sentence: without quotation marks, cut where it is long."""
+    """Prepares a name that was found in a file for an error: without quotation marks, and cut if it is long."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[:_MOST_QUOTED])
     return shown + "..." * (len(name) > _MOST_QUOTED)
 
 
 class InputError(Exception):
-    """Input that cannot be used: where it is, what was found, what was expected, what to do.
+    """Error about bad input: where it is, what was found, what was expected, and what to do.
 
     Commands print it as one sentence and exit with status 1; library users catch it.
 
@@ -61,9 +61,12 @@ class InputError(Exception):
         super().__init__(f"{place}: {sentence}." if place else f"{sentence}.")
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """As it is made, so that another process raises the same error."""
+        """Pickles the arguments of the constructor, so that an error of another process stays the same."""
         return type(self), (self.found, self.expected, self.remedy, self.path, self.line)
 
 
 class EncdecWarning(UserWarning):
-    """What works, but hardly as the user wants it: what was found, and what to do. Commands print the sentence."""
+    """Warning about input that works, but probably not as the user intends.
+
+    Its sentence says what was found and what to do. Commands print it.
+    """

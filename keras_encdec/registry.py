@@ -9,12 +9,11 @@ Entry = TypeVar("Entry")
 
 
 class Registry(Mapping[str, Entry]):
-    """Entries of one kind by name, in the order of their registration.
+    """Entries of one kind by name, in the order in which they were registered.
 
     Args:
-        kind: str. What the entries are: "cell". Errors name them so, and so is the hyper-parameter called that chooses
-            one.
-        others: names that the hyper-parameter may also have, and that choose no entry: "none". Defaults to no names.
+        kind: str. What the entries are, such as "cell". The hyper-parameter that chooses an entry has the same name.
+        others: other values of that hyper-parameter, which choose no entry, such as "none". Defaults to no values.
 
     Example:
 
@@ -26,7 +25,7 @@ class Registry(Mapping[str, Entry]):
     >>> tokenizers.find("words")
     Traceback (most recent call last):
         ...
-    keras_encdec.configuration.ConfigurationError: found tokenizer=words, expected one of spaces
+    keras_encdec.configuration.ConfigurationError: found tokenizer='words', expected one of spaces
     """
 
     def __init__(self, kind: str, others: Sequence[str] = ()) -> None:
@@ -36,14 +35,14 @@ class Registry(Mapping[str, Entry]):
     def register(self, name: str, entry: Entry) -> Entry:
         """Makes an entry available by its name.
 
-        An entry that equals the one of this name changes nothing. A class that is defined again, as a notebook does
-        when a cell runs a second time, replaces itself.
+        To register an equal entry again has no effect. A class that is defined again, as when a cell of a notebook runs
+        a second time, replaces its earlier definition.
 
         Returns:
-            the entry, so that a decorator can be made of this method.
+            the entry, so that a decorator can return it.
 
         Raises:
-            ValueError: when another entry has the name.
+            ValueError: if another entry has the name.
         """
         known = self._entries.get(name, entry)
         if known != entry and not _is_defined_again(known, entry):
@@ -58,22 +57,22 @@ class Registry(Mapping[str, Entry]):
         """Removes an entry.
 
         Raises:
-            KeyError: when no entry has the name.
+            KeyError: if no entry has the name.
         """
         del self._entries[name]
 
     def find(self, name: object) -> Entry:
-        """The entry of a name that a user chose.
+        """Returns the entry with a name that a user chose.
 
         Args:
-            name: str. Any other value, as a file of settings may have, is an unknown name.
+            name: str. A value of another type, which a settings file may contain, is treated as an unknown name.
 
         Raises:
-            ConfigurationError: a ValueError, for an unknown name, with the names that can be chosen.
+            ConfigurationError: a ValueError, for an unknown name. It lists the names that can be chosen.
         """
         if not isinstance(name, str) or name not in self._entries:
             expected = ", ".join([*self._others, *self._entries])
-            raise ConfigurationError(f"found {{{self._kind}}}=%s, expected one of %s", name, expected)
+            raise ConfigurationError(f"found {{{self._kind}}}=%r, expected one of %s", name, expected)
         return self._entries[name]
 
     def __getitem__(self, name: str) -> Entry:
@@ -91,6 +90,6 @@ def _is_defined_again(known: object, entry: object) -> bool:
 
 
 def _described(entry: object) -> str:
-    """The module and name of an entry, or of its class."""
+    """Returns the module and name of an entry that is a class, or of the class of any other entry."""
     described = entry if isinstance(entry, type) else type(entry)
     return f"{described.__module__}.{described.__qualname__}"

@@ -1,7 +1,7 @@
 """Options that several tasks share, each declared once.
 
-A task's options are a `Configuration` that inherits the options which it shares with other tasks. The task's command
-has a flag for each option.
+The options of a task are a `Configuration` that inherits the options that the task shares with others. The task's
+command has a flag for each option.
 """
 
 import dataclasses
@@ -14,7 +14,8 @@ class EncodingOption(Configuration):
     """The encoding of a task's text files."""
 
     encoding: str | None = hyperparameter(
-        None, "Encoding of the text files that are read and written. Default: UTF-8; other bytes are an error."
+        None,
+        "Encoding of the text files that are read and written. Default: UTF-8; bytes that are not UTF-8 are an error.",
     )
 
 
@@ -24,16 +25,10 @@ class MalformedLinesOption(Configuration):
 
     on_error: str = hyperparameter(
         "stop",
-        "A malformed line stops the command (stop); or it is counted, and written with a neutral score where lines "
-        "are written again, or left out elsewhere (keep).",
+        "What happens at a malformed line: an error (stop); or the line is counted, and written with a neutral score "
+        "if the output repeats the lines of the input, otherwise left out (keep).",
         choices=("stop", "keep"),
     )
-
-
-def shared_option_names(options: type[Configuration]) -> set[str]:
-    """The names of the options that a task's options inherit from the classes of this module."""
-    shared = [base for base in options.__mro__ if base.__module__ == __name__ and issubclass(base, Configuration)]
-    return {parameter.name for base in shared for parameter in base.hyperparameters()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,5 +36,11 @@ class ProcessesOption(Configuration):
     """The number of processes that share a task's work."""
 
     number_of_processes: int | None = hyperparameter(
-        None, "Processes that share the work. Default: as many as there are processors.", minimum=1
+        None, "Processes that share the work. Default: the number of processors.", minimum=1
     )
+
+
+def shared_option_names(options: type[Configuration]) -> set[str]:
+    """Returns the names of the options that a task inherits from the classes of this module."""
+    shared = [base for base in options.__mro__ if base.__module__ == __name__]
+    return {parameter.name for base in shared for parameter in base.hyperparameters()}

@@ -25,7 +25,7 @@ def test_entries_are_found_by_name_in_the_order_of_their_registration(colours):
 
 @pytest.mark.parametrize("name", ["green", "none", "", None, ["red"]])
 def test_an_unknown_name_is_an_error_with_the_names_that_can_be_chosen(colours, name):
-    expected = f"found colour={name}, expected one of none, red, blue"
+    expected = f"found colour={name!r}, expected one of none, red, blue"
     with pytest.raises(ConfigurationError, match=f"^{re.escape(expected)}$") as error:
         colours.find(name)
     assert error.value.sentence("--{}".format).startswith("found --colour=")

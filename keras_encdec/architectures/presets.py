@@ -90,7 +90,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     except FileNotFoundError:
         names = ", ".join(preset_names())
         raise ConfigurationError(
-            "found {preset}=%s, expected one of %s, or the path of a TOML file", name, names
+            "found {preset}=%r, expected one of %s, or the path of a TOML file", name, names
         ) from None
     except (OSError, ValueError) as error:
         raise InputError(f"found a file that does not read ({error})", "expected a preset in TOML", path=path) from None

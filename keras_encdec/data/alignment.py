@@ -159,10 +159,10 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
         ImportError: when sil-thot is not installed.
     """
     if aligner not in ALIGNERS:
-        raise ConfigurationError("found {aligner}=%s, expected one of %s", aligner, ", ".join(ALIGNERS))
+        raise ConfigurationError("found {aligner}=%r, expected one of %s", aligner, ", ".join(ALIGNERS))
     if symmetrization not in SYMMETRIZATIONS:
         expected = ", ".join(SYMMETRIZATIONS)
-        raise ConfigurationError("found {symmetrization}=%s, expected one of %s", symmetrization, expected)
+        raise ConfigurationError("found {symmetrization}=%r, expected one of %s", symmetrization, expected)
     try:
         import thot  # noqa: F401
     except ImportError as error:

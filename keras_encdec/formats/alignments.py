@@ -177,7 +177,7 @@ def alignment_line(
         raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
     if alignment_format is not None and alignment_format not in ALIGNMENT_LINES:
         raise ConfigurationError(
-            "found {alignment_format}=%s, expected one of %s", alignment_format, ", ".join(ALIGNMENT_LINES)
+            "found {alignment_format}=%r, expected one of %s", alignment_format, ", ".join(ALIGNMENT_LINES)
         )
     return ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
 

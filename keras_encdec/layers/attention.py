@@ -67,7 +67,7 @@ class Attention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         if score not in SCORES:
-            raise ValueError(f"found score={score!r}, expected one of {', '.join(map(repr, SCORES))}")
+            raise ValueError(f"found score={score!r}, expected one of {', '.join(SCORES)}")
         if score_units is not None and score != "concat":
             raise ValueError(f'found score_units={score_units} with score={score!r}, expected it with score="concat"')
         self.score = score

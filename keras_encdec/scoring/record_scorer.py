@@ -180,7 +180,7 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
     )
     if ColumnKind.LOG_PROB not in pair_format.column_texts:
         able = ", ".join(format_names(ColumnKind.LOG_PROB))
-        raise ConfigurationError("found {format}=%s, expected one of %s to score", pair_format.name, able)
+        raise ConfigurationError("found {format}=%r, expected one of %s to score", pair_format.name, able)
     for argument, wanted, column in optional:
         if not wanted:
             continue

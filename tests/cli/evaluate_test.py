@@ -39,6 +39,6 @@ def test_wrong_use_is_reported(files):
     fail(in_process(COMMAND, *flags, "--hypotheses=x="), 2, "--hypotheses=x=: expected NAME=FILE, or a file.")
     fail(in_process(COMMAND, *flags, f"--baseline={files}/one", f"--json_out={files}/one"), 2, "found one file for two")
     wrong = [f"--hypotheses={files}/none", "--metric=bleu", "--metric=meteor"]
-    fail(in_process(COMMAND, *flags, *wrong), 2, "found --metric=meteor, expected one of bleu, chrf, ter")
+    fail(in_process(COMMAND, *flags, *wrong), 2, "found --metric='meteor', expected one of bleu, chrf, ter")
     (files / "two").write_text("x\n")
     fail(in_process(COMMAND, *flags, f"--baseline={files}/two"), 1, "two: found 1 lines, expected 2")

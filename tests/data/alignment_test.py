@@ -100,7 +100,9 @@ def test_directions_are_joined_as_thot_joins_them(symmetrization):
 
 
 def test_unknown_aligners_are_named():
-    with pytest.raises(ConfigurationError, match="found aligner=giza, expected one of fast_align, hmm, ibm4, eflomal"):
+    with pytest.raises(
+        ConfigurationError, match="found aligner='giza', expected one of fast_align, hmm, ibm4, eflomal"
+    ):
         align([["a"]], [["b"]], "giza")
-    with pytest.raises(ConfigurationError, match="found symmetrization=both, expected one of grow_diag_final_and, "):
+    with pytest.raises(ConfigurationError, match="found symmetrization='both', expected one of grow_diag_final_and, "):
         align([["a"]], [["b"]], symmetrization="both")

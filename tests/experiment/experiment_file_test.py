@@ -170,7 +170,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (WHOLE.replace("+ RNN", "Baseline"), r"found two \[\[rows\]\] of one name"),
         (DATA + LISTS + RNN, r"found no table \[\[rows\]\]"),
         (WHOLE.replace('preset = "small"', ""), r"found neither model_dir nor preset.* in \[features.RNN\]"),
-        (WHOLE.replace('"small"', '"smal"'), r"found preset=smal, expected one of .* in \[features.RNN\]"),
+        (WHOLE.replace('"small"', '"smal"'), r"found preset='smal', expected one of .* in \[features.RNN\]"),
         (WHOLE.replace("updates = 2", "update = 2"), r"hyper-parameter 'update', .* in \[features.RNN\]"),
         (WHOLE.replace("training =", 'kind = "sentences"\ntraining ='), "found a model to train .*, expected train_s"),
         (WHOLE.replace("preset", 'kind = "unknown_words"\nof = "RNN" #'), r"found a model with kind=unknown_words"),

@@ -27,7 +27,7 @@ def test_formats_are_known_by_name():
     assert format_names(ColumnKind.LOG_PROB)[:4] == known[:4]
     assert format_names(has_source_file=True) == ["parallel", "nbest"]
     assert format_names(ColumnKind.TOKEN_LOG_PROBS) == ["tsv", "parallel"]
-    with pytest.raises(ValueError, match="found format=xml, expected one of phrase_table, tsv, parallel, nbest"):
+    with pytest.raises(ValueError, match="found format='xml', expected one of phrase_table, tsv, parallel, nbest"):
         pair_format("xml")
 
 

@@ -74,11 +74,11 @@ def test_positions_may_begin_anywhere():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: GlobalAttention("product"), "score='product', expected one of 'dot', 'general', 'concat'"),
+        (lambda: GlobalAttention("product"), "score='product', expected one of dot, general, concat"),
         (lambda: GlobalAttention("dot", score_units=3), "score_units=3 with score='dot'"),
         (lambda: LocalMonotonicAttention(half_width=0), "half_width=0, expected 1 or more"),
         (lambda: GlobalAttention("dot")(QUERIES, ANNOTATIONS[:, :, :5]), "width 6 and annotations of width 5"),
-        (lambda: attention_class("hard"), "attention=hard, expected one of none, global, local_m, local_p"),
+        (lambda: attention_class("hard"), "attention='hard', expected one of none, global, local_m, local_p"),
         (
             lambda: register_attention("global")(LocalMonotonicAttention),
             "a new name for .*LocalMonotonicAttention$",

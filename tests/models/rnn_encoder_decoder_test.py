@@ -50,7 +50,7 @@ def test_small_has_the_number_of_weights_of_its_sizes():
 def test_arguments_override_a_preset_and_unknown_ones_are_refused():
     assert RNNEncoderDecoder.from_preset("small", source_words=5, target_words=5, units=7).config.units == 7
     assert {"cho2014", "cho2014_supplement", "small"} <= set(preset_names())
-    with pytest.raises(ValueError, match="preset=big, expected one of cho2014"):
+    with pytest.raises(ValueError, match="preset='big', expected one of cho2014"):
         RNNEncoderDecoder.from_preset("big", source_words=5, target_words=5)
 
 

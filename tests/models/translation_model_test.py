@@ -24,7 +24,7 @@ def test_a_registered_model_is_an_architecture_until_it_is_removed():
     assert type(model) is OtherModel and (model.source_words, model.target_words) == (4, 5)
     unregister_model("other")
     assert "other" not in architecture_names()
-    with pytest.raises(ConfigurationError, match="found architecture=other, expected one of .*encdec"):
+    with pytest.raises(ConfigurationError, match="found architecture='other', expected one of .*encdec"):
         model_class("other")
 
 

@@ -75,7 +75,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ("[data]\nwords = 1\n", "unknown hyper-parameter 'words'"),
         ("[model]\ncell = 'gru'\n", "unknown hyper-parameter 'cell', expected one of embedding_dim"),
         ("[model]\nunits = 0\n", "found units=0, expected a whole number, 1 or more"),
-        ("architecture = 'transformer'\n", "found architecture=transformer, expected one of encdec, recurrent"),
+        ("architecture = 'transformer'\n", "found architecture='transformer', expected one of encdec, recurrent"),
         ("[sizes]\nunits = 0\n", "found sizes, expected architecture and the tables model, training, data"),
         ("units = \n", "found a file that does not read"),
         ("units = " + "[" * 9999, "found a file that does not read .it is nested too deeply."),
@@ -86,7 +86,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         with pytest.raises(InputError, match=f"{tmp_path}/my.toml: .*{expected}"):
             TrainingConfig.from_preset(tmp_path / "my.toml", updates=1)
             TrainingData.from_preset(tmp_path / "my.toml")
-    with pytest.raises(ValueError, match="found preset=large, expected one of cho2014, cho2014_supplement, cslm, "):
+    with pytest.raises(ValueError, match="found preset='large', expected one of cho2014, cho2014_supplement, cslm, "):
         TrainingConfig.from_preset("large")
 
 
@@ -99,7 +99,7 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ({"updates": 1, "halving_start": 2}, "found halving_start with schedule=constant, expected it with schedule"),
         ({"updates": 1, "schedule": "halving", "halving_every": 0}, "found halving_every=0, expected a number, above"),
         ({"updates": 1, "pad_to": (4, "x")}, "found pad_to=.4, 'x'., expected whole numbers in a list, 1 or more"),
-        ({"updates": 1, "architecture": "x"}, "found architecture=x, expected one of encdec, recurrent, lang"),
+        ({"updates": 1, "architecture": "x"}, "found architecture='x', expected one of encdec, recurrent, lang"),
         (
             {"updates": 1, "architecture": "language_model", "validation_bleu": True},
             "found validation_bleu with architecture=language_model, which has no source to translate",

@@ -52,9 +52,9 @@ class CorpusMetric:
 
     def __init__(self, name: str, references: Sequence[Sequence[str]], tokenize: str = "none") -> None:
         if name not in METRICS:
-            raise ConfigurationError("found {metric}=%s, expected one of %s", name, ", ".join(METRICS))
+            raise ConfigurationError("found {metric}=%r, expected one of %s", name, ", ".join(METRICS))
         if tokenize not in TOKENIZERS:
-            raise ConfigurationError("found {tokenize}=%s, expected one of %s", tokenize, ", ".join(TOKENIZERS))
+            raise ConfigurationError("found {tokenize}=%r, expected one of %s", tokenize, ", ".join(TOKENIZERS))
         metrics = import_sacrebleu().metrics
         self.name = name
         if name == "bleu":

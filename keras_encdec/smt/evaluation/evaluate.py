@@ -161,7 +161,7 @@ def evaluate(
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
     for name in metrics or (None,):
         if name not in METRICS:
-            raise ConfigurationError("found {metrics}=%s, expected one of %s", name, ", ".join(METRICS))
+            raise ConfigurationError("found {metrics}=%r, expected one of %s", name, ", ".join(METRICS))
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
     sentences = read_references(references, options.encoding, options.unescape)
     corpus_metrics = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]

@@ -108,7 +108,7 @@ class CountSmoothing:
 def check_smoothing(name: str) -> None:
     """Raises ConfigurationError, a ValueError, unless the name is in `SMOOTHINGS`."""
     if name not in SMOOTHINGS:
-        raise ConfigurationError("found {smoothing}=%s, expected one of %s", name, ", ".join(SMOOTHINGS))
+        raise ConfigurationError("found {smoothing}=%r, expected one of %s", name, ", ".join(SMOOTHINGS))
 
 
 def _good_turing_factors(count_of_counts):

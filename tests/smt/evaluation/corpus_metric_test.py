@@ -58,7 +58,7 @@ def test_tokenizers_are_those_of_sacrebleu():
 
 
 def test_unknown_metrics_and_tokenizers_are_refused():
-    with pytest.raises(ConfigurationError, match="found metric=rouge, expected one of bleu, chrf, ter"):
+    with pytest.raises(ConfigurationError, match="found metric='rouge', expected one of bleu, chrf, ter"):
         CorpusMetric("rouge", REFERENCES)
-    with pytest.raises(ConfigurationError, match="found tokenize=words, expected one of none, 13a"):
+    with pytest.raises(ConfigurationError, match="found tokenize='words', expected one of none, 13a"):
         CorpusMetric("bleu", REFERENCES, tokenize="words")

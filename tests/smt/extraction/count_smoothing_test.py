@@ -75,5 +75,7 @@ def test_kneser_ney_gives_what_it_takes_by_distinct_pairs(table):
 def test_what_cannot_be_estimated_is_reported():
     with pytest.raises(InputError, match=r"no phrase pair that was extracted twice.*use another --smoothing"):
         CountSmoothing("kneser_ney", [2, 1, 0, 1])
-    with pytest.raises(ConfigurationError, match="found smoothing=some, expected one of none, good_turing, kneser_ney"):
+    with pytest.raises(
+        ConfigurationError, match="found smoothing='some', expected one of none, good_turing, kneser_ney"
+    ):
         CountSmoothing("some", [0])
