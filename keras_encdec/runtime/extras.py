@@ -1,4 +1,4 @@
-"""The libraries of the optional extras, and the error where one is missing."""
+"""Checks that the libraries of the optional extras are installed."""
 
 import importlib.util
 from types import ModuleType
@@ -7,14 +7,14 @@ LIBRARIES = {"web": ("starlette", "uvicorn"), "analysis": ("matplotlib", "openTS
 
 
 def check_extra(extra: str, user: str) -> None:
-    """Checks that the libraries of an extra are installed, before anything is loaded or computed.
+    """Checks that the libraries of an extra are installed. Call it before anything is loaded or computed.
 
     Args:
-        extra: str. Its name, such as "web".
+        extra: str. The name of the extra, such as "web".
         user: str. What needs it, such as "The page".
 
     Raises:
-        ImportError: when a library is missing; it names the extra to install.
+        ImportError: if a library is missing. The error names the extra to install.
     """
     for library in LIBRARIES[extra]:
         if not importlib.util.find_spec(library):
@@ -25,10 +25,10 @@ def import_sacrebleu(otherwise: str = "") -> ModuleType:
     """Imports sacrebleu, which belongs to the extra `smt`.
 
     Args:
-        otherwise: str. What the user can do without, starting with a comma. Defaults to nothing.
+        otherwise: str. What the user can do instead of installing it, with a comma at the start. Defaults to nothing.
 
     Raises:
-        ImportError: when it is not installed.
+        ImportError: if it is not installed.
     """
     try:
         import sacrebleu

@@ -1,4 +1,4 @@
-"""Files in, lines out, plain or gzipped; files out, whole or not at all."""
+"""Reads lines of plain and gzipped files, and writes files that appear only when they are complete."""
 
 import contextlib
 import errno
@@ -6,7 +6,8 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Self
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -17,30 +18,30 @@ from keras_encdec.runtime.unfinished import temporary_beside
 _BLOCK = 1 << 17
 STANDARD_STREAM = "-"
 STANDARD_OUTPUT = "/dev/stdout"
-# No line of text is this long; a file of something else would otherwise be read into memory whole.
+# Longer than any line of text. Without a limit, a file that is not text could be read into memory as one line.
 _LONGEST_LINE = 1 << 26
 
 
 class InputLines:
-    """The lines of a file, as bytes, whether it is plain or gzipped.
+    """The lines of a plain or gzipped file, as bytes.
 
-    The file's first two bytes decide, not its name. Lines end with a line feed, which is not part of
-    them; a carriage return is. The file is read once and in blocks, so that memory does not grow with
-    it. Use it as a context manager, or call `close`.
+    The first two bytes of the file, not its name, decide whether it is gzipped. A line ends with a line feed, which is
+    not part of the line; a carriage return is. The file is read once, in blocks, so that the memory does not depend on
+    its size. Use it as a context manager, or call `close`.
 
     Args:
         path: the file; "-" is the standard input.
 
     Attributes:
-        path: the file's, as errors name it.
+        path: the path of the file, as errors name it.
         line_number: int. Number of the last line yielded, from 1.
-        bytes_read: int. Bytes read so far of the file on disk (of a gzipped file: compressed ones).
+        bytes_read: int. Bytes read so far of the file on disk; compressed bytes if it is gzipped.
         bytes_total: int. Size of the file on disk, 0 when it is a pipe.
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
-        InputError: when the file is missing, a directory, unreadable or empty, here; when compressed
-            data are truncated or corrupt, at the line where they broke.
+        InputError: from the constructor, if the file is missing, a directory, unreadable or empty; during iteration, if
+            compressed data are truncated or corrupt, with the number of the line where they break off.
 
     Example:
 
@@ -58,7 +59,8 @@ class InputLines:
         standard = path == STANDARD_STREAM
         if standard:
             path = "standard input"
-        self.path, self.line_number, self.ended_with_newline = path, 0, None
+        self.path, self.line_number = path, 0
+        self.ended_with_newline: bool | None = None
         with explained(path, "to read a file"):
             self._raw = CountedFile(os.dup(0) if standard else path, "rb")
         self._file = file = io.BufferedReader(self._raw, _BLOCK)
@@ -85,18 +87,18 @@ class InputLines:
     def __iter__(self) -> Iterator[bytes]:
         return self._lines
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Closes the file. Further lines are not read."""
+        """Closes the file. No further lines are read."""
         self._lines.close()
         self._file.close()
 
-    def _read(self):
+    def _read(self) -> bytes:
         place = self.line_number + 1
         try:
             with explained(self.path, "to read", place):
@@ -105,9 +107,9 @@ class InputLines:
             expected, remedy = "expected a complete gzip file", "copy or make the file again"
             raise InputError(error.found, expected, remedy, self.path, place) from error
 
-    def _iterate(self):
+    def _iterate(self) -> Generator[bytes]:
         number, pending, held = 0, [], 0
-        block, self._block = self._block, None
+        block, self._block = self._block, b""
         while block:
             lines = block.split(b"\n")
             if len(lines) > 1:
@@ -141,29 +143,28 @@ class InputLines:
 def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter]:
     """Opens a file for writing that appears under its name only when it is complete.
 
-    What is written goes to a hidden file beside it, which is flushed to the disk and renamed at the end
-    of the `with` block. After any exception it is removed, and a file that stood at `path` is as it was; that of a
-    process which was killed is removed by the next one that writes to `path`. A device, a pipe and the standard
-    output are written to directly.
+    The data go to a hidden file in the same directory. At the end of the `with` block the hidden file is flushed to the
+    disk and renamed. If the block raises an exception, the hidden file is removed, and an existing file at `path` stays
+    unchanged. If the process is killed, the hidden file stays until another process writes to `path`. A device, a pipe
+    and the standard output are written to directly.
 
     Args:
-        path: the file; "-" is the standard output. When its name ends in `.gz` it is compressed; equal content
+        path: the file; "-" is the standard output. The file is compressed if its name ends in `.gz`; equal content
             gives equal bytes.
-        keep: bool. Whether the file is to appear; if not, all is done as ever and removed in the end.
-            Defaults to `True`.
+        keep: bool. Whether to keep the file. If not, it is written as usual and removed at the end. Defaults to `True`.
 
     Yields:
         a buffered binary file, open for writing.
 
     Raises:
-        InputError: at once when the directory is missing or not writable or `path` is a directory;
-            later when the disk is full or writing fails otherwise.
-        BrokenPipeError: when nobody reads the pipe any longer: the end that `| head` makes.
+        InputError: at the start of the block, if the directory is missing or not writable or `path` is a directory;
+            later, if the disk is full or writing fails for another reason.
+        BrokenPipeError: if the reader of a pipe has closed it, as `| head` does.
     """
     path = os.fspath(path)
     if path == STANDARD_STREAM:
         path = STANDARD_OUTPUT
-    # A link stays a link: the file that it points to is replaced.
+    # A symbolic link is kept: the file that it points to is replaced.
     final, temporary = os.path.realpath(path), None
     with contextlib.ExitStack() as stack:
         with explained(path, "to write a file"):
@@ -173,14 +174,14 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
             if stat.S_ISDIR(mode) or not os.path.basename(path):
                 raise IsADirectoryError(errno.EISDIR, "Is a directory")
             if path == STANDARD_OUTPUT and keep:
-                # Not by its name: where it leads to a file, that file would be replaced under the shell's hands.
+                # Not opened by name: if the shell redirects the output to a file, that file would be replaced.
                 descriptor = os.dup(1)
             elif stat.S_ISREG(mode) and path != STANDARD_OUTPUT:
                 temporary, descriptor = stack.enter_context(temporary_beside(final))
             else:
                 descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         raw = stack.enter_context(contextlib.closing(OutputFile(descriptor, path)))
-        # Closing the stream also on failure drops what is still in the buffer above it.
+        # The stream is closed also after a failure, so that data left in the writer's buffer are dropped.
         stream = stack.enter_context(contextlib.closing(GzipStream(raw) if path.endswith(".gz") else raw))
         writer = io.BufferedWriter(stream, _BLOCK)
         yield writer
@@ -199,21 +200,23 @@ def check_distinct_files(*paths: FilePath | None) -> None:
     """Checks that the inputs and outputs of a job are different files.
 
     Args:
-        *paths: of all inputs and outputs; `None` and "-" are no files.
+        *paths: the paths of all inputs and outputs. `None` and "-" are ignored.
 
     Raises:
-        ConfigurationError: a ValueError, when two are one file.
+        ConfigurationError: a ValueError, if two paths lead to the same file.
     """
     given = [os.path.realpath(path) for path in paths if path and path != STANDARD_STREAM]
-    if len(set(given)) < len(given):
-        raise ConfigurationError("found one file for two purposes, expected another for each input and output")
+    for i, path in enumerate(given):
+        if path in given[:i]:
+            expected = "expected a different file for each input and output"
+            raise ConfigurationError("found one file for two purposes (%s), %s", path, expected)
 
 
 def file_checksum(path: FilePath) -> str:
-    """The SHA-256 checksum of a file, in hexadecimal digits.
+    """Returns the SHA-256 checksum of a file, in hexadecimal digits.
 
     Raises:
-        InputError: when the file cannot be read.
+        InputError: if the file cannot be read.
     """
     with explained(path, "to read a file"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Packages that import what they export when it is first used."""
+"""Lazy imports: a package imports a name that it exports when the name is first used."""
 
 import ast
 import importlib
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def lazy_imports(package: str) -> None:
-    """Has a package import the names in its `if TYPE_CHECKING:` block when each is first used.
+    """Makes a package import each name in its `if TYPE_CHECKING:` block when the name is first used.
 
-    So `--help` and wrong flags need no Keras, and type checkers and documentation tools see plain imports. Each
-    import of the block is of the form `from module import name as name`. A name that is a submodule's too is what
-    that submodule defines, as it would be of an import at once.
+    `--help` and errors about flags therefore need no Keras, while type checkers and documentation tools see plain
+    imports. Each import in the block has the form `from module import name as name`. If a name is also the name of a
+    submodule, the package exports what the submodule defines, as with a plain import.
 
     Args:
         package: str. The package's `__name__`.
@@ -41,8 +41,8 @@ class _LazyPackage(types.ModuleType):
         self.__dict__[name] = value
         return value
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # The import of a submodule puts it here, which must not hide what the package exports by its name.
+    def __setattr__(self, name: str, value: object) -> None:
+        # Importing a submodule sets it as an attribute, which must not hide an exported object of the same name.
         if isinstance(value, types.ModuleType) and value.__name__ == self._lazy_sources.get(name):
             value = getattr(value, name)
         super().__setattr__(name, value)

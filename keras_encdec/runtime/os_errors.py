@@ -1,4 +1,4 @@
-"""What the operating system refused, as a sentence a user can act on."""
+"""Turns errors of the operating system into sentences that a user can act on."""
 
 import contextlib
 import errno
@@ -10,7 +10,7 @@ from keras_encdec.errors import InputError
 FilePath = str | os.PathLike[str]
 
 
-# (found, what to do); what is not listed is reported in the system's own words.
+# Number of the error: (what was found, what to do). Other errors are reported in the system's own words.
 _EXPLANATIONS = {
     errno.ENOENT: ("found no such file or directory", "check the path"),
     errno.ENOTDIR: ("found a file where the path needs a directory", "check the path"),
@@ -27,15 +27,16 @@ _EXPLANATIONS = {
 
 @contextlib.contextmanager
 def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[None]:
-    """Turns an `OSError` in the `with` block into a sentence.
+    """Turns an `OSError` in the `with` block into an `InputError`.
 
     Args:
         path: the file or directory to name.
-        doing: str. What is tried, "to read a file" or "to write".
+        doing: str. What the block does, such as "to read a file" or "to write".
         line: int. Line number to name. Optional.
 
     Raises:
-        InputError: in place of an `OSError`. A `BrokenPipeError` is raised again, with the path.
+        InputError: instead of an `OSError`.
+        BrokenPipeError: instead of itself, with the path.
 
     Example:
 
@@ -50,6 +51,6 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
     except BrokenPipeError as error:
         raise BrokenPipeError(error.errno, error.strerror, os.fspath(path)) from None
     except OSError as error:
-        system = (f"found an error of the system ({error.strerror or error})", "check the disk and the path")
+        system = (f"found a system error ({error.strerror or error})", "check the disk and the path")
         found, remedy = _EXPLANATIONS.get(error.errno or 0, system)
         raise InputError(f"{found} when trying {doing}", "", remedy, path=path, line=line) from error

@@ -1,4 +1,4 @@
-"""How far a job has come that reads a file."""
+"""Progress of a job that reads a file: lines done, rate and time left; and the summary at its end."""
 
 import dataclasses
 import os
@@ -29,11 +29,11 @@ class CountedInput(Protocol):
 
 @dataclasses.dataclass
 class CountedWork:
-    """Work of a known size that is no file, as progress counts it.
+    """Work of a known size that is not a file, such as a list of sentences.
 
     Attributes:
-        bytes_total: int. Size of all of it, in bytes or in what else it is measured in.
-        bytes_read: int. Size of what is done.
+        bytes_total: int. Size of the work, in bytes or another unit.
+        bytes_read: int. Size of the part that is done, in the same unit.
     """
 
     bytes_total: int
@@ -41,9 +41,10 @@ class CountedWork:
 
 
 class Progress:
-    """Counts lines, and shows nothing: what a job reports to unless it is told otherwise.
+    """Counts lines and shows nothing; the default of every job.
 
-    A job makes it of the file that it reads, adds to it, and closes it in the end. A subclass shows it.
+    A job creates it for the file that it reads, calls `add` for the lines done, and closes it at the end. Subclasses
+    show the progress.
 
     Args:
         lines: CountedInput that is being read, such as InputLines.
@@ -58,20 +59,20 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.monotonic() - self._start
 
     @property
     def rate(self) -> float:
-        """Lines a second since the start."""
+        """Lines per second since the start."""
         return self.count / max(self.seconds, 1e-9)
 
     def add(self, count: int) -> None:
-        """Counts more lines."""
+        """Adds the number of lines that were done since the last call."""
         self.count += count
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the progress. The base class does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,14 +81,14 @@ class Progress:
         self.close()
 
 
-#: What a job of several steps calls at each: with what is counted, and its name.
+#: A job of several steps calls it for each step, with the input of the step and the unit that is counted.
 ShowProgress = Callable[[CountedInput, str], Progress]
 
 
 class ReadingProgress(Progress):
-    """Shows rate and time left: a bar on a terminal, elsewhere one plain line a minute.
+    """Shows the rate and the time left: as a bar on a terminal, otherwise as one plain line per minute.
 
-    What is left is told from the bytes of the file on disk, as nobody knows how many lines a gzipped table has.
+    The time left is estimated from the bytes read of the file on disk, because the number of lines is not known.
 
     Args:
         lines: CountedInput that is being read, such as InputLines.
@@ -121,29 +122,29 @@ class ReadingProgress(Progress):
         if self._bar is not None:
             self._bar.close()
 
-    def _line(self):
+    def _line(self) -> str:
         rate = f"{self.rate:,.0f}" if self.rate >= 1 else f"{self.rate:.2f}"
         done = f"{self.count:,} {self.unit}, {rate} {self.unit}/s"
-        if not self.lines.bytes_total:  # a pipe, of any length
+        if not self.lines.bytes_total:  # a pipe, whose length is not known
             return done
         share = self.lines.bytes_read / self.lines.bytes_total
         left = self.seconds * (1 - share) / max(share, 1e-9)
         return f"{done}, {share:.0%} read, about {_duration(left)} left"
 
 
-def _duration(seconds):
+def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 @dataclasses.dataclass(frozen=True)
 class FileSummary:
-    """What a job did that writes a file line by line.
+    """Result of a job that writes a file line by line.
 
     Attributes:
         lines: int. Lines written.
-        seconds: float.
-        output: the file.
+        seconds: float. Duration of the job.
+        output: the path of the file.
 
     Example:
 
@@ -157,12 +158,12 @@ class FileSummary:
 
     @property
     def rate(self) -> float:
-        """Lines a second."""
+        """Lines per second."""
         return self.lines / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
         return f"{self.lines:,} lines in {self.seconds:,.1f} s, {self.rate:,.0f} lines/s: {self._result}"
 
     @property
-    def _result(self):
+    def _result(self) -> str | os.PathLike[str]:
         return "standard output" if os.fspath(self.output) == "-" else self.output

@@ -1,4 +1,4 @@
-"""Files of settings in JSON or TOML, which people edit and copy."""
+"""Reads and writes settings files in JSON or TOML, which users may have edited."""
 
 import json
 import pathlib
@@ -9,37 +9,37 @@ from keras_encdec.runtime.files import open_output
 from keras_encdec.runtime.os_errors import FilePath
 
 
-def read_parsed(path: pathlib.Path, parse: Callable[[str], Any]) -> dict[str, Any]:
-    """What a file holds, whatever is in it.
+def read_parsed(path: pathlib.Path, parse: Callable[[str], object]) -> dict[str, Any]:
+    """Reads a settings file, and checks that it contains values by name.
 
     Args:
-        path: pathlib.Path.
-        parse: callable of its text, such as `json.loads`, that raises ValueError.
+        path: pathlib.Path. The file.
+        parse: callable from the file's text to a value, such as `json.loads`. It raises ValueError.
 
     Returns:
         dict.
 
     Raises:
-        OSError: when it cannot be read.
-        ValueError: when it is not UTF-8, does not parse, is nested too deeply or holds something else than a dict.
+        OSError: if the file cannot be read.
+        ValueError: if the file is not UTF-8, cannot be parsed, is nested too deeply or does not contain a dict.
     """
     try:
         values = parse(path.read_text(encoding="utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict):
-        raise ValueError(f"it holds a {type(values).__name__}, not settings by name")
+        raise ValueError(f"it contains a {type(values).__name__}, not values by name")
     return values
 
 
 def read_record(path: pathlib.Path) -> dict[str, Any]:
-    """What a job wrote of itself, as JSON, to know later what it has done; empty where there is none, or half of one.
+    """Reads the JSON record that a job wrote about its own work.
 
     Args:
-        path: pathlib.Path.
+        path: pathlib.Path. The file.
 
     Returns:
-        dict.
+        dict, empty if the file is missing or incomplete.
     """
     try:
         return read_parsed(path, json.loads)
@@ -47,15 +47,15 @@ def read_record(path: pathlib.Path) -> dict[str, Any]:
         return {}
 
 
-def write_json(path: FilePath, value: Any) -> None:
-    """Writes a value as indented JSON in UTF-8; the file appears when it is complete.
+def write_json(path: FilePath, value: object) -> None:
+    """Writes a value as indented JSON in UTF-8. The file appears when it is complete.
 
     Args:
         path: file to write; "-" is the standard output.
-        value: whatever JSON can hold.
+        value: any value that JSON can represent.
 
     Raises:
-        InputError: when the file cannot be written.
+        InputError: if the file cannot be written.
     """
     with open_output(path) as file:
         file.write(json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -1,8 +1,8 @@
-"""Gzip in a stream, both ways."""
+"""Compressed and unbuffered streams, from which `files` builds its readers and writers."""
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from isal import isal_zlib
 
@@ -10,14 +10,14 @@ from keras_encdec.runtime.os_errors import FilePath, explained
 
 GZIP_MAGIC = b"\x1f\x8b"
 
-# isal's level 3 makes files 6 % smaller than level 2, and takes half as long again.
+# Level 3 of isal makes files 6 % smaller than level 2 and takes 50 % longer.
 _LEVEL = 2
-# To zlib, 16 above its window bits means a gzip header and trailer.
+# 15 bits, and 16 more for a gzip header and trailer.
 _WINDOW_BITS = 31
 
 
 class BrokenGzip(ValueError):
-    """Data that are not those of a complete gzip file.
+    """Error: the data are not a complete gzip file.
 
     Args:
         found: str. What was found.
@@ -31,22 +31,22 @@ class BrokenGzip(ValueError):
 def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
     """Decompresses a gzip file of one or more members.
 
-    Not gzip's or isal's own file object: at the end of a truncated file those lose what their last block
-    holds, and with it the place where the file broke.
+    The file objects of `gzip` and `isal` are not used because they lose the last block of a truncated file, and with it
+    the number of the line where the file breaks off.
 
     Args:
         file: binary file with `read1`.
-        size: int. Most bytes to read, and to yield, at once.
+        size: int. The largest number of bytes to read, and to yield, at once.
 
     Yields:
         bytes, never empty.
 
     Raises:
-        BrokenGzip: when the data end early or are corrupt, after everything before that was yielded.
+        BrokenGzip: if the data end early or are corrupt. All data before that are yielded first.
     """
     data = file.read1(size)
     while data:
-        # Zeros may fill up a file after a member (on tapes).
+        # Tapes fill up a file with zeros after a member.
         data = data.lstrip(b"\0")
         if data and not GZIP_MAGIC.startswith(data[:2]):
             raise BrokenGzip("found other data after gzipped data")
@@ -55,8 +55,8 @@ def decompressed(file: io.BufferedReader, size: int) -> Iterator[bytes]:
         data = data or file.read1(size)
 
 
-def _member(file, size, data):
-    """Yields what a member holds, and returns what was read after it."""
+def _member(file: io.BufferedReader, size: int, data: bytes) -> Generator[bytes, None, bytes]:
+    """Yields the decompressed data of a member, and returns the data that were read after it."""
     member = isal_zlib.decompressobj(_WINDOW_BITS)
     while True:
         try:
@@ -68,7 +68,7 @@ def _member(file, size, data):
         if member.eof:
             return member.unused_data
         data = member.unconsumed_tail
-        # A full block may leave more to come out, though all that was read went in.
+        # After a full block the decompressor may hold more output, even if it has consumed all input.
         if not data and len(block) < size:
             data = file.read1(size)
             if not data:
@@ -76,10 +76,10 @@ def _member(file, size, data):
 
 
 class GzipStream(io.RawIOBase):
-    """Compresses what is written to it; the header holds neither time nor name: same input, same bytes.
+    """Stream that compresses the data written to it. Equal data give equal bytes: the header has no time and no name.
 
     Args:
-        file: binary file to write to, left open.
+        file: binary file to write to. It is not closed.
     """
 
     def __init__(self, file: io.RawIOBase) -> None:
@@ -94,12 +94,12 @@ class GzipStream(io.RawIOBase):
         return len(data)
 
     def finish(self) -> None:
-        """Writes what the compressor holds back, and the trailer."""
+        """Writes the rest of the compressed data and the trailer."""
         self._file.write(self._compressor.flush())
 
 
 class CountedFile(io.FileIO):
-    """An unbuffered file that counts the bytes read, also where `tell` does not work (pipes).
+    """Unbuffered file that counts the bytes read, also of pipes, where `tell` does not work.
 
     Attributes:
         count: int. Bytes read so far.
@@ -114,14 +114,16 @@ class CountedFile(io.FileIO):
 
 
 class OutputFile(io.FileIO):
-    """An unbuffered file whose failures are told apart from those of the code that writes to it.
+    """Unbuffered file that raises its own write errors as InputError.
+
+    They can therefore not be confused with an OSError of the code that writes to the file.
 
     Args:
         descriptor: int. An open file descriptor.
-        shown_path: the path to name in errors, rather than that of a temporary file.
+        shown_path: the path to name in errors, instead of the path of a temporary file.
 
     Raises:
-        InputError: on writing, when the disk is full or writing fails otherwise.
+        InputError: from `write`, if the disk is full or writing fails for another reason.
     """
 
     def __init__(self, descriptor: int, shown_path: FilePath) -> None:
@@ -132,7 +134,7 @@ class OutputFile(io.FileIO):
         data = memoryview(data)
         written = 0
         with explained(self._shown_path, "to write"):
-            # The system may take less than it was given, last of all when the disk fills up.
+            # The system may write only part of the data, for example just before the disk is full.
             while written < len(data):
                 written += super().write(data[written:])
         return written

@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import filelock
 
@@ -22,7 +22,7 @@ _new_folders: list[pathlib.Path] = []
 
 @contextlib.contextmanager
 def unfinished(path: FilePath) -> Iterator[None]:
-    """Has `remove_unfinished` remove a file or folder, for the time of the `with` block."""
+    """Registers a file or folder that `remove_unfinished` removes if it is called during the `with` block."""
     path = os.path.abspath(path)
     _paths.add(path)
     try:
@@ -32,7 +32,7 @@ def unfinished(path: FilePath) -> Iterator[None]:
 
 
 def remove_unfinished() -> None:
-    """Removes what is in the making, for a process that is to end without the exceptions that would do it."""
+    """Removes all unfinished files and folders. A process calls it that must end without raising an exception."""
     for path in sorted(_paths):
         shutil.rmtree(path, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -42,22 +42,22 @@ def remove_unfinished() -> None:
 
 @contextlib.contextmanager
 def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
-    """Makes a folder, with the folders above it, for what the `with` block writes.
+    """Creates a folder and its missing parents for the `with` block.
 
-    Where the block ends by an exception, or the process by `remove_unfinished`, the folders that were made are removed
-    again if they are empty.
+    If the block raises an exception, or `remove_unfinished` is called, those of the new folders that are empty are
+    removed again.
 
     Args:
-        path: of the folder. It may exist already.
+        path: the folder, which may already exist.
 
     Yields:
-        its path.
+        pathlib.Path. The folder.
 
     Raises:
-        InputError: when it cannot be made.
+        InputError: if the folder cannot be created.
     """
     folder = pathlib.Path(path)
-    made = [one for one in (folder, *folder.parents) if not one.exists()][::-1]
+    made = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
     _new_folders.extend(made)
     try:
         with explained(folder, "to make a directory"):
@@ -71,8 +71,8 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
             _new_folders.remove(parent)
 
 
-def _remove_empty(folders):
-    """Removes those of the folders that are empty, the last and innermost first."""
+def _remove_empty(folders: Sequence[pathlib.Path]) -> None:
+    """Removes the empty ones of the folders, the innermost first, which is the last."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -80,47 +80,43 @@ def _remove_empty(folders):
 
 @contextlib.contextmanager
 def temporary_beside(path: str) -> Iterator[tuple[str, int]]:
-    """Opens a new hidden file in the folder of `path`, its permissions as the umask has them.
+    """Creates a hidden temporary file in the folder of `path`, with the permissions of the umask.
 
-    What a process left for the same path that was killed is removed first; a file of one that lives is locked.
+    Temporary files that killed processes left for the same `path` are removed first. A file of a running process is
+    locked, and therefore stays. At the end of the block, the temporary file is removed if it still exists.
 
     Args:
-        path: str, of the file that it is to become. Absolute.
+        path: str. The final path of the file, absolute.
 
     Yields:
-        its path and a descriptor to write to, which the block closes. At the end it is removed, if it is still there.
+        A tuple of the temporary path and a file descriptor to write to, which the block closes.
     """
-    folder, name = os.path.split(path)
-    prefix = f".{name[:60]}."  # names may have 255 bytes
-    _remove_abandoned(folder, prefix)
-    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    temporary, descriptor = _temporary_name(path), None
     with unfinished(temporary):
-        try:  # before the file is there, as a signal may come in the moment in which it is made
+        try:  # starts before the file is created, because a signal may come while it is being created
             descriptor = _create(temporary)
             yield temporary, os.dup(descriptor)
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             if descriptor is not None:
-                os.close(descriptor)  # and with it the lock
+                os.close(descriptor)  # this also releases the lock
 
 
 @contextlib.contextmanager
 def temporary_folder_beside(path: str) -> Iterator[str]:
-    """Makes a new hidden folder in the folder of `path`, for what a job holds on the disk meanwhile.
+    """Creates a hidden temporary folder in the folder of `path`, for intermediate files of a job.
 
-    What a process left for the same path that was killed is removed first; a folder of one that lives is locked.
+    Temporary folders that killed processes left for the same `path` are removed first. A folder of a running process is
+    locked, and therefore stays. At the end of the block, the temporary folder is removed with its contents.
 
     Args:
-        path: str, of the file that is being made. Absolute.
+        path: str. The path of the job's output file, absolute.
 
     Yields:
-        its path. At the end it is removed with all that it holds.
+        str. The temporary folder.
     """
-    folder, name = os.path.split(path)
-    prefix = f".{name[:60]}."
-    _remove_abandoned(folder, prefix)
-    temporary, descriptor = os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp"), None
+    temporary, descriptor = _temporary_name(path), None
     with unfinished(temporary):
         try:
             descriptor = _create_folder(temporary)
@@ -131,21 +127,29 @@ def temporary_folder_beside(path: str) -> Iterator[str]:
                 os.close(descriptor)
 
 
-def _create(path):
+def _temporary_name(path: str) -> str:
+    """Returns a new hidden name beside a path, and removes what killed processes left under such names."""
+    folder, name = os.path.split(path)
+    prefix = f".{name[:60]}."  # a file system allows names of at most 255 bytes
+    _remove_abandoned(folder, prefix)
+    return os.path.join(folder, f"{prefix}{secrets.token_hex(4)}.tmp")
+
+
+def _create(path: str) -> int:
     while True:
-        # os.open, unlike tempfile, leaves the permissions to the umask.
+        # os.open uses the permissions of the umask; tempfile does not.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks; nothing is removed there
+        with contextlib.suppress(OSError):  # a file system without locks, where nothing is removed
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_nlink:
             return descriptor
-        os.close(descriptor)  # before it was locked, another process took it for abandoned
+        os.close(descriptor)  # another process removed the file as abandoned before it was locked
 
 
-def _create_folder(path):
+def _create_folder(path: str) -> int:
     while True:
         os.mkdir(path)
-        with contextlib.suppress(FileNotFoundError):  # taken for abandoned, as in `_create`
+        with contextlib.suppress(FileNotFoundError):  # removed as abandoned, see `_create`
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,7 +158,7 @@ def _create_folder(path):
             os.close(descriptor)
 
 
-def _remove_abandoned(folder, prefix):
+def _remove_abandoned(folder: str, prefix: str) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(prefix) and re.fullmatch(r"[0-9a-f]{8}\.tmp", name[len(prefix) :]):
@@ -162,7 +166,7 @@ def _remove_abandoned(folder, prefix):
                     _remove_unless_locked(os.path.join(folder, name))
 
 
-def _remove_unless_locked(path):
+def _remove_unless_locked(path: str) -> None:
     is_folder = os.path.isdir(path)
     descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_WRONLY) | os.O_CLOEXEC)
     try:
@@ -175,9 +179,9 @@ def _remove_unless_locked(path):
         os.close(descriptor)
 
 
-# Seconds to try again: a job that is just ending has removed the lock file that it still holds.
+# Seconds in which to retry: a job that is just ending may have removed the lock file, but not yet released the lock.
 _PATIENCE = 0.1
-# What flock raises on a file system without locks, such as some network file systems.
+# Numbers of the errors that flock raises on file systems without locks, such as some network file systems.
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 
 
@@ -186,16 +190,16 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
     """Keeps other jobs of the same kind out of a directory while the `with` block runs.
 
     Jobs of the same process are kept out, too; jobs that only read the directory do not use the lock. The kernel
-    releases the lock when the process ends, even if it is killed: the lock file that it leaves stops nobody. On a file
-    system without locks (flock), every job is let in.
+    releases the lock when the process ends, even if it is killed; the lock file that it leaves then stops no other job.
+    On a file system without locks (flock), no job is kept out.
 
     Args:
-        folder: path of the directory. It is made if it does not exist, and removed at the end if it is empty.
-        job: str. What writes to the directory, such as "training". The lock file is named after it.
-        argument: str. What a user names the directory with, such as "--model_dir".
+        folder: path of the directory. It is created if it does not exist, and removed at the end if it is empty.
+        job: str. The kind of job, such as "training". The lock file is named after it.
+        argument: str. The argument by which a user names the directory, such as "--model_dir".
 
     Raises:
-        InputError: if another such job holds the lock, or the directory cannot be made or written to.
+        InputError: if another such job holds the lock, or the directory cannot be created or written to.
     """
     folder = pathlib.Path(folder)
     path = folder / f".{job}.lock"
@@ -210,7 +214,7 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
                     path.write_text(f"process {os.getpid()} on {socket.gethostname()}")
                 yield
         finally:
-            path.unlink(missing_ok=True)  # before the release: afterwards it may be the lock file of another job
+            path.unlink(missing_ok=True)  # before the release; after it, the file may belong to another job
             lock.release()
     finally:
         with contextlib.suppress(OSError):
@@ -223,7 +227,7 @@ def _acquire(lock: filelock.BaseFileLock, path: pathlib.Path, job: str, argument
             lock.acquire()
         except filelock.Timeout:
             raise InputError(
-                f"found another {job} at work in it ({_holder(path)})",
+                f"found another {job} at work in this directory ({_holder(path)})",
                 "expected one at a time",
                 f"wait until it ends, or give another {argument}",
                 path.parent,
@@ -234,7 +238,7 @@ def _acquire(lock: filelock.BaseFileLock, path: pathlib.Path, job: str, argument
 
 
 def _holder(path: pathlib.Path) -> str:
-    """The process that holds the lock, as it wrote itself into the lock file."""
+    """Returns the description that the process which holds the lock wrote into the lock file."""
     try:
         return path.read_text(errors="replace") or "another process"
     except OSError:

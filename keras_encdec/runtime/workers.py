@@ -1,4 +1,4 @@
-"""Work shared by threads and processes with results in order, and the signals that end it."""
+"""Executors of threads and processes, results in the order of the work, and handlers of stop signals."""
 
 import collections
 import contextlib
@@ -11,18 +11,19 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnContext
-from typing import Any, TypeVar
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, ParamSpec, TypeVar
 
 from keras_encdec.errors import InputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
 
 @contextlib.contextmanager
 def threads(number: int) -> Iterator[ThreadPoolExecutor]:
-    """An executor of that number of threads, which is waited for at the end unless the user interrupts it."""
+    """Yields an executor with a number of threads, and waits for them at the end unless the user interrupts."""
     executor = ThreadPoolExecutor(number)
     try:
         yield executor
@@ -33,25 +34,25 @@ def threads(number: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def available_processors() -> int:
-    """Processors that this process may use."""
+    """Returns the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
 def processes(number: int) -> Iterator[Executor]:
-    """An executor of that number of processes, which end at once where the block fails or this process dies.
+    """Yields an executor with a number of processes, which end at once if the block fails or this process dies.
 
-    They are started afresh, as a process that runs TensorFlow must not be forked; so a program that calls this keeps
-    its own work under `if __name__ == "__main__":`.
+    The processes are spawned, because a process that runs TensorFlow must not be forked. A program that calls this
+    function must therefore keep its own work under `if __name__ == "__main__":`.
 
     Args:
-        number: int. Processes; with 1 the work is done in this process, when it is submitted.
+        number: int. The number of processes. With 1, the work is done in this process, as soon as it is submitted.
 
     Yields:
-        `concurrent.futures.Executor`. What is submitted to it can be pickled.
+        `concurrent.futures.Executor`. The functions and arguments submitted to it must be picklable.
 
     Raises:
-        InputError: when a process was killed, as the system does where memory is short.
+        InputError: if a process was killed, as the system does when memory is short.
     """
     if number == 1:
         yield _SameProcess()
@@ -63,13 +64,15 @@ def processes(number: int) -> Iterator[Executor]:
     try:
         yield executor
     except BaseException as error:
-        for process in context.started:  # not by the pipe, which a library that runs for long does not notice
+        for (
+            process
+        ) in context.started:  # the pipe alone would not end a process while it is inside a long call of a library
             process.kill()
         executor.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise InputError(
                 "found that a process of this job was killed",
-                "expected enough memory for all of them",
+                "expected enough memory for all processes",
                 "free memory, or use fewer processes",
             ) from error
         raise
@@ -80,33 +83,35 @@ def processes(number: int) -> Iterator[Executor]:
 
 
 class _RecordingContext(SpawnContext):
-    """Starts processes afresh, and keeps them.
+    """Context that spawns processes and records them.
 
     Attributes:
-        started: list of the processes.
+        started: list of the processes that it has spawned.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.started: list[Any] = []
+        self.started: list[SpawnProcess] = []
 
-    def Process(self, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]  # noqa: N802
-        """As `multiprocessing.Process`."""
+    def Process(self, *arguments: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        """Creates a process. The arguments are those of `multiprocessing.Process`."""
         self.started.append(super().Process(*arguments, **options))
         return self.started[-1]
 
 
 class _SameProcess(Executor):
-    """Does what is submitted to it there and then."""
+    """Executor that does the work in this process, as soon as it is submitted."""
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future:
-        future: Future = Future()
+    def submit(
+        self, function: Callable[Parameters, Result], /, *arguments: Parameters.args, **options: Parameters.kwargs
+    ) -> Future[Result]:
+        future: Future[Result] = Future()
         future.set_result(function(*arguments, **options))
         return future
 
 
 def _start_quiet_tracker() -> None:
-    """Has Python's process that clears away semaphores after a kill do so without a warning on standard error."""
+    """Starts the resource tracker so that it removes semaphores of killed processes without a warning."""
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
@@ -119,13 +124,13 @@ def _start_quiet_tracker() -> None:
 
 
 def _start_worker(ending: Connection) -> None:
-    for number in STOP_SIGNALS:  # a terminal sends them to all processes; the first decides
+    for number in STOP_SIGNALS:  # a terminal sends them to all processes, but only the parent decides
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
 
 
 def _end_with_parent(ending: Connection) -> None:
-    """The other end of the pipe is in the parent alone, so it closes with it, however that ends."""
+    """Ends this process with its parent, which alone has the other end of the pipe, however the parent ends."""
     with contextlib.suppress(EOFError, OSError):
         ending.recv_bytes()
     os._exit(1)
@@ -140,12 +145,12 @@ def in_order(
         executor: `concurrent.futures.Executor`.
         function: callable of one item.
         items: iterable, read as far as needed.
-        ahead: int. Items given to the executor before the first result is waited for.
+        ahead: int. The number of items to submit before waiting for the first result.
 
     Yields:
-        what the function returns.
+        the results of the function.
     """
-    pending = collections.deque()
+    pending: collections.deque[Future[Result]] = collections.deque()
     try:
         for item in items:
             pending.append(executor.submit(function, item))
@@ -159,26 +164,29 @@ def in_order(
 
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-# Seconds within which signals are one: a shell and the kernel both tell of a hang-up, `timeout` signals twice.
+# Signals within this many seconds count as one: both the shell and the kernel signal a hang-up, and `timeout` signals
+# twice.
 SAME_SIGNAL = 1.0
 
 Handler = Callable[[int, types.FrameType | None], Any]
+# A handler as `signal.getsignal` returns it.
+FormerHandler = Handler | int | None
 
 
-def handle_stop_signals(handler: Handler) -> dict[int, Any]:
-    """Has a function called at each of the signals, but for a hang-up that is ignored, as nohup has it.
+def handle_stop_signals(handler: Handler) -> dict[int, FormerHandler]:
+    """Sets the handler of all stop signals, except of a hang-up that is ignored, as under nohup.
 
-    Outside the main thread, which alone gets signals, it does nothing.
+    Outside the main thread it does nothing, because only the main thread can set handlers.
 
     Args:
         handler: callable of the signal's number and the interrupted frame.
 
     Returns:
-        the handlers before by signal, for `restore_handlers`.
+        dict from a signal to its former handler, for `restore_handlers`.
     """
     if threading.current_thread() is not threading.main_thread():
         return {}
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    before: dict[int, FormerHandler] = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     if before[signal.SIGHUP] == signal.SIG_IGN:
         del before[signal.SIGHUP]
     for number in before:
@@ -186,7 +194,7 @@ def handle_stop_signals(handler: Handler) -> dict[int, Any]:
     return before
 
 
-def restore_handlers(handlers: Mapping[int, Any]) -> None:
-    """Puts handlers back, by signal."""
+def restore_handlers(handlers: Mapping[int, FormerHandler]) -> None:
+    """Sets the handlers of signals to those that `handle_stop_signals` returned."""
     for number, handler in handlers.items():
         signal.signal(number, handler)

@@ -82,7 +82,7 @@ def test_wrong_use_is_told_before_anything_is_done(model_dirs, table, out):
         "--token_scores": "found --token_scores with --format=phrase_table, expected it with --format=tsv or parallel.",
         "--source=x": "found --source with --format=phrase_table, expected it with --format=parallel or nbest.",
         "--feature_name=RNN0": "found --feature_name with --format=phrase_table, expected it with --format=nbest.",
-        f"--output={table}": "found one file for two purposes, expected another for each input and output.",
+        f"--output={table}": f"found one file for two purposes ({table}), expected a different file for each",
         "--flagfile=/none": "/none",
     }.items():
         fail(in_process(COMMAND, *flags, extra), 2, sentence, hint)

@@ -29,7 +29,7 @@ def lock(folder):
 def refused(folder, process):
     """The error of a second job names the process that holds the lock."""
     expected = (
-        f"{folder}: found another training at work in it (process {process} on {socket.gethostname()}), "
+        f"{folder}: found another training at work in this directory (process {process} on {socket.gethostname()}), "
         "expected one at a time; wait until it ends, or give another --model_dir."
     )
     with pytest.raises(InputError, match=f"^{re.escape(expected)}$"), lock(folder):
@@ -114,7 +114,7 @@ def test_a_file_system_without_locks_lets_every_job_in(number, tmp_path, monkeyp
 
 def test_a_directory_that_cannot_be_made_or_locked_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file: found an error of the system .File exists. when trying to make a dir"):
+    with pytest.raises(InputError, match="file: found a system error .File exists. when trying to make a dir"):
         with lock(tmp_path / "file"):
             pass
     (tmp_path / ".training.lock").mkdir()

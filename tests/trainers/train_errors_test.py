@@ -31,13 +31,13 @@ def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(train
                 with pytest.raises(InputError) as error:
                     train_tiny(other, tmp_path / "model", resume=resume, updates=1, model={"units": 9})
                 refusals.add(str(error.value))
-            with pytest.raises(InputError, match="another training at work in it"):
+            with pytest.raises(InputError, match="another training at work in this directory"):
                 demonstrate(tmp_path)  # its model would be in the same place
 
     train(tiny_config(updates=1), tsv, tmp_path / "model", reporter=Intruder(lambda line: None))
     assert scored == [(1,)] and refusals == {
-        f"{tmp_path}/model: found another training at work in it (process {os.getpid()} on {socket.gethostname()}), "
-        "expected one at a time; wait until it ends, or give another --model_dir."
+        f"{tmp_path}/model: found another training at work in this directory (process {os.getpid()} on "
+        f"{socket.gethostname()}), expected one at a time; wait until it ends, or give another --model_dir."
     }
     assert not list((tmp_path / "model").glob(".*"))
     assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
