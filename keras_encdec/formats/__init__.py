@@ -1,4 +1,4 @@
-"""Files in, records out, and back: phrase tables, n-best lists, pairs of text, moses.ini."""
+"""Readers and writers of phrase tables, n-best lists, pairs of text and moses.ini."""
 
 from keras_encdec.formats.encodings import escape, model_words, surface, unescape
 from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_weights

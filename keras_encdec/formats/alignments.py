@@ -1,4 +1,4 @@
-"""Word alignments as Moses writes them: lines of links such as `0-0 1-2`."""
+"""Word alignments in the format of Moses: lines of links such as `0-0 1-2`."""
 
 import json
 import re
@@ -24,12 +24,12 @@ _LINK = re.compile(rb"(\d{1,9})-(\d{1,9})")
 
 
 class LinksLine(NamedTuple):
-    """The links of one pair, as they stand in a file.
+    """The links of one pair, as a line of a file.
 
     Attributes:
-        text: bytes. Links `i-j` separated by spaces: source word i, target word j, from 0.
+        text: bytes. Links `i-j` separated by spaces: source position i and target position j, from 0.
         path: the file.
-        line: int. The line's number.
+        line: int. The number of the line.
     """
 
     text: bytes
@@ -37,17 +37,17 @@ class LinksLine(NamedTuple):
     line: int
 
     def parse(self, source_words: int, target_words: int) -> Links:
-        """The links.
+        """Parses the links.
 
         Args:
             source_words: int. Number of words in the source.
             target_words: int. Number of words in the target.
 
         Returns:
-            list of pairs of source position and target position, as they come. A link that is given twice is one.
+            list of pairs of source position and target position, in the order of the line, without duplicates.
 
         Raises:
-            InputError: when a link is malformed, or names a word that the pair does not have.
+            InputError: if a link is malformed, or a position is beyond the end of the source or the target.
 
         Example:
 
@@ -68,7 +68,7 @@ class LinksLine(NamedTuple):
             raise InputError(
                 f"found the link {quoted(text)}",
                 expected,
-                "align the same words in the same order of the sides",
+                "align the same words, with the source on the left",
                 self.path,
                 self.line,
             )
@@ -76,10 +76,10 @@ class LinksLine(NamedTuple):
 
 
 def own_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator[tuple[Record, LinksLine]]:
-    """The records of a format whose lines have links, with these; malformed records are left out.
+    """Yields the records of a format whose lines contain links, with their links. Malformed records are left out.
 
     Raises:
-        InputError: at a line that has none; as the reader does.
+        InputError: at a line without links, and for the reasons of the reader.
     """
     for record in reader:
         if record.problem is None:
@@ -88,7 +88,7 @@ def own_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator
                 raise InputError(
                     "found no word alignment",
                     "expected one on each line",
-                    "give the alignment in a file of its own, with --alignment",
+                    "give the alignment in a separate file, with --alignment",
                     reader.lines.path,
                     reader.lines.line_number,
                 )
@@ -96,14 +96,14 @@ def own_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator
 
 
 def links_beside(reader: RecordReader[Record], path: FilePath) -> Iterator[tuple[Record, LinksLine]]:
-    """The records of a reader, each with the line of the same number of a file of links; malformed ones are left out.
+    """Yields the records of a reader, each with its line in a file of links. Malformed records are left out.
 
     Args:
-        reader: of the pairs.
-        path: the file of links, plain or gzipped.
+        reader: RecordReader of the pairs.
+        path: the file of links, plain or gzipped; its n-th line belongs to the n-th pair.
 
     Raises:
-        InputError: when one has more lines than the other, or cannot be read.
+        InputError: if one of the two files has more lines than the other or cannot be read.
     """
     with InputLines(path) as lines:
         for record in reader:
@@ -118,7 +118,7 @@ def links_beside(reader: RecordReader[Record], path: FilePath) -> Iterator[tuple
         if lines.line_number != reader.lines.line_number:
             raise InputError(
                 f"found {lines.line_number} lines, and {reader.lines.line_number} lines in {reader.lines.path}",
-                "expected as many in both",
+                "expected the same number",
                 "make the n-th line the word alignment of the n-th pair",
                 path,
             )
@@ -128,20 +128,20 @@ END_WORD = "</s>"
 
 
 def links_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
-    """Links as Moses writes them, "0-0 2-1": the source word that each target word attends to most, from 0.
+    """Formats links as Moses does, "0-0 2-1": each target word is linked to the source word that it attends to most.
 
     A target word that attends most to the end of the source has no link.
 
     Args:
-        source_words, words: lists of str, of the source and of the target.
-        attention: float array `(tokens, source_tokens)`, the ends of sequence counted.
+        source_words, words: lists of str. The source and the target.
+        attention: float array `(tokens, source_tokens)`. Both sides include the end of sequence.
     """
     most: list[int] = attention[: len(words)].argmax(axis=1).tolist() if words else []
     return " ".join(f"{i}-{j}" for j, i in enumerate(most) if i < len(source_words))
 
 
 def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
-    """A JSON object: "source" and "target", words with the ends of sequences, and "weights", a row a target word.
+    """Formats attention as JSON: "source" and "target", lists of words, and "weights", a row per target word.
 
     Args:
         source_words, words, attention: see `links_line`.
@@ -157,18 +157,18 @@ ALIGNMENT_LINES = {"links": links_line, "weights": weights_line}
 def alignment_line(
     alignments: FilePath | None, alignment_format: str | None, output: FilePath
 ) -> "Callable[[Sequence[str], Sequence[str], npt.NDArray[np.floating]], str] | None":
-    """The function that makes the lines of a file of alignments.
+    """Returns the function that formats the lines of a file of alignments.
 
     Args:
-        alignments: the file; `None` where none is written.
+        alignments: the file of alignments; `None` if none is written.
         alignment_format: str. One of `ALIGNMENT_LINES`. Defaults to `None`: "links".
-        output: the file of what is aligned.
+        output: the file of targets that are aligned.
 
     Returns:
-        such as `links_line`; `None` where no file is written.
+        a function such as `links_line`; `None` if no file is written.
 
     Raises:
-        ConfigurationError: a ValueError, for another format, or one without a file; and when both files are the
+        ConfigurationError: a ValueError, for an unknown format, for a format without a file, and if both files are the
             standard output.
     """
     if alignments == output == STANDARD_STREAM:
@@ -183,6 +183,6 @@ def alignment_line(
 
 
 def check_carries_attention(alignments: FilePath | None, carries_attention: bool) -> None:
-    """Raises ConfigurationError where alignments are asked for of a model that has no attention."""
+    """Raises ConfigurationError if alignments are requested from a model without attention."""
     if alignments and not carries_attention:
         raise ConfigurationError("found {alignments} with a model that has no attention; train one with attention")

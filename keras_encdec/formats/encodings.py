@@ -1,4 +1,4 @@
-"""The encoding of text files, and the characters that Moses escapes."""
+"""Encodings of text files, and the escapes and factors of Moses."""
 
 import codecs
 import re
@@ -8,26 +8,26 @@ from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.os_errors import FilePath
 
 BYTE_ORDER_MARK = "\ufeff"
-# Every ASCII character, and what begins an escape in the encodings that are ASCII until it comes.
+# Every ASCII character, and sequences that start an escape in encodings that otherwise look like ASCII.
 _PROBES = (b"\\u0041\\x41", b"+AGEAYg- ~{!!~}", b"\x1b$B!!\x1b(B", bytes(range(128)))
 
 
 class FileEncoding:
-    """How the bytes of a file become text.
+    """Encoding of a text file.
 
-    Without a declared encoding a file is UTF-8, and bytes that are not are an error. With one, bytes
-    that it cannot decode are carried through as lone surrogates ("surrogateescape").
+    Without a declared encoding, the file must be UTF-8, and other bytes are an error. With a declared encoding, bytes
+    that it cannot decode become lone surrogates ("surrogateescape"), and are written unchanged.
 
     Args:
-        name: str. A Python codec whose ASCII characters are ASCII's bytes; `None` for UTF-8, checked.
+        name: str. Name of a Python codec that is compatible with ASCII. Defaults to `None`: UTF-8, checked.
 
     Attributes:
         codec: str. The codec's canonical name.
-        errors: str. How decoding treats other bytes: "strict" or "surrogateescape".
-        is_utf8: bool. Whether a byte-order mark may begin the file.
+        errors: str. How undecodable bytes are treated: "strict" or "surrogateescape".
+        is_utf8: bool. Whether the encoding is UTF-8, so that the file may begin with a byte-order mark.
 
     Raises:
-        InputError: when the name is unknown or the encoding is not compatible with ASCII.
+        InputError: if the name is unknown or the encoding is not compatible with ASCII.
 
     Example:
 
@@ -42,16 +42,10 @@ class FileEncoding:
         self.is_utf8 = self.codec == "utf-8"
 
     def decode(self, data: bytes) -> str:
-        """Decodes.
-
-        Args:
-            data: bytes.
-
-        Returns:
-            str.
+        """Decodes bytes to str.
 
         Raises:
-            UnicodeDecodeError: when no encoding was declared and the bytes are not UTF-8.
+            UnicodeDecodeError: if no encoding was declared and the bytes are not UTF-8.
         """
         return data.decode(self.codec, self.errors)
 
@@ -61,13 +55,13 @@ class FileEncoding:
         Args:
             data: bytes.
             path: the file, named in errors.
-            line: int. The line's number.
+            line: int. The number of the line.
 
         Returns:
             str.
 
         Raises:
-            InputError: when no encoding was declared and the bytes are not UTF-8.
+            InputError: if no encoding was declared and the bytes are not UTF-8.
         """
         try:
             return self.decode(data)
@@ -75,28 +69,22 @@ class FileEncoding:
             raise undecodable(error, path, line) from None
 
     def encode(self, text: str) -> bytes:
-        """Encodes: the inverse of `decode`.
-
-        Args:
-            text: str.
-
-        Returns:
-            bytes.
+        """Encodes str to bytes, the inverse of `decode`.
 
         Raises:
-            UnicodeEncodeError: when the encoding has no such character.
+            UnicodeEncodeError: if the encoding does not have a character of the text.
         """
         return text.encode(self.codec, "surrogateescape")
 
 
 def undecodable(error: UnicodeDecodeError, path: FilePath, line: int, remedy: str = "") -> InputError:
-    """The report of bytes that are not UTF-8 in a file without a declared encoding.
+    """Returns the error about bytes that are not UTF-8 in a file without a declared encoding.
 
     Args:
         error: UnicodeDecodeError.
         path: the file.
-        line: int. The line's number.
-        remedy: str. What else can be done. Optional.
+        line: int. The number of the line.
+        remedy: str. What else the user can do. Optional.
 
     Returns:
         InputError.
@@ -121,23 +109,27 @@ def unencodable(
     expected: str = "one that has all of its characters",
     remedy: str = "convert the file to UTF-8",
 ) -> InputError:
-    """The report of a character that the declared encoding of what is written does not have.
+    """Returns the error about a character that the declared encoding of the output does not have.
 
     Args:
         error: UnicodeEncodeError.
-        name: str. The encoding as it was declared.
+        name: str. The name of the encoding, as declared.
         path: the file that the text comes from.
-        line: int. The line's number. Optional.
-        text: str. What the character stands in. Defaults to text that a tokenizer has put it in.
-        expected: str. What encoding is expected. Defaults to one that has all of the text's characters.
-        remedy: str. What to do. Defaults to converting the file.
+        line: int. The number of the line. Optional.
+        text: str. The text that contains the character. Defaults to "the tokenized text".
+        expected: str. The encoding that is expected. Defaults to one that has all characters of the text.
+        remedy: str. What the user can do. Defaults to converting the file.
 
     Returns:
         InputError.
     """
     character = error.object[error.start]
     return InputError(
-        f"found that {character!r} in {text} is not in the encoding {name}", f"expected {expected}", remedy, path, line
+        f"found {character!r} in {text}, which the encoding {name} does not have",
+        f"expected {expected}",
+        remedy,
+        path,
+        line,
     )
 
 
@@ -146,7 +138,7 @@ def _canonical_name(name: str) -> str:
     try:
         canonical = codecs.lookup(name).name.removesuffix("-sig")
         compatible = all(probe.decode(canonical) == probe.decode("ascii") for probe in _PROBES)
-        # Codecs for other things than files, such as idna, refuse here.
+        # Codecs that are not for files, such as idna, raise an error here.
         b"a\xffb".decode(canonical, "surrogateescape")
         if compatible:
             return canonical
@@ -157,7 +149,7 @@ def _canonical_name(name: str) -> str:
     raise InputError(f"found the encoding {name!r}, which is not compatible with ASCII", "", remedy)
 
 
-# Moses's own order: the ampersand last when taking escapes off, so that "&amp;lt;" gives "&lt;".
+# In the order of Moses: the ampersand is unescaped last, so that "&amp;lt;" gives "&lt;".
 _ESCAPES = (
     ("&#124;", "|"),
     ("&lt;", "<"),
@@ -168,22 +160,22 @@ _ESCAPES = (
     ("&#93;", "]"),
     ("&amp;", "&"),
 )
-# Written by old versions of Moses, and only read.
+# Escapes of old versions of Moses, which are read but not written.
 _OLD_ESCAPES = (("&bar;", "|"), ("&bra;", "["), ("&ket;", "]"))
-# Each escape and what it stands for, in the order in which they come off.
+# Each escape and its character, in the order in which `unescape` replaces them.
 UNESCAPING = _OLD_ESCAPES + _ESCAPES
 _FACTORED_WORD = re.compile(r"(?<![^ \t])([^ \t|]+)\|[^ \t]*")
 
 
 def unescape(phrase: str) -> str:
-    """Takes Moses's escapes off.
+    """Replaces Moses's escapes by their characters.
 
     Args:
         phrase: str.
 
     Returns:
-        str. The phrase with `&quot; &apos; &#124; &#91; &#93; &lt; &gt; &amp;`, and the older
-        `&bar; &bra; &ket;`, replaced by what they stand for.
+        str. The phrase without the escapes `&quot; &apos; &#124; &#91; &#93; &lt; &gt; &amp;` and the older
+        `&bar; &bra; &ket;`.
 
     Example:
 
@@ -197,7 +189,7 @@ def unescape(phrase: str) -> str:
 
 
 def escape(phrase: str) -> str:
-    """Puts Moses's escapes on: the inverse of `unescape`.
+    """Replaces characters by Moses's escapes, the inverse of `unescape`.
 
     Args:
         phrase: str.
@@ -216,10 +208,10 @@ def escape(phrase: str) -> str:
 
 
 def surface(phrase: str) -> str:
-    """Leaves of each factored word its first factor, the word form.
+    """Reduces each factored word to its first factor, the word form.
 
-    A word that begins with a bar has no word form and stays as it is. Comes before `unescape`: `&#124;`
-    is a bar in the text, not one between factors.
+    A word that begins with a bar has no word form and stays unchanged. Call this function before `unescape`: `&#124;`
+    is a bar in the text, and not a separator of factors.
 
     Args:
         phrase: str. Words separated by spaces, such as `word|POS|lemma`.
@@ -236,12 +228,12 @@ def surface(phrase: str) -> str:
 
 
 def model_words(phrase: str, factored: bool = True) -> list[str]:
-    """The words of a phrase as the model reads them: without factors, without escapes.
+    """Returns the words of a phrase as the model reads them, without factors and escapes.
 
     Only spaces and tabs separate words, see `split_tokens`.
 
     Args:
-        phrase: str. A phrase of a table.
+        phrase: str. A phrase of a phrase table.
         factored: bool. Whether a bar in a word separates factors. Defaults to `True`.
 
     Returns:

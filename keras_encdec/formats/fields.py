@@ -1,21 +1,17 @@
-"""Tokens and numbers, read in the same way from every text file."""
+"""Tokens and numbers in text files, with one definition for all formats."""
 
 import math
-from typing import Any, overload
+from typing import AnyStr
 
-# White space around a field of a line; a carriage return may end the line.
+# White space around a field of a line, including the carriage return that may end the line.
 AROUND = b" \t\r"
 
 
-@overload
-def split_tokens(text: str) -> list[str]: ...
-@overload
-def split_tokens(text: bytes) -> list[bytes]: ...
-def split_tokens(text: Any) -> list[Any]:
-    """The tokens of a line, which spaces and tabs separate, as in Moses.
+def split_tokens(text: AnyStr) -> list[AnyStr]:
+    """Splits a line into tokens at spaces and tabs, as Moses does.
 
-    Any other white space, such as a vertical tab, a form feed or a no-break space, is part of a token. The carriage
-    return that may end a line must have been removed.
+    Any other white space, such as a vertical tab, a form feed or a no-break space, is part of a token. Remove the
+    carriage return at the end of a line first.
 
     Args:
         text: str or bytes.
@@ -28,30 +24,29 @@ def split_tokens(text: Any) -> list[Any]:
     >>> split_tokens(" le\\tchat  10\\u00a0000 ")
     ['le', 'chat', '10\\xa0000']
     """
-    separators: tuple[Any, Any] = (" ", "\t") if isinstance(text, str) else (b" ", b"\t")
-    space, tab = separators
+    space, tab = (" ", "\t") if isinstance(text, str) else (b" ", b"\t")
     if tab in text:
         text = text.replace(tab, space)
     tokens = text.split(space)
     return [token for token in tokens if token] if not all(tokens) else tokens
 
 
-# The absolute value of features and weights: sums of products of larger ones may not be finite.
+# The largest absolute value of features and weights. Sums of products of larger numbers may be infinite.
 LARGEST = 1e30
 
 
 def finite_number(text: bytes | str, largest: float = math.inf) -> float:
-    """Reads a number of a text file.
+    """Parses a number in a text file.
 
     Args:
         text: bytes or str.
-        largest: float. The largest absolute value that is allowed. Defaults to infinity: any finite number.
+        largest: float. The largest allowed absolute value. Defaults to infinity: any finite number.
 
     Returns:
         float.
 
     Raises:
-        ValueError: for other text, and for a number that is too large, such as 1e400.
+        ValueError: if the text is not a number, or the number is too large, such as 1e400.
 
     Example:
 
@@ -63,7 +58,7 @@ def finite_number(text: bytes | str, largest: float = math.inf) -> float:
         value = float(data)
     except ValueError:
         value = math.nan
-    # Python also reads 1_0, inf and nan, and numbers between white space, which Moses's tools do not.
+    # Python also parses 1_0, inf, nan, and numbers with white space around them; Moses's tools do not.
     if not -largest <= value <= largest or not math.isfinite(value) or b"_" in data or data.strip() != data:
         raise ValueError(f"found {data!r}, expected a finite number")
     return value

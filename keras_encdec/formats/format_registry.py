@@ -1,4 +1,4 @@
-"""The registry of formats: what training data, scoring and the commands can read, by name."""
+"""The registry of formats by name, which training data, scoring and the commands read."""
 
 from keras_encdec.formats.nbest import NBestFormat
 from keras_encdec.formats.pair_format import ColumnKind, PairFormat
@@ -21,7 +21,7 @@ def register_format(new_format: PairFormat) -> PairFormat:
         the format.
 
     Raises:
-        ValueError: when another format has the name.
+        ValueError: if another format has the name.
     """
     return _FORMATS.register(new_format.name, new_format)
 
@@ -30,16 +30,16 @@ def unregister_format(name: str) -> None:
     """Removes a format from the registry.
 
     Raises:
-        KeyError: when no format has the name.
+        KeyError: if no format has the name.
     """
     _FORMATS.unregister(name)
 
 
 def pair_format(name: str) -> PairFormat:
-    """The format of a name.
+    """Returns the format with a name.
 
     Raises:
-        ConfigurationError: a ValueError, when no format has the name.
+        ConfigurationError: a ValueError, if no format has the name.
 
     Example:
 
@@ -50,11 +50,11 @@ def pair_format(name: str) -> PairFormat:
 
 
 def format_names(*kinds: ColumnKind, **attributes: object) -> list[str]:
-    """Names of the formats, in the order in which they were registered.
+    """Returns the names of the formats, in the order in which they were registered.
 
     Args:
-        *kinds: ColumnKind. Leaves out formats whose lines cannot be written again with columns of these kinds.
-        **attributes: attributes of PairFormat. Leaves out formats with other values of them.
+        *kinds: ColumnKind. Only formats that can add columns of all these kinds to their lines are returned.
+        **attributes: attributes of PairFormat. Only formats with these values are returned.
 
     Returns:
         list of str.

@@ -1,4 +1,4 @@
-"""Pairs of text in two files, line by line."""
+"""Parallel text: pairs whose sources and targets are in two files."""
 
 import codecs
 from collections.abc import Generator
@@ -11,22 +11,23 @@ from keras_encdec.runtime.os_errors import FilePath
 
 
 class ParallelReader(PairReader):
-    """Reads pairs from two files, the n-th line of one with the n-th of the other.
+    """Reads pairs from two files: the n-th pair is the n-th line of both.
 
-    Empty lines are empty texts, and no line is left out: pairs never shift. Otherwise as `TsvReader`.
+    An empty line is an empty text, and no line is left out, so that the lines stay aligned. Carriage returns, the
+    byte-order mark and malformed lines are treated as by `TsvReader`.
 
     Args:
-        source_path: the file of source text, plain or gzipped.
-        target_path: the file of target text, plain or gzipped.
-        encoding: str. The encoding of both files, as for `PairReader`. Optional.
-        on_error: str. What a malformed line does, as for `PairReader`. Defaults to "stop".
+        source_path: the file of sources, plain or gzipped.
+        target_path: the file of targets, plain or gzipped.
+        encoding: str. The encoding of both files, see `PairReader`. Optional.
+        on_error: str. What to do at a malformed line, see `PairReader`. Defaults to "stop".
 
     Attributes:
-        lines: InputLines of the source, for progress.
+        lines: InputLines of the sources, for progress.
         malformed: int. Malformed pairs so far.
 
     Raises:
-        InputError: as for `PairReader`, and at the end when one file has more lines than the other.
+        InputError: for the reasons of `PairReader`, and at the end if one file has more lines than the other.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ParallelReader(PairReader):
 
     def records(self) -> Generator[PairRecord]:
         source_lines, target_lines = self.lines, self._target_lines
-        # The source is read ahead of the target by one line at most. None is the end of a file.
+        # The source is at most one line ahead of the target. None marks the end of a file.
         source, target = next(iter(source_lines), None), next(iter(target_lines), None)
         while source is not None and target is not None:
             yield self._pair(source, target)
@@ -55,15 +56,15 @@ class ParallelReader(PairReader):
             counts = [_count_to_end(lines) for lines in (source_lines, target_lines)]
             raise InputError(
                 f"found {counts[0]} lines, and {counts[1]} lines in {target_lines.path}",
-                "expected as many in both",
-                "make the n-th line of one the translation of the other's",
+                "expected the same number",
+                "make the n-th line of the targets the translation of the n-th line of the sources",
                 path=source_lines.path,
             )
 
     def _pair(self, source: bytes, target: bytes) -> PairRecord:
         source = source.removesuffix(b"\r")
         texts: list[str] = []
-        # As a line of tab-separated columns, which a tab or a byte-order mark within a text would break.
+        # The line is written as tab-separated columns, which a tab or a byte-order mark within a text would break.
         mark = codecs.BOM_UTF8 if self.lines.line_number == 1 else b""
         raw = source.replace(b"\t", b" ") + b"\t" + target.removeprefix(mark).replace(b"\t", b" ")
         for data, lines in ((source, self.lines), (target.removesuffix(b"\r"), self._target_lines)):
@@ -75,7 +76,7 @@ class ParallelReader(PairReader):
 
 
 class ParallelFormat(TsvFormat):
-    """A file of targets and one of their sources, line by line; written again as `TsvFormat`, in one file."""
+    """A file of sources and a file of targets, line by line. The output is a single file, in `TsvFormat`."""
 
     name = "parallel"
     description = "parallel text (a file of targets and one of their sources)"

@@ -1,4 +1,4 @@
-"""Sentences of a text file, one a line."""
+"""Text files with one sentence per line."""
 
 from collections.abc import Generator
 
@@ -10,10 +10,10 @@ from keras_encdec.runtime.os_errors import FilePath
 
 
 class SentenceReader(PairReader):
-    """Reads sentences from one file, a line each, as the targets of pairs without a source.
+    """Reads a file with one sentence per line. Each sentence is the target of a pair without a source.
 
-    Empty lines are empty sentences. Otherwise as `TsvReader`. Arguments, attributes and errors are those of
-    `PairReader`.
+    An empty line is an empty sentence. Carriage returns, the byte-order mark and malformed lines are treated as by
+    `TsvReader`. Arguments, attributes and errors are those of `PairReader`.
     """
 
     def records(self) -> Generator[PairRecord]:
@@ -26,10 +26,10 @@ class SentenceReader(PairReader):
 
 
 class SentenceFormat(PairFormat):
-    """Targets alone, a line each, for language models."""
+    """Targets without sources, one per line, for language models."""
 
     name = "sentences"
-    description = "sentences, a line each"
+    description = "a text file with one sentence per line"
 
     def open_reader(
         self,
@@ -42,20 +42,20 @@ class SentenceFormat(PairFormat):
 
 
 def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:
-    """Reads a text file whose lines are numbered: every line is a sentence, an empty one an empty sentence.
+    """Reads a text file with one sentence per line, so that sentence n is on line n + 1.
 
-    Carriage returns at the ends of lines and a byte-order mark are left out.
+    An empty line is an empty sentence. Carriage returns at the ends of lines and a byte-order mark are removed.
 
     Args:
         path: the file, plain or gzipped.
-        encoding: str. The file's encoding; bytes that it cannot decode are carried through as lone
-            surrogates. Defaults to `None`: UTF-8, and other bytes are an error.
+        encoding: str. The encoding of the file, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an
+            error.
 
     Returns:
         list of str.
 
     Raises:
-        InputError: when the file cannot be read, or a line cannot be decoded.
+        InputError: if the file cannot be read or a line cannot be decoded.
     """
     file_encoding = FileEncoding(encoding)
     sentences: list[str] = []

@@ -18,9 +18,9 @@ from keras_encdec.runtime.os_errors import FilePath
 class TsvReader(PairReader):
     """Reads pairs from a file of tab-separated columns: source, target and any others.
 
-    Every line gives exactly one record, in order. A line with one column, or with bytes that are not
-    UTF-8 when no encoding was declared, is malformed; an empty source or target is not. Carriage returns
-    at the ends of lines and a byte-order mark are kept in `raw` and left out of the text.
+    Every line gives exactly one record, in order. A line is malformed if it has only one column, or if it is not UTF-8
+    and no encoding was declared. The source and the target may be empty. Carriage returns at the ends of lines and a
+    byte-order mark are kept in `raw` and removed from the text.
 
     Use it as a context manager, or call `close`; it iterates once. Arguments, attributes and errors are those of
     `PairReader`.
@@ -42,7 +42,7 @@ class TsvReader(PairReader):
             columns = raw.removesuffix(b"\r").split(b"\t", 2)
             try:
                 if len(columns) < 2:
-                    raise MalformedLine("found no tab", "expected source and target separated by one")
+                    raise MalformedLine("found no tab", "expected source and target separated by a tab")
                 record = PairRecord(raw, self.decode(columns[0]), self.decode(columns[1], begins_line=False), None)
             except (MalformedLine, UnicodeDecodeError) as error:
                 record = self.malformed_record(raw, error)
@@ -50,7 +50,7 @@ class TsvReader(PairReader):
 
 
 class TsvFormat(PairFormat):
-    """Lines of source, target and any further columns, separated by tabs; ln p in new columns."""
+    """Tab-separated columns: source, target and any others. Results are added as new columns."""
 
     name = "tsv"
     description = "a TSV file"
@@ -74,7 +74,7 @@ class TsvFormat(PairFormat):
 
 
 def append_columns(raw: bytes, columns: Sequence[str]) -> bytes:
-    """Adds columns to a line of tab-separated ones; no other byte changes.
+    """Adds columns to a line of tab-separated columns. No other byte changes.
 
     Args:
         raw: bytes. The line, without its line feed; a carriage return at its end stays there.

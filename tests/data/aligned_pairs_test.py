@@ -65,7 +65,7 @@ def test_a_malformed_line_takes_its_links_with_it(files, raw):
         ("0-0 0-0-0\n\n\n", 1, 'found the link "0-0-0"'),
         ("0-0 0-1:0.5\n\n\n", 1, 'found the link "0-1:0.5"'),
         (f"0-{'9' * 5000}\n\n\n", 1, 'found the link "0-99'),
-        ("0-0\n", None, "found 1 lines, and 3 lines in {}/tsv, expected as many in both"),
+        ("0-0\n", None, "found 1 lines, and 3 lines in {}/tsv, expected the same number"),
         ("0-0\n\n2-0\n\n", None, "found 4 lines, and 3 lines in {}/tsv"),
         ("", None, "found an empty file"),
     ],

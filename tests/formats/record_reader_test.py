@@ -54,7 +54,7 @@ def test_a_line_without_a_tab_stops_or_is_kept(tmp_path):
     with pytest.raises(InputError) as caught:
         pairs(TsvReader(path))
     sentence = (
-        f"{path}, line 2: found no tab, expected source and target separated by one; "
+        f"{path}, line 2: found no tab, expected source and target separated by a tab; "
         f"repair or remove the line, or {KEEP}."
     )
     assert str(caught.value) == sentence
@@ -127,8 +127,8 @@ def test_files_of_different_lengths_are_reported(tmp_path, counts):
         seen.extend(reader)
     assert len(seen) == 3
     assert str(caught.value) == (
-        f"{source}: found {counts[0]} lines, and {counts[1]} lines in {target}, expected as many in both; "
-        "make the n-th line of one the translation of the other's."
+        f"{source}: found {counts[0]} lines, and {counts[1]} lines in {target}, expected the same number; "
+        "make the n-th line of the targets the translation of the n-th line of the sources."
     )
 
 

@@ -55,7 +55,9 @@ def test_malformed_lines_are_kept_if_asked_for(forward_scorer, tmp_path, out):
     assert [before == after for before, after in zip(lines, result, strict=True)].count(True) == 5
 
     pairs = write(tmp_path / "pairs", b"le\tthe\nno tab\nle\tcaf\xe9\n\nle\tthe")
-    with pytest.raises(InputError, match=f"{pairs}, line 2: found no tab, expected source and target separated by one"):
+    with pytest.raises(
+        InputError, match=f"{pairs}, line 2: found no tab, expected source and target separated by a tab"
+    ):
         score_file(forward_scorer, pairs, out / "tsv", format="tsv")
     columns = {"unknown_count": True, "token_scores": True}
     assert score_file(forward_scorer, pairs, out / "tsv", format="tsv", on_error="keep", **columns).malformed == 3

@@ -72,7 +72,7 @@ def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files
     fails(data.replace(max_length=1), *expected)
     short.write_text("t1\n")
     data = TrainingData(source=training_files / "source", target=short)
-    fails(data, f"{training_files}/source: found 400 lines, and 1 lines in {short}, expected as many in both")
+    fails(data, f"{training_files}/source: found 400 lines, and 1 lines in {short}, expected the same number")
     short.write_text("s3\ns1\ns3\n")
     expected = f'{short}, line 3: found "s3" again, as on line 1, expected distinct words'
     fails(tsv.replace(source_vocabulary=short), expected)

@@ -69,7 +69,7 @@ def test_text_is_read_as_the_model_reads_it(files, out):
     assert read_dictionary(out / "words", "latin-1") == {"L'\xe9t\xe9": "The\xa0summer!"}
     (files / "tsv").write_bytes("\xbd\thalf\n".encode("latin-1") * 2)
     (files / "links").write_text("1-0\n1-0\n")
-    with pytest.raises(InputError, match="tsv: found that '\u2044' in the tokenized text is not in the encoding latin"):
+    with pytest.raises(InputError, match="tsv: found '\u2044' in the tokenized text, which the encoding latin"):
         write_dictionary(files / "tsv", out / "words", tokenize=True, **given)
 
 
