@@ -1,4 +1,4 @@
-"""The errors that users see."""
+"""Tests of errors that users see."""
 
 import pickle
 
@@ -15,12 +15,12 @@ from keras_encdec.errors import InputError, quoted, shortened
         ConfigurationError("found {units}=%r, expected %s", "5 %", 1),
     ],
 )
-def test_an_error_of_another_process_is_the_same(error):
+def test_a_pickled_error_stays_the_same(error):
     raised = pickle.loads(pickle.dumps(error))
     assert (type(raised), str(raised), vars(raised)) == (type(error), str(error), vars(error))
 
 
-def test_what_was_found_is_quoted_so_that_it_can_be_read():
+def test_quoted_text_is_cut_and_shows_invisible_characters():
     assert quoted("le chat") == quoted(b"le chat") == '"le chat"'
     assert quoted("a" * 80) == f'"{"a" * 80}"'
     assert quoted("a" * 81) == f'"{"a" * 80}..." (81 characters)'

@@ -39,7 +39,7 @@ def test_a_name_has_one_entry(colours):
     assert colours["red"] == (255, 0, 0)
 
 
-def test_a_class_that_is_defined_again_replaces_itself():
+def test_a_class_that_is_defined_again_replaces_its_earlier_definition():
     def defined():
         class Red:
             pass

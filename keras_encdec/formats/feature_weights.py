@@ -1,4 +1,4 @@
-"""Weights of a log-linear model's features, from a moses.ini or a file of nothing else."""
+"""Weights of the features of a log-linear model, in a moses.ini or in a file of weights."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,17 +11,18 @@ from keras_encdec.formats.moses_ini_lines import IniLine, name_features
 from keras_encdec.runtime.files import InputLines
 from keras_encdec.runtime.os_errors import FilePath
 
-# Moses does not tune it, and so keeps it out of its n-best lists.
+# Moses does not tune this feature, and therefore leaves it out of n-best lists.
 _UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"
+
+Weights = Mapping[str, Sequence[float]]
 
 
 class FeatureWeights:
     """Weights of features, by name.
 
     Args:
-        weights: dict of str to list of float, as many as the feature has values.
-        unlisted: names of features that may be absent from an n-best list although they have weights.
-            Optional.
+        weights: dict from the name of a feature to a list of float, one for each value of the feature.
+        unlisted: names of features that have weights and may still be missing in an n-best list. Optional.
 
     Example:
 
@@ -29,9 +30,9 @@ class FeatureWeights:
     -2.4
     """
 
-    def __init__(self, weights: Mapping[str, Sequence[float]], unlisted: Iterable[str] = ()) -> None:
+    def __init__(self, weights: Weights, unlisted: Iterable[str] = ()) -> None:
         self._weights = weights
-        # A sparse feature, whose name has an underscore, is on a line only where it is not 0.
+        # A sparse feature, whose name has an underscore, is missing on a line if its value is 0.
         self._needed = {
             name for name, values in weights.items() if any(values) and "_" not in name and name not in unlisted
         }
@@ -39,19 +40,21 @@ class FeatureWeights:
     def total(
         self, features: Mapping[str, Sequence[float]], path: FilePath | None = None, line: int | None = None
     ) -> float:
-        """The weighted sum of features. Sparse features, whose names have an underscore, have the weight 0 without one.
+        """Computes the weighted sum of features.
+
+        A sparse feature, whose name has an underscore, has the default weight 0.
 
         Args:
-            features: dict of str to list of float, as `parse_features` returns it.
+            features: dict from a name to a list of float, as `parse_features` returns it.
             path: the n-best list, named in errors. Optional.
-            line: int. The line's number. Optional.
+            line: int. The number of the line. Optional.
 
         Returns:
             float.
 
         Raises:
-            InputError: when a dense feature has no weights, a feature has another number of them, weights other than 0
-                have no feature, or the sum is no finite number.
+            InputError: if a dense feature has no weights, a feature has a different number of weights and values, a
+                feature with weights other than 0 is missing, or the sum is not finite.
         """
         total = 0.0
         for name, values in features.items():
@@ -66,7 +69,7 @@ class FeatureWeights:
             if len(weights) != len(values):
                 raise InputError(
                     f"found {len(values)} values of {shortened(name)}",
-                    f"expected {len(weights)}, as it has weights",
+                    f"expected {len(weights)}, one for each of its weights",
                     "give the --weights that belong to the list",
                     path,
                     line,
@@ -75,7 +78,7 @@ class FeatureWeights:
         if missing := self._needed - features.keys():
             names = ", ".join(map(shortened, sorted(missing)))
             remedy = "give the --weights that belong to the list, or 0 to leave them out"
-            raise InputError(f"found no values of {names}", "expected some for its weights", remedy, path, line)
+            raise InputError(f"found no values of {names}", "expected one for each weight", remedy, path, line)
         if not math.isfinite(total):
             found = "found features whose weighted sum is too large"
             raise InputError(found, "expected a finite number", "give smaller weights", path, line)
@@ -83,17 +86,17 @@ class FeatureWeights:
 
 
 def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
-    """Reads the section `[weight]` of a moses.ini, or a file that has nothing but such lines.
+    """Reads the section `[weight]` of a moses.ini, or a file that contains only the lines of such a section.
 
     Args:
-        path: the file, plain or gzipped. A line is `Name= w [w ...]`; what follows a `#` is a comment.
+        path: the file, plain or gzipped. A line is `Name= w [w ...]`; a comment starts with `#`.
 
     Returns:
-        A tuple of the weights, dict of str to list of float, and the names of features that Moses keeps
-        out of its n-best lists, a set of str.
+        A tuple of the weights, a dict from str to list of float, and the names of features that Moses leaves out of
+        n-best lists, a set of str.
 
     Raises:
-        InputError: when the file cannot be read, has no weights, or has other lines where weights stand.
+        InputError: if the file cannot be read, has no weights, or has other lines among the weights.
     """
     with InputLines(path) as raw:
         texts = [line.decode("utf-8", "surrogateescape") for line in raw]
@@ -121,22 +124,28 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
             raise InputError(found, "expected them once", "remove a line", path, line.number)
         weights[name] = values
     if not weights:
-        raise InputError("found no weights", 'expected a section [weight] or lines "Name= w"', "check what it is", path)
+        raise InputError(
+            "found no weights",
+            'expected a section [weight] or lines "Name= w"',
+            "check that it is a file of weights",
+            path,
+        )
     untuned = {line.name for line in name_features(lines) if _is_untuned(line)}
     return weights, untuned | {f"{_UNKNOWN_WORD_PENALTY}0"}
 
 
 def parse_weights(text: str) -> tuple[str, list[float]]:
-    """Takes the weights of one feature apart.
+    """Parses the weights of a feature.
 
     Args:
-        text: str. `Name= w [w ...]`; the space may be missing.
+        text: str. `Name= w [w ...]`; the space before the first weight may be missing.
 
     Returns:
         A tuple of the name and a list of float.
 
     Raises:
-        ValueError: when there is no name, or anything but numbers after it, or one whose absolute value is above 1e30.
+        ValueError: if the name is missing or is not followed by numbers, or if the absolute value of a number is above
+            1e30.
 
     Example:
 
@@ -152,18 +161,18 @@ def parse_weights(text: str) -> tuple[str, list[float]]:
 
 
 def weight_values(words: Sequence[str]) -> list[float] | None:
-    """Weights as they stand in a file, `None` where one is no number or its absolute value is above `LARGEST`."""
+    """Parses weights. Returns `None` if one is not a number, or if its absolute value is above `LARGEST`."""
     try:
         return [finite_number(word, LARGEST) for word in words]
     except ValueError:
         return None
 
 
-def check_weights(weights: Mapping[str, Sequence[float]]) -> None:
-    """Checks weights that a program gives, as `parse_weights` does those of a file.
+def check_weights(weights: Weights) -> None:
+    """Checks weights that the caller gives, as `parse_weights` checks the weights in a file.
 
     Raises:
-        InputError: where one is no finite number, or its absolute value is above `LARGEST`.
+        InputError: if a weight is not a number, or if its absolute value is above `LARGEST`.
     """
     for name, values in weights.items():
         for value in values:
@@ -179,15 +188,12 @@ def _is_untuned(feature: IniLine) -> bool:
     return feature.words[0] == _UNKNOWN_WORD_PENALTY or feature.argument("tuneable") in ("false", "no", "0")
 
 
-Weights = Mapping[str, Sequence[float]]
-
-
 def weights_text(weights: Weights, comment: str = "") -> str:
-    """Weights as lines that `read_weights` reads.
+    """Formats weights as lines that `read_weights` reads.
 
     Args:
-        weights: dict of str to list of float.
-        comment: str. A line to begin with. Optional.
+        weights: dict from str to list of float.
+        comment: str. A comment for the first line. Optional.
 
     Returns:
         str.
@@ -204,18 +210,18 @@ def weights_text(weights: Weights, comment: str = "") -> str:
 
 
 def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = None) -> str:
-    """Puts other weights into the section `[weight]` of a moses.ini; every other byte stays.
+    """Replaces weights in the section `[weight]` of a moses.ini. No other byte changes.
 
     Args:
-        text: str. The file's text, read without translating line ends (`newline=""`).
-        weights: dict of str to list of float. Features that it lacks keep their weights.
+        text: str. The text of the file, read without translating line ends (`newline=""`).
+        weights: dict from str to list of float. Other features keep their weights.
         path: the file, named in errors. Optional.
 
     Returns:
         str.
 
     Raises:
-        InputError: when a feature has no weights in the file.
+        InputError: if a feature has no weights in the file.
 
     Example:
 
@@ -235,8 +241,8 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
     if missing := sorted(weights.keys() - written):
         raise InputError(
             f"found no weights of {', '.join(map(shortened, missing))} in [weight]",
-            "expected weights of all features of the lists",
-            "features that Moses does not compute belong into --weights_out, which encdec-rerank reads",
+            "expected weights of all features in the lists",
+            "write features that Moses does not compute to --weights_out, which encdec-rerank reads",
             path,
         )
     return "\n".join(line.text for line in lines)

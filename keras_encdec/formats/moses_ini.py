@@ -1,4 +1,4 @@
-"""moses.ini for a phrase table with more scores."""
+"""Rewrites a moses.ini for a phrase table to which scores were added."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from keras_encdec.runtime.os_errors import FilePath
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")
-# Arguments of the binary classes at which PhraseDictionaryMemory would stop.
+# Arguments of the binary classes that PhraseDictionaryMemory rejects.
 _BINARY_ARGUMENTS = ("load", "max-span-default", "max-span-labelled")
 
 
@@ -26,28 +26,28 @@ def rewrite_moses_ini(
 ) -> tuple[str, list[str]]:
     """Rewrites a moses.ini for a phrase table to which scores were appended.
 
-    The table's feature gets the new `path` and `num-features`, its line in `[weight]` the new weights;
-    every other byte stays. A table that was binarized is text after the rewriting: its class becomes
-    `PhraseDictionaryMemory`, under the name it had.
+    The feature of the table gets the new `path` and `num-features`, and its line in `[weight]` gets the new weights. No
+    other byte changes. The new table is text. If the old one was binarized, the class of its feature is therefore
+    changed to `PhraseDictionaryMemory`; the feature keeps its name.
 
     Args:
-        text: str. The file's text, read without translating line ends (`newline=""`).
-        table_path: str. The new table's path, as Moses is to find it.
-        extra_scores: int. How many scores were appended.
-        feature: str. Name of the phrase table's feature, such as `TranslationModel0`. Optional where
-            there is one.
-        new_weights: list of float or `None`, one a new score; `None` is the mean of the absolute values of
-            the table's weights. Defaults to all `None`.
-        table_scores: int. Scores on each line of the table as it was, to be checked. Optional.
+        text: str. The text of the file, read without translating line ends (`newline=""`).
+        table_path: str. The path of the new table, for Moses.
+        extra_scores: int. The number of scores that were appended.
+        feature: str. Name of the phrase table's feature, such as `TranslationModel0`. Optional if the file has only one
+            phrase table.
+        new_weights: list with a float or `None` for each new score; `None` stands for the mean of the absolute values
+            of the table's weights. Defaults to `None` for each.
+        table_scores: int. The number of scores on each line of the old table, to check `num-features`. Optional.
         path: the file, named in errors. Optional.
 
     Returns:
-        A tuple of the new text (str) and notices (list of str) for the user.
+        A tuple of the new text (str) and of notices for the user (list of str).
 
     Raises:
-        InputError: when the feature is missing, ambiguous or of a class that reads no phrase table; when
-            `num-features`, weights and scores of the table disagree; when Moses could not read the path.
-        ValueError: when `extra_scores` is below 1 or `new_weights` has another length.
+        InputError: if the feature is missing, ambiguous or not a phrase table; if `num-features` differs from the
+            number of weights or scores; if Moses could not read the path.
+        ValueError: if `extra_scores` is below 1 or `new_weights` has a different length.
 
     Example:
 
@@ -59,12 +59,14 @@ def rewrite_moses_ini(
     TM= 0.2 0.2
     """
     if extra_scores < 1 or (new_weights is not None and len(new_weights) != extra_scores):
-        raise ValueError(f"found extra_scores={extra_scores} and new_weights={new_weights}, expected as many")
+        raise ValueError(
+            f"found extra_scores={extra_scores} and new_weights={new_weights}, expected a weight per score"
+        )
     table_path = str(table_path)
     if not table_path or any(character in table_path for character in " \t\r\n#"):
         raise InputError(
             f'found the path "{table_path}" of the table',
-            "expected one without spaces and #",
+            "expected a path without spaces and #",
             "rename the table or its directory: moses.ini cannot hold such a path",
             path=path,
         )
@@ -98,8 +100,8 @@ def _find_table(
             raise InputError(found, "expected one", f"name one of the phrase tables: {others}", path=path)
         if named[0] not in tables:
             raise InputError(
-                f"found {feature!r} to be a {shortened(named[0].words[0])}, which reads no phrase table of text",
-                "",
+                f"found {feature!r}, a feature of the class {shortened(named[0].words[0])}",
+                "expected a phrase table",
                 f"name one of the phrase tables: {others}",
                 path=path,
                 line=named[0].number,
@@ -110,12 +112,12 @@ def _find_table(
         raise InputError(
             "found the old section [ttable-file]" if old else "found no phrase table in a section [feature]",
             f"expected a feature {', '.join(_TEXT_TABLES + _BINARY_TABLES[:-1])} or {_BINARY_TABLES[-1]}",
-            "write it in the format of Moses 2 and later" if old else "name the ini that uses the table",
+            "convert the file to the format of Moses 2 and later" if old else "give the moses.ini that uses the table",
             path=path,
         )
     if len(tables) > 1:
         names = ", ".join(shortened(line.name) for line in tables)
-        raise InputError(f"found the phrase tables {names}", "expected one", "name the one meant", path=path)
+        raise InputError(f"found the phrase tables {names}", "expected one", "name one of them", path=path)
     return tables[0]
 
 
@@ -133,7 +135,7 @@ def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath
     if table_scores is not None and int(count) != table_scores:
         raise InputError(
             f"found num-features={count}",
-            f"expected {table_scores}, as the table has scores on each line",
+            f"expected {table_scores}, the number of scores on each line of the table",
             "give the moses.ini that belongs to the table, or name the table's feature",
             path=path,
             line=table.number,
@@ -164,16 +166,16 @@ def _find_weights(
                 line=line.number,
             )
     weight_lines = [line for line in lines if line.section == "weight" and line.words]
-    found = [line for line in weight_lines if line.words[0].startswith(label)]
-    if len(found) != 1:
+    lines_of_feature = [line for line in weight_lines if line.words[0].startswith(label)]
+    if len(lines_of_feature) != 1:
         raise InputError(
-            f"found {len(found) or 'no'} lines of weights for {shortened(name)}",
+            f"found {len(lines_of_feature) or 'no'} lines of weights for {shortened(name)}",
             "expected one in [weight]",
             f'write it as "{label}", a space and {count} weights',
             path=path,
-            line=found[1].number if found else None,
+            line=lines_of_feature[1].number if lines_of_feature else None,
         )
-    line = found[0]
+    line = lines_of_feature[0]
     weights = weight_values(line.words[1:])
     if line.words[0] != label or weights is None:
         raise InputError(
@@ -197,8 +199,8 @@ def _find_weights(
 def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
     binary_class = table.words[0]
     dropped = [key for key in _BINARY_ARGUMENTS if table.argument(key) is not None]
-    # Moses numbers the features of a class that have no name, so that all of them keep theirs only if
-    # written: the table changes its class, and those after it would move up.
+    # Moses numbers the unnamed features of a class. The table leaves its class, which would change the numbers of the
+    # features after it. All names are therefore written down.
     for line in features:
         if line.words[0] == binary_class and line.argument("name") is None:
             line.add_argument("name", line.name)
@@ -206,7 +208,7 @@ def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
         table.remove_argument(key)
     table.replace_class("PhraseDictionaryMemory")
     notice = (
-        f"{table.name} was a {binary_class}, and the table now written is text: it is read by "
-        f"PhraseDictionaryMemory. Binarize the new table to use {binary_class} again."
+        f"{table.name} was a {binary_class}. The new table is text, which PhraseDictionaryMemory reads. "
+        f"Binarize the new table to use {binary_class} again."
     )
     return [notice + (f" Left out: {', '.join(dropped)}." if dropped else "")]

@@ -1,4 +1,4 @@
-"""The lines of a moses.ini as Moses reads them, changed in place without touching other bytes."""
+"""Lines of a moses.ini, parsed as by Moses, and edited without changing other bytes."""
 
 import re
 from collections import Counter
@@ -7,17 +7,17 @@ _SPACE = " \t\r"
 
 
 class IniLine:
-    """One line of a moses.ini. What follows a `#` is a comment; words are separated by spaces and tabs.
+    """A line of a moses.ini. Spaces and tabs separate words, and a comment starts with `#`.
 
     Args:
-        number: int. The line's number, from 1.
+        number: int. The number of the line, from 1.
         text: str. The line without its line feed.
 
     Attributes:
-        text: str. The line as it is after the changes.
-        section: str. Name of the section that the line stands in; empty for a section's own line.
-        name: str. Of a line in `[feature]`: the feature's name, given or numbered.
-        words: list of str.
+        text: str. The line, with the changes so far.
+        section: str. Name of the section that contains the line; empty for the line that starts a section.
+        name: str. For a line in `[feature]`: the feature's name, as given or as numbered by Moses.
+        words: list of str. The words of the line without its comment.
 
     Example:
 
@@ -36,13 +36,13 @@ class IniLine:
         return re.findall(r"[^ \t\r]+", self._content())
 
     def enter(self, section: str) -> str:
-        """Notes the section the line stands in.
+        """Sets the section of the line.
 
         Args:
-            section: str. The section so far.
+            section: str. The section of the line before.
 
         Returns:
-            str. The section from here on.
+            str. The section of the next line.
         """
         content = self._content().strip(_SPACE)
         if content.startswith("["):
@@ -51,23 +51,12 @@ class IniLine:
         return section
 
     def argument(self, key: str) -> str | None:
-        """The value of `key=value`.
-
-        Args:
-            key: str.
-
-        Returns:
-            str, or `None` when the line has no such argument.
-        """
+        """Returns the value of the argument `key=value`; `None` if the line has no such argument."""
         match = self._find(key)
         return match["value"] if match else None
 
     def set_argument(self, key: str, value: str) -> None:
         """Changes the value of an argument.
-
-        Args:
-            key: str.
-            value: str.
 
         Raises:
             KeyError: if the line has no such argument.
@@ -78,9 +67,6 @@ class IniLine:
     def remove_argument(self, key: str) -> None:
         """Removes an argument and the space before it.
 
-        Args:
-            key: str.
-
         Raises:
             KeyError: if the line has no such argument.
         """
@@ -88,38 +74,21 @@ class IniLine:
         self.text = self.text[:start] + self.text[end:]
 
     def add_argument(self, key: str, value: str) -> None:
-        """Adds an argument after the last word.
-
-        Args:
-            key: str.
-            value: str.
-        """
+        """Adds an argument after the last word."""
         self.append(f" {key}={value}")
 
     def append(self, added: str) -> None:
-        """Adds text after the last word, before spaces, a comment and a carriage return.
-
-        Args:
-            added: str.
-        """
+        """Adds text after the last word, before spaces, a comment and a carriage return."""
         end = len(self._content().rstrip(_SPACE))
         self.text = self.text[:end] + added + self.text[end:]
 
     def replace_words(self, words: str) -> None:
-        """Puts other words for all that the line has; spaces around them and a comment stay.
-
-        Args:
-            words: str.
-        """
+        """Replaces all words of the line. The spaces around them and a comment stay."""
         content = self._content()
         self.text = self.text.replace(content.strip(_SPACE), words, 1)
 
     def replace_class(self, name: str) -> None:
-        """Puts another word for the first.
-
-        Args:
-            name: str.
-        """
+        """Replaces the first word, the class of a feature."""
         self.text = self.text.replace(self.words[0], name, 1)
 
     def _content(self) -> str:
@@ -136,13 +105,13 @@ class IniLine:
 
 
 def name_features(lines: list[IniLine]) -> list[IniLine]:
-    """Gives every feature its name: the one it has, or its class and a number, counted as Moses does.
+    """Sets the name of every feature: the given name, or its class and a number, counted as by Moses.
 
     Args:
         lines: list of IniLine.
 
     Returns:
-        list of the lines that declare a feature.
+        list of IniLine. The lines that declare a feature.
     """
     unnamed: Counter[str] = Counter()
     features = [line for line in lines if line.section == "feature" and line.words]

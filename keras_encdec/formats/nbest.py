@@ -1,4 +1,4 @@
-"""Moses n-best lists: lines in, hypotheses and their features out, and the same lines with more features."""
+"""Readers of Moses n-best lists, and the format that adds features to their lines."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
@@ -16,12 +16,12 @@ class NBestRecord(NamedTuple):
     """One line of an n-best list.
 
     Attributes:
-        raw: bytes. The line as it stands, without its line feed.
+        raw: bytes. The line, without its line feed.
         id: int. Number of the source sentence, from 0; `None` when malformed.
         hypothesis: str. The translation, still escaped and factored; empty when malformed.
         features: bytes. The third field without the spaces around it; empty when malformed.
-        total: float. The hypothesis's total as it stands there; `None` when malformed.
-        problem: `None`, or the sentence that says what is wrong with the line.
+        total: float. The total score of the hypothesis; `None` when malformed.
+        problem: `None`, or a sentence about the error in a malformed line.
     """
 
     raw: bytes
@@ -36,11 +36,11 @@ class NBestPairRecord(NamedTuple):
     """One line of an n-best list with its source sentence.
 
     Attributes:
-        raw: bytes. The line as it stands, without its line feed.
+        raw: bytes. The line, without its line feed.
         source: str. The source sentence, still escaped and factored; empty when malformed.
         target: str. The hypothesis, still escaped and factored; empty when malformed.
         features: bytes. The third field without the spaces around it; empty when malformed.
-        problem: `None`, or the sentence that says what is wrong with the line.
+        problem: `None`, or a sentence about the error in a malformed line.
     """
 
     raw: bytes
@@ -51,7 +51,7 @@ class NBestPairRecord(NamedTuple):
 
 
 class _HypothesisReader(RecordReader[LineRecord]):
-    """Base of readers of n-best lists: a subclass makes its `_records` of `_hypotheses`."""
+    """Base class of readers of n-best lists. A subclass makes its `_records` from `_hypotheses`."""
 
     def __init__(self, path: FilePath, encoding: str | None, on_error: str | None) -> None:
         super().__init__(encoding, on_error)
@@ -69,20 +69,20 @@ class _HypothesisReader(RecordReader[LineRecord]):
 
 
 class NBestReader(_HypothesisReader[NBestRecord]):
-    """Reads an n-best list: every line of the file gives exactly one record, in order.
+    """Reads an n-best list. Every line gives exactly one record, in order.
 
-    A line is `id ||| hypothesis ||| Name= v [v ...] ... ||| total [||| segmentation] [||| alignment]`.
-    Blank lines, lines with another number of fields, with an id or a total that is no number, with
-    features that cannot be parsed, or with a hypothesis that is not UTF-8 when no encoding was declared,
-    are malformed. An empty hypothesis is not.
+    A line is `id ||| hypothesis ||| Name= v [v ...] ... ||| total [||| segmentation] [||| alignment]`. A line is
+    malformed if it is blank or has a different number of fields, if the id or the total is not a number, if the
+    features cannot be parsed, or if the hypothesis is not UTF-8 and no encoding was declared. The hypothesis may be
+    empty.
 
     Use it as a context manager, or call `close`; it iterates once.
 
     Args:
         path: the list, plain or gzipped.
-        encoding: str. The file's encoding; bytes that it cannot decode are carried through as lone
-            surrogates. Defaults to `None`: UTF-8, and other bytes are malformed.
-        on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
+        encoding: str. The encoding of the file, see `FileEncoding`. Defaults to `None`: UTF-8, and lines with other
+            bytes are malformed.
+        on_error: str. What to do at a malformed line: "stop" raises an error, "keep" yields a record with a `problem`.
             Defaults to "stop".
 
     Attributes:
@@ -90,7 +90,7 @@ class NBestReader(_HypothesisReader[NBestRecord]):
         malformed: int. Malformed lines so far.
 
     Raises:
-        InputError: when the file cannot be read or the encoding cannot be used; on a malformed line.
+        InputError: if the file cannot be read or the encoding cannot be used, and at a malformed line.
 
     Example:
 
@@ -111,19 +111,19 @@ class NBestReader(_HypothesisReader[NBestRecord]):
 
 
 class NBestPairReader(_HypothesisReader[NBestPairRecord]):
-    """Reads an n-best list as pairs of source sentence and hypothesis. Otherwise as `NBestReader`.
+    """Reads an n-best list as pairs of source sentence and hypothesis, and otherwise like `NBestReader`.
 
     Args:
         path: the list, plain or gzipped.
-        source_path: the sentences that were translated, plain or gzipped; id 0 is the first line.
-        encoding: str. The encoding of both files, as for `NBestReader`. Optional.
-        on_error: str. What a malformed line of the list does, as for `NBestReader`. Defaults to "stop".
+        source_path: the source sentences, plain or gzipped; id 0 is the first line.
+        encoding: str. The encoding of both files, see `NBestReader`. Optional.
+        on_error: str. What to do at a malformed line of the list, see `NBestReader`. Defaults to "stop".
 
     Attributes:
-        sentences: list of str. The sentences that were translated.
+        sentences: list of str. The source sentences.
 
     Raises:
-        InputError: as for `NBestReader`, and at an id that has no source sentence.
+        InputError: for the reasons of `NBestReader`, and at an id without a source sentence.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
             if record.id >= len(sentences):
                 raise InputError(
                     f"found the id {record.id}",
-                    f"expected one up to {len(sentences) - 1}, as {source_path} has {len(sentences):,} lines",
-                    "give as --source the sentences that were translated",
+                    f"expected at most {len(sentences) - 1}, as {source_path} has {len(sentences):,} lines",
+                    "give the sentences that were translated as --source",
                     self.lines.path,
                     self.lines.line_number,
                 )
@@ -156,7 +156,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
 
 
 class NBestFormat(PairFormat):
-    """A Moses n-best list and the sentences that were translated; ln p and counts as named features."""
+    """A Moses n-best list and its source sentences. Log-probabilities and counts are added as named features."""
 
     name = "nbest"
     description = "a Moses n-best list (and a file of the sentences that were translated)"
@@ -180,7 +180,7 @@ class NBestFormat(PairFormat):
     def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
         names = [column.name for column in columns]
         for record in reader:
-            # A malformed line may have features, and get neutral values, too.
+            # A malformed line may also have features, and gets neutral values.
             known = features_of(record.raw) or ()
             check_new_features(known, names, reader.lines.path, reader.lines.line_number)
             yield record

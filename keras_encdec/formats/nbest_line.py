@@ -1,4 +1,4 @@
-"""One line of a Moses n-best list: taken apart, and written again with more features or another total."""
+"""Lines of Moses n-best lists: parses them, adds features and replaces totals."""
 
 import functools
 import re
@@ -12,12 +12,12 @@ from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.runtime.os_errors import FilePath
 
 _SEPARATOR = b"|||"
-# Ids are C's int.
+# An id must fit into an int of C.
 _ID = re.compile(rb"\d{1,9}")
 
 
 class NBestLine(NamedTuple):
-    """The fields of one line of an n-best list, without the spaces around them.
+    """The fields of a line of an n-best list, without the spaces around them.
 
     Attributes:
         id: int. Number of the source sentence, from 0.
@@ -33,18 +33,18 @@ class NBestLine(NamedTuple):
 
 
 def parse_nbest_line(line: bytes) -> NBestLine:
-    """Takes a line of an n-best list apart.
+    """Parses a line of an n-best list.
 
     Args:
-        line: bytes, `id ||| hypothesis ||| features ||| total [||| segmentation] [||| alignment]` without
-            its line feed; a carriage return may end it.
+        line: bytes, `id ||| hypothesis ||| features ||| total [||| segmentation] [||| alignment]`, without line feed.
+            A carriage return may end the line.
 
     Returns:
         NBestLine.
 
     Raises:
-        MalformedLine: a ValueError with `found` and `expected`, when there are other than four to six
-            fields, id or total is no number, or the features cannot be parsed.
+        MalformedLine: a ValueError with `found` and `expected`, if the number of fields is not 4 to 6, the id or the
+            total is not a number, or the features cannot be parsed.
 
     Example:
 
@@ -64,17 +64,17 @@ def parse_nbest_line(line: bytes) -> NBestLine:
 
 
 def parse_features(features: bytes) -> dict[str, list[float]]:
-    """The values of each feature.
+    """Parses the features of a line.
 
     Args:
         features: bytes. The third field of a line.
 
     Returns:
-        dict of str, the features' names in their order, to list of float.
+        dict from the name of each feature, in order, to its values, a list of float.
 
     Raises:
-        MalformedLine: when a value has no name, a name no value, a value is no finite number, or a name
-            comes twice.
+        MalformedLine: if a value has no name, a name has no value, a value is not a finite number, or a name occurs
+            twice.
 
     Example:
 
@@ -84,7 +84,7 @@ def parse_features(features: bytes) -> dict[str, list[float]]:
     return {name: list(values) for name, values in _parsed_features(features)}
 
 
-# The reader of a line parses its features to check them, and right afterwards its caller to use them.
+# The reader parses the features of a line to check them, and its caller parses the same features again to use them.
 @functools.lru_cache(maxsize=1)
 def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
     parsed: dict[str, list[float]] = {}
@@ -106,7 +106,7 @@ def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
 
 
 def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
-    """Adds features at the end of the third field of a line; no other byte changes.
+    """Adds features at the end of the third field of a line. No other byte changes.
 
     Args:
         line: bytes. A line of at least three fields, without its line feed.
@@ -127,11 +127,7 @@ def append_features(line: bytes, features: Iterable[tuple[str, str]]) -> bytes:
 
 
 def features_of(line: bytes) -> dict[str, list[float]] | None:
-    """The features of a line, malformed perhaps; `None` where it has no field that more can be added to.
-
-    Args:
-        line: bytes.
-    """
+    """Returns the features of a line, which may be malformed; `None` if its features cannot be parsed."""
     try:
         return parse_features(line.split(_SEPARATOR)[2])
     except (MalformedLine, IndexError):
@@ -145,17 +141,17 @@ def check_new_features(
     line: int | None = None,
     remedy: str = "give the new one another name",
 ) -> None:
-    """Checks that a line has no features of the names that are to be added to it.
+    """Checks that a line does not yet have the features that are to be added to it.
 
     Args:
-        known: names of its features.
-        names: of the new ones.
+        known: names of the features of the line.
+        names: names of the new features.
         path: the n-best list, named in errors. Optional.
-        line: int. The line's number. Optional.
-        remedy: str. What to do other than to give another list. Defaults to giving another name.
+        line: int. The number of the line. Optional.
+        remedy: str. What the user can do other than giving another list. Defaults to giving another name.
 
     Raises:
-        InputError: when it has one.
+        InputError: if the line has one of the new features.
 
     Example:
 
@@ -176,21 +172,21 @@ def check_feature_name(name: str, argument: str = "feature_name") -> None:
 
     Args:
         name: str.
-        argument: str. The argument that names it. Defaults to "feature_name".
+        argument: str. The name of the argument, for the error. Defaults to "feature_name".
 
     Raises:
-        ConfigurationError: a ValueError, where Moses's tools would not read it as the name of a dense feature.
+        ConfigurationError: a ValueError, if Moses's tools would not read it as the name of a dense feature.
     """
-    # The tuner takes a name with an underscore for that of a sparse feature.
+    # The tuner treats a feature with an underscore in its name as sparse.
     if not re.fullmatch(r"[^\s_=|]+", name):
         raise ConfigurationError(f"found {{{argument}}}=%r, expected a name without white space, _, = and |", name)
 
 
 def replace_total(line: bytes, total: str) -> bytes:
-    """Puts another total into the fourth field of a line; no other byte changes.
+    """Replaces the total, the fourth field of a line. No other byte changes.
 
     Args:
-        line: bytes. A line that `parse_nbest_line` takes apart.
+        line: bytes. A well-formed line, see `parse_nbest_line`.
         total: str.
 
     Returns:
@@ -214,18 +210,18 @@ def _number(word: bytes, what: str) -> float:
 
 
 _SPAN = re.compile(rb"(\d{1,20})(?:-(\d{1,20}))?=(\d{1,20})(?:-(\d{1,20}))?")
-# How Moses writes the end of a phrase without words that begins a hypothesis: -1, without a sign.
+# Moses writes -1, as an unsigned integer, for the end of an empty phrase at the beginning of a hypothesis.
 _BEFORE_THE_FIRST = (1 << 64) - 1
 
 
 class PhraseSpan(NamedTuple):
-    """Where the words of a phrase pair are.
+    """The positions of the words of a phrase pair.
 
     Attributes:
-        source_start: int. The first word of the source phrase, from 0.
-        source_end: int. The word after its last.
-        target_start: int. The first word of the target phrase, from 0.
-        target_end: int. The word after its last; `target_start` where it has no words.
+        source_start: int. Position of the first word of the source phrase, from 0.
+        source_end: int. Position after the last word of the source phrase.
+        target_start: int. Position of the first word of the target phrase, from 0.
+        target_end: int. Position after the last word of the target phrase; `target_start` if the phrase is empty.
     """
 
     source_start: int
@@ -235,21 +231,21 @@ class PhraseSpan(NamedTuple):
 
 
 def parse_segmentation(line: bytes, source_words: int, target_words: int) -> list[PhraseSpan] | None:
-    """The phrases of a hypothesis, as Moses writes them with `-include-segmentation-in-n-best`.
+    """Parses the segmentation of a hypothesis into phrases, which Moses writes with `-include-segmentation-in-n-best`.
 
     Args:
-        line: bytes. A line that `parse_nbest_line` takes apart; its fifth field is the segmentation,
-            `0=0 1-2=1-3`: the words of the sentence, =, those of the hypothesis, for each phrase in the order of the
-            hypothesis.
-        source_words: int. How many words the sentence has.
-        target_words: int. How many words the hypothesis has.
+        line: bytes. A well-formed line, see `parse_nbest_line`. The fifth field is the segmentation, `0=0 1-2=1-3`. It
+            gives for each phrase, in the order of the hypothesis, the positions in the sentence, "=", and the positions
+            in the hypothesis.
+        source_words: int. Number of words in the sentence.
+        target_words: int. Number of words in the hypothesis.
 
     Returns:
-        list of PhraseSpan, which cover each word of both sides once; `None` when the line has no such field.
+        list of PhraseSpan, which cover each word of both sides once; `None` if the line has no segmentation.
 
     Raises:
-        MalformedLine: a ValueError with `found` and `expected`, when the field does not follow the form or does not
-            cover each word once.
+        MalformedLine: a ValueError with `found` and `expected`, if the field is not a segmentation or does not cover
+            each word once.
 
     Example:
 
@@ -280,7 +276,7 @@ def _spans(matches: Sequence[re.Match[bytes]], target_words: int) -> list[Phrase
     starts = [start for _, _, start, _ in numbers] + [target_words]
     spans: list[PhraseSpan] = []
     for (first, last, start, end), following in zip(numbers, starts[1:], strict=True):
-        # A phrase without words has the start of the next one, and its end is written as its start.
+        # An empty phrase starts where the next phrase starts, and its end is written as its start.
         empty = following == start and end in (start, _BEFORE_THE_FIRST)
         if not empty and following != end + 1:
             return None
@@ -291,7 +287,7 @@ def _spans(matches: Sequence[re.Match[bytes]], target_words: int) -> list[Phrase
 def _covers_once(spans: Sequence[PhraseSpan], source_words: int, target_words: int) -> bool:
     if (spans[0].target_start if spans else target_words) != 0:
         return False
-    # In the order of the source, each phrase begins where the one before ends.
+    # In the order of the source, each phrase must begin where the previous phrase ends.
     reached = 0
     for span in sorted(spans):
         if span.source_start != reached or span.source_end <= reached:

@@ -1,21 +1,21 @@
-"""What every format of pairs says of itself."""
+"""Base class of the formats of pairs."""
 
 import abc
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.os_errors import FilePath
 
-# Of a log-probability that is written as such.
+# Digits after the decimal point of a log-probability.
 DECIMALS = 6
 
 
 class ColumnKind(enum.Enum):
-    """What the values of a column are."""
+    """Kinds of values in a column of results."""
 
     LOG_PROB = "ln p of a target, in nats"
     COUNT = "a number of words"
@@ -28,7 +28,7 @@ class Column:
 
     Attributes:
         kind: ColumnKind.
-        name: str. Written by formats that name their columns.
+        name: str. Name of the column, which only some formats write.
     """
 
     kind: ColumnKind
@@ -37,11 +37,11 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class ColumnText:
-    """How a format writes the values of a kind of column.
+    """How a format writes the values in a kind of column.
 
     Attributes:
         write: callable from a value to str.
-        neutral: str. Written on a malformed line that is kept: it adds nothing to a log-linear model.
+        neutral: str. The text on a malformed line that is kept. It does not change the score of a log-linear model.
     """
 
     write: Callable[[Any], str]
@@ -49,7 +49,7 @@ class ColumnText:
 
 
 def log_prob_text(log_prob: float) -> str:
-    """A log-probability as such, in nats.
+    """Formats a log-probability, in nats.
 
     >>> log_prob_text(-1.23456789)
     '-1.234568'
@@ -57,17 +57,17 @@ def log_prob_text(log_prob: float) -> str:
     return f"{log_prob:.{DECIMALS}f}"
 
 
-def token_log_probs_text(log_probs: Any) -> str:
-    """The log-probabilities of tokens, separated by spaces: array `(tokens,)` to str."""
+def token_log_probs_text(log_probs: Iterable[float]) -> str:
+    """Formats the log-probabilities of tokens, an array `(tokens,)`, separated by spaces."""
     return " ".join([f"{value:.{DECIMALS}f}" for value in log_probs])
 
 
 class Record(Protocol):
-    """A line of a file, as every format's reader gives it. It is a named tuple, which may have further fields."""
+    """A line of a file, as a named tuple, which the reader of every format yields. It may have further fields."""
 
     @property
     def raw(self) -> bytes:
-        """The line as it stands, without its line feed."""
+        """The line, without its line feed."""
         ...
 
     @property
@@ -82,32 +82,31 @@ class Record(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """The sentence that says what is wrong with a malformed line, otherwise `None`."""
+        """A sentence about the error in a malformed line, otherwise `None`."""
         ...
 
 
 class PairFormat(abc.ABC):
-    """A format of files that hold pairs of source and target text, a pair a line.
+    """Base class of formats of files with a pair of source and target text on each line.
 
-    A format is a subclass with a `name` and an `open_reader`. One whose lines can be written again with
-    scores also has `column_texts` and `add_columns`. `register_format` makes it known to everything that
-    reads pairs: training data, scoring, and the commands.
+    A format is a subclass with a `name` and an `open_reader`. If scores can be added to its lines, it also has
+    `column_texts` and `add_columns`. `register_format` makes a format available to training, scoring and the commands.
 
     Attributes:
-        name: str. What flags and functions call it.
-        description: str. A noun phrase for the flags' help.
-        has_source_file: bool. Whether a second file holds the sources, the n-th line that of sentence n.
-        is_tokenized: bool. Whether the text consists of tokens in any case, so that no tokenizer is to
-            touch it; otherwise it is tokenized where the model reads raw text.
+        name: str. The name of the format in flags and arguments.
+        description: str. A noun phrase for the help of flags.
+        has_source_file: bool. Whether the sources are in a second file.
+        is_tokenized: bool. Whether the text is always tokenized, so that no tokenizer is applied to it. Otherwise, a
+            tokenizer is applied if the model reads raw text.
         is_factored: bool. Whether a bar in a token separates factors, of which the model reads the first.
-        in_moses_ini: bool. Whether a moses.ini says how many scores its lines have; its reader then has
+        in_moses_ini: bool. Whether a moses.ini contains the number of scores on each line. The reader then has
             `num_scores`.
-        has_links: bool. Whether lines hold the links between the words of the pair, which `links` gives.
+        has_links: bool. Whether lines contain a word alignment, which `links` returns.
         has_column_names: bool. Whether columns are written with their names.
-        column_texts: how the kinds of columns that a line can hold are written; empty where lines cannot
-            be written again.
+        column_texts: dict from each kind of column that can be added to a line to its ColumnText; empty if no columns
+            can be added.
 
-    Example: lines `target <- source`, with ln p before them.
+    Example: lines `target <- source`, to which ln p is added at the beginning.
 
     >>> from keras_encdec.formats import ColumnKind, ColumnText, PairReader, PairRecord
     >>> class ArrowReader(PairReader):
@@ -147,23 +146,24 @@ class PairFormat(abc.ABC):
         encoding: str | None = None,
         on_error: str = "stop",
     ) -> RecordReader[Record]:
-        """Opens a file, or two.
+        """Opens a file, and the file of its sources if the format has one.
 
         Args:
             path: the file, plain or gzipped.
-            source_path: the file of sources, where the format has one.
-            encoding: str. See `FileEncoding`. Defaults to UTF-8, checked.
-            on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
+            source_path: the file of sources. Optional.
+            encoding: str. The encoding, see `FileEncoding`. Defaults to UTF-8, checked.
+            on_error: str. What to do at a malformed line: "stop" raises an error, "keep" yields a record with a
+                `problem`. Defaults to "stop".
 
         Returns:
-            RecordReader of `Record`s, exactly one for each line.
+            RecordReader, which yields exactly one `Record` for each line.
 
         Raises:
-            InputError: when a file cannot be read or the encoding cannot be used.
+            InputError: if a file cannot be read or the encoding cannot be used.
         """
 
     def required_source(self, source_path: FilePath | None) -> FilePath:
-        """The file of sources, for an `open_reader` that cannot do without.
+        """Returns the file of sources, for an `open_reader` that requires one.
 
         Raises:
             ConfigurationError: a ValueError, if it is `None`.
@@ -173,61 +173,61 @@ class PairFormat(abc.ABC):
         return source_path
 
     def links(self, record: Record) -> bytes | None:
-        """The word alignment in a record's line, as Moses writes links, `0-0 1-2`.
+        """Returns the word alignment in the line of a record, as links in the format of Moses, `0-0 1-2`.
 
         Args:
-            record: well-formed.
+            record: a well-formed record.
 
         Returns:
-            bytes; `None` where the line has none.
+            bytes; `None` if the line has no alignment.
         """
         return None
 
     def add_columns(self, record: Record, columns: Sequence[Column], texts: Sequence[str]) -> bytes:
-        """The record's line with more columns.
+        """Adds columns to the line of a record.
 
         Args:
-            record: well-formed.
-            columns: of kinds that are in `column_texts`.
-            texts: their values for this line.
+            record: a well-formed record.
+            columns: list of Column, of kinds in `column_texts`.
+            texts: list of str, the text of each column.
 
         Returns:
-            bytes, the line without line feed.
+            bytes. The new line without its line feed.
         """
-        raise NotImplementedError(f"{self.name} lines cannot be written again")
+        raise NotImplementedError(f"no columns can be added to lines of the format {self.name!r}")
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        """The line of a malformed record with neutral values, or as it is where they have no place.
+        """Adds neutral columns to the line of a malformed record, or returns the line unchanged if it has no place.
 
         Args:
-            record: malformed.
-            columns: of kinds that are in `column_texts`.
+            record: a malformed record.
+            columns: list of Column, of kinds in `column_texts`.
 
         Returns:
-            bytes, the line without line feed.
+            bytes. The new line without its line feed.
         """
         return self.add_columns(record, columns, [self.column_texts[column.kind].neutral for column in columns])
 
     def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
-        """The records of a reader, as long as their lines can take the columns.
+        """Yields the records of a reader, and checks that columns can be added to each line.
 
         Raises:
-            InputError: at a line that cannot.
+            InputError: at a line to which they cannot be added.
         """
         return iter(reader)
 
     def with_columns(
-        self, records: Sequence[Record], columns: Sequence[Column], values: Sequence[Sequence[Any]]
+        self, records: Sequence[Record], columns: Sequence[Column], values: Sequence[Iterable[object]]
     ) -> list[bytes]:
-        """The lines of records with columns of results; malformed ones get neutral values.
+        """Adds columns of results to the lines of records. Malformed records get neutral values.
 
         Args:
-            records: of the format's reader.
-            columns: of kinds that are in `column_texts`.
-            values: those of each column, one for each well-formed record.
+            records: list of records from the reader of the format.
+            columns: list of Column, of kinds in `column_texts`.
+            values: list of the values of each column, one for each well-formed record.
 
         Returns:
-            list of bytes, lines without line feed.
+            list of bytes. The new lines without line feeds.
         """
         writers = [self.column_texts[column.kind].write for column in columns]
         added = zip(*[map(write, cells) for write, cells in zip(writers, values, strict=True)], strict=True)

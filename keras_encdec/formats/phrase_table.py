@@ -1,4 +1,4 @@
-"""Moses phrase tables: lines in, fields out, and the same lines with more scores."""
+"""Moses phrase tables: reads them, and adds scores to their lines."""
 
 import math
 from collections.abc import Callable, Generator, Sequence
@@ -17,15 +17,13 @@ _UNDERSCORE = ord("_")
 
 
 class PhraseTableLine:
-    """One line of a phrase table, `source ||| target ||| scores [||| further fields]`.
-
-    Made by `parse_line`.
+    """A line of a phrase table, `source ||| target ||| scores [||| further fields]`. `parse_line` creates it.
 
     Attributes:
-        raw: bytes. The line as it stands.
+        raw: bytes. The line, unchanged.
         source: bytes. The source phrase, without the spaces around it.
         target: bytes. The target phrase, without the spaces around it.
-        scores: list of bytes, one a score.
+        scores: list of bytes. The text of each score.
     """
 
     __slots__ = ("raw", "source", "target", "scores", "_end_of_scores")
@@ -35,7 +33,7 @@ class PhraseTableLine:
         self._end_of_scores = end_of_scores
 
     def append_scores(self, extra: Sequence[bytes | str]) -> bytes:
-        """Writes the line with more scores, which come after its own; no other byte changes.
+        """Returns the line with more scores after its own. No other byte changes.
 
         Args:
             extra: list of bytes or str.
@@ -47,7 +45,7 @@ class PhraseTableLine:
             return self.raw
         scores: Any = extra
         try:
-            added = " ".join(scores).encode()  # six times as fast as one by one
+            added = " ".join(scores).encode()  # six times as fast as encoding each score
         except TypeError:
             added = b" ".join(score.encode() if isinstance(score, str) else score for score in extra)
         line, end = self.raw, self._end_of_scores
@@ -55,17 +53,17 @@ class PhraseTableLine:
 
 
 def parse_line(line: bytes) -> PhraseTableLine:
-    """Takes a line of a phrase table apart.
+    """Parses a line of a phrase table.
 
     Args:
-        line: bytes, without its line feed; a carriage return may end it.
+        line: bytes, without its line feed. A carriage return may end the line.
 
     Returns:
         PhraseTableLine.
 
     Raises:
-        MalformedLine: a ValueError with `found` and `expected`, when there are fewer than three fields,
-            no scores, or one is not a finite number.
+        MalformedLine: a ValueError with `found` and `expected`, if there are fewer than three fields or no scores, or a
+            score is not a finite number.
 
     Example:
 
@@ -83,8 +81,8 @@ def parse_line(line: bytes) -> PhraseTableLine:
         total = sum(map(float, scores))
     except ValueError:
         total = math.nan
-    # Whether each score is a `finite_number`, in a third of the time: the difference is not 0 when one is inf or nan,
-    # and Python also reads 1_0 and splits at vertical tabs and form feeds.
+    # Checks whether each score is a `finite_number`, in a third of the time. The difference is not 0 if a score is inf
+    # or nan. Python also parses 1_0, and splits at vertical tabs and form feeds.
     if total - total != 0 or not scores or _UNDERSCORE in field or b"\v" in field or b"\f" in field:
         _check_scores(split_tokens(field.strip(AROUND)))
     source, target = fields[0], fields[1]
@@ -102,28 +100,27 @@ def _check_scores(scores: Sequence[bytes]) -> None:
             raise MalformedLine(f"found the score {quoted(score)}", "expected a finite number") from None
 
 
-# Moses takes the logarithm of what it reads and raises it to this.
+# Moses takes the logarithm of each score and replaces lower values by this one.
 LOWEST_LOG_PROBABILITY = -100.0
-# e^88 is the last power of e that is finite in the single precision that Moses computes in.
+# e^88 is the largest power of e, with an integer exponent, that is finite in single precision, which Moses uses.
 _HIGHEST_COUNT = 88
 
 
 def format_probability(log_probability: float) -> str:
-    """Writes a log-probability as the probability that Moses's tables hold.
+    """Formats a log-probability as a probability, which Moses expects in phrase tables.
 
-    Moses stores max(ln p, -100) in single precision, so that the smallest number written is
-    e^-100, 3.72008e-44, and 0 is never written. Below 1.2e-38 (ln p under -87.3) single precision is
-    denormal: every reader of Moses takes such numbers (it reads doubles and narrows them, or uses a
-    C++ stream), at the cost of at most 0.02 in ln p; where denormals are off, ln 0 becomes Moses's -100.
+    Moses stores max(ln p, -100) in single precision. The smallest number written is therefore e^-100, 3.72008e-44, and
+    0 is never written. Below 1.2e-38 (ln p under -87.3), numbers are denormal in single precision. Moses reads them,
+    with an error of at most 0.02 in ln p. If denormal numbers are switched off, it reads 0, and stores -100.
 
     Args:
-        log_probability: float. Natural logarithm; a positive one, from rounding, is written as 1.
+        log_probability: float. Natural logarithm. A positive number, as from rounding, is written as 1.
 
     Returns:
-        str, as C's `%.6g` writes it.
+        str, in the format `%.6g` of C.
 
     Raises:
-        ValueError: when it is not a number or is plus infinity.
+        ValueError: if it is nan or plus infinity.
 
     Example:
 
@@ -136,16 +133,16 @@ def format_probability(log_probability: float) -> str:
 
 
 def format_exponential(count: int) -> str:
-    """Writes a count n as e^n, whose logarithm Moses takes when it loads the table.
+    """Formats a count n as e^n, because Moses takes the logarithm when it loads the table.
 
     Args:
-        count: int. From 0; above 88, where e^n is infinite in single precision, 88 is written.
+        count: int. 0 or more. A count above 88, for which e^n is infinite in single precision, is written as 88.
 
     Returns:
-        str, as C's `%.6g` writes it.
+        str, in the format `%.6g` of C.
 
     Raises:
-        ValueError: when the count is negative.
+        ValueError: if the count is negative.
 
     Example:
 
@@ -161,11 +158,11 @@ class PhraseTableRecord(NamedTuple):
     """One line of a phrase table file.
 
     Attributes:
-        raw: bytes. The line as it stands, without its line feed.
+        raw: bytes. The line, without its line feed.
         source: str. The source phrase, still escaped and factored; empty when malformed.
         target: str. The target phrase, still escaped and factored; empty when malformed.
         parsed: PhraseTableLine, or `None` when malformed.
-        problem: `None`, or the sentence that says what is wrong with the line.
+        problem: `None`, or a sentence about the error in a malformed line.
     """
 
     raw: bytes
@@ -176,30 +173,30 @@ class PhraseTableRecord(NamedTuple):
 
 
 class PhraseTableReader(RecordReader[PhraseTableRecord]):
-    """Reads a phrase table: every line of the file gives exactly one record, in order.
+    """Reads a phrase table. Every line gives exactly one record, in order.
 
-    Lines with fewer than three fields or without scores, with a score that is not a number, with another
-    number of scores than the first well-formed line, or with bytes that are not UTF-8 when no encoding
-    was declared, are malformed. Lines with an empty phrase and with fields beyond Moses's seven are not.
-    A byte-order mark is kept in `raw` and left out of `source`.
+    A line is malformed if it has fewer than three fields or no scores, if a score is not a number, if its number of
+    scores differs from that of the first well-formed line, or if it is not UTF-8 and no encoding was declared. Phrases
+    may be empty, and there may be more than the seven fields of Moses. A byte-order mark is kept in `raw` and removed
+    from `source`.
 
     Use it as a context manager, or call `close`; it iterates once.
 
     Args:
         path: the table, plain or gzipped.
-        encoding: str. The file's encoding; bytes that it cannot decode are carried through as lone
-            surrogates. Defaults to `None`: UTF-8, and other bytes are malformed.
-        on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
-            Defaults to `None`: it raises, and the error does not name the flag `--on_error`.
-        limit: int. How many lines to read at most. Optional.
+        encoding: str. The encoding of the file, see `FileEncoding`. Defaults to `None`: UTF-8, and lines with other
+            bytes are malformed.
+        on_error: str. What to do at a malformed line: "stop" raises an error, "keep" yields a record with a `problem`.
+            Defaults to `None`, which raises an error that does not name the flag `--on_error`.
+        limit: int. The maximum number of lines to read. Optional.
 
     Attributes:
         lines: InputLines, for progress.
         malformed: int. Malformed lines so far.
-        num_scores: int. Scores on each line; `None` before the first well-formed one.
+        num_scores: int. Number of scores on each line; `None` before the first well-formed line.
 
     Raises:
-        InputError: when the file cannot be read or the encoding cannot be used; on a malformed line.
+        InputError: if the file cannot be read or the encoding cannot be used, and at a malformed line.
 
     Example:
 
@@ -224,7 +221,7 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
         self._records = self._read(limit)
 
     def _read(self, limit: int | None) -> Generator[PhraseTableRecord]:
-        # Makes a named tuple in half the time of its own constructor, which counts the arguments.
+        # Takes half the time of the named tuple's own constructor, which counts the arguments.
         new_record: Callable[[type[PhraseTableRecord], tuple[object, ...]], PhraseTableRecord]
         new_record = cast(Any, tuple).__new__
         codec, errors = self._encoding.codec, self._encoding.errors
@@ -251,13 +248,13 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
 
 
 def number_of_scores(path: FilePath) -> int:
-    """Number of scores on each line of a phrase table.
+    """Returns the number of scores on the first line of a phrase table.
 
     Args:
         path: the table, plain or gzipped.
 
     Raises:
-        InputError: when it cannot be read, its first line is malformed, or it is empty.
+        InputError: if the table cannot be read or is empty, or its first line is malformed.
     """
     with PhraseTableReader(path, encoding="latin-1", limit=1) as reader:
         for record in reader:
@@ -267,7 +264,7 @@ def number_of_scores(path: FilePath) -> int:
 
 
 class PhraseTableFormat(PairFormat):
-    """A Moses phrase table; ln p as a probability, a count as e to its power, among the line's scores."""
+    """A Moses phrase table. Log-probabilities are added to the scores as probabilities, and counts n as e^n."""
 
     name = "phrase_table"
     description = "a Moses phrase table"
@@ -302,4 +299,4 @@ class PhraseTableFormat(PairFormat):
         try:
             return parse_line(record.raw).append_scores([self.column_texts[column.kind].neutral for column in columns])
         except MalformedLine:
-            return record.raw  # it has no field of scores to add to
+            return record.raw  # the line has no field of scores

@@ -1,4 +1,4 @@
-"""What the readers of line-by-line files share."""
+"""Base classes of readers, which yield a record for every line of a file."""
 
 import abc
 from collections.abc import Generator, Iterator
@@ -9,29 +9,29 @@ from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undeco
 from keras_encdec.runtime.files import InputLines
 from keras_encdec.runtime.os_errors import FilePath
 
-#: What a reader makes of a line.
+#: The type of the records that a reader yields.
 LineRecord = TypeVar("LineRecord", covariant=True)
 
 
 class RecordReader(Generic[LineRecord]):
-    """Base of readers, which give exactly one record for every line, in order. A reader can be iterated once.
+    """Base class of readers, which yield exactly one record for every line, in order. A reader can be iterated once.
 
     A subclass sets `lines` and `_records`, a generator of the records.
 
     Args:
         encoding: str, or `None` for UTF-8, checked. See `FileEncoding`.
-        on_error: "stop" or "keep". At a malformed line, "stop" raises an error, and "keep" gives a record with a
+        on_error: "stop" or "keep". At a malformed line, "stop" raises an error, and "keep" yields a record with a
             `problem`. `None` raises an error that does not name `--on_error`, for callers without that flag.
 
     Attributes:
         lines: InputLines, for progress.
-        kept: str. What the caller does with malformed lines that are kept; errors say it. A caller that leaves such
-            lines out sets it.
+        kept: str. What the caller does with malformed lines that are kept, for errors. A caller sets it if it leaves
+            such lines out.
         malformed: int. Malformed lines so far.
 
     Raises:
-        ValueError: for another `on_error`.
-        InputError: when the encoding cannot be used.
+        ValueError: for any other `on_error`.
+        InputError: if the encoding cannot be used.
     """
 
     lines: InputLines
@@ -40,7 +40,7 @@ class RecordReader(Generic[LineRecord]):
 
     def __init__(self, encoding: str | None, on_error: str | None) -> None:
         if on_error not in ("stop", "keep", None):
-            raise ValueError(f'found on_error={on_error!r}, expected "stop" or "keep"')
+            raise ValueError(f"found on_error={on_error!r}, expected one of stop, keep")
         self._encoding, self._on_error = FileEncoding(encoding), on_error
         self.malformed = 0
 
@@ -59,7 +59,7 @@ class RecordReader(Generic[LineRecord]):
         self.lines.close()
 
     def _problem(self, error: "MalformedLine | UnicodeDecodeError", lines: InputLines | None = None) -> str:
-        """Counts a malformed line and returns the sentence that says what is wrong with it, or raises it as an error.
+        """Counts a malformed line and returns a sentence about its error, or raises the error.
 
         Args:
             error: MalformedLine or UnicodeDecodeError.
@@ -80,7 +80,7 @@ class RecordReader(Generic[LineRecord]):
 
 
 class MalformedLine(ValueError):
-    """A line that a format's parser cannot use.
+    """Error about a line that a parser cannot use.
 
     Args:
         found: str. What was found.
@@ -96,10 +96,10 @@ class PairRecord(NamedTuple):
     """One pair of phrases or sentences.
 
     Attributes:
-        raw: bytes. The line as it stands, without its line feed; of two files, both lines and a tab between.
+        raw: bytes. The line, without its line feed; for two files, both lines with a tab between them.
         source: str; empty when malformed.
         target: str; empty when malformed.
-        problem: `None`, or the sentence that says what is wrong with the line.
+        problem: `None`, or a sentence about the error in a malformed line.
     """
 
     raw: bytes
@@ -109,13 +109,13 @@ class PairRecord(NamedTuple):
 
 
 class PairReader(RecordReader[PairRecord]):
-    """Base of readers of plain pairs of text. A subclass defines `records`, and opens further files if it needs them.
+    """Base class of readers of plain text. A subclass defines `records`, and opens further files if it needs them.
 
     Args:
         path: the file, plain or gzipped.
-        encoding: str. The file's encoding; bytes that it cannot decode are carried through as lone
-            surrogates. Defaults to `None`: UTF-8, and other bytes are malformed.
-        on_error: str. What a malformed line does: "stop" raises, "keep" gives a record that says so.
+        encoding: str. The encoding of the file, see `FileEncoding`. Defaults to `None`: UTF-8, and lines with other
+            bytes are malformed.
+        on_error: str. What to do at a malformed line: "stop" raises an error, "keep" yields a record with a `problem`.
             Defaults to "stop".
 
     Attributes:
@@ -123,7 +123,7 @@ class PairReader(RecordReader[PairRecord]):
         malformed: int. Malformed lines so far.
 
     Raises:
-        InputError: when the file cannot be read or the encoding cannot be used; on a malformed line.
+        InputError: if the file cannot be read or the encoding cannot be used, and at a malformed line.
     """
 
     def __init__(self, path: FilePath, encoding: str | None = None, on_error: str = "stop") -> None:
@@ -135,11 +135,11 @@ class PairReader(RecordReader[PairRecord]):
         """Yields a record for each line of `lines`, in order."""
 
     def decode(self, data: bytes, begins_line: bool = True) -> str:
-        """Decodes bytes of the current line, and leaves out the byte-order mark that may begin the file.
+        """Decodes bytes of the current line, and removes a byte-order mark at the beginning of the file.
 
         Args:
             data: bytes.
-            begins_line: bool. Whether the line begins with them. Defaults to `True`.
+            begins_line: bool. Whether the bytes are the beginning of the line. Defaults to `True`.
 
         Raises:
             UnicodeDecodeError: if the bytes are not UTF-8 and no encoding was declared.
@@ -152,7 +152,7 @@ class PairReader(RecordReader[PairRecord]):
     def malformed_record(
         self, raw: bytes, error: MalformedLine | UnicodeDecodeError, lines: InputLines | None = None
     ) -> PairRecord:
-        """The record of a malformed line; raises an error instead unless such lines are kept.
+        """Returns the record of a malformed line, or raises an error unless such lines are kept.
 
         Args:
             raw: bytes. The line.

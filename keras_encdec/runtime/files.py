@@ -182,12 +182,13 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
                 descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         raw = stack.enter_context(contextlib.closing(OutputFile(descriptor, path)))
         # The stream is closed also after a failure, so that data left in the writer's buffer are dropped.
-        stream = stack.enter_context(contextlib.closing(GzipStream(raw) if path.endswith(".gz") else raw))
+        compressed = GzipStream(raw) if path.endswith(".gz") else None
+        stream: io.RawIOBase = stack.enter_context(contextlib.closing(compressed or raw))
         writer = io.BufferedWriter(stream, _BLOCK)
         yield writer
         writer.flush()
-        if stream is not raw:
-            stream.finish()
+        if compressed:
+            compressed.finish()
         if temporary:
             with explained(path, "to write"):
                 os.fsync(descriptor)

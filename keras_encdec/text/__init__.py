@@ -1,4 +1,4 @@
-"""Raw text and tokens: the tokenizer and the vocabulary."""
+"""The tokenizer of raw text, and vocabularies."""
 
 from keras_encdec.text.tokenizer import Tokenizer as Tokenizer
 from keras_encdec.text.vocabulary import END as END

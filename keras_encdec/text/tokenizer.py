@@ -1,30 +1,31 @@
-"""Tokenization of raw text, and subwords that are joined again; the same in tf.data pipelines and served graphs."""
+"""Tokenization of raw text, position words, subwords, and dictionaries."""
 
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable, unescape
 from keras_encdec.text.vocabulary import UNKNOWN_WORD
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 
 class Tokenizer:
-    """Splits raw text into words, every step a TensorFlow operation.
+    """Splits raw text into words with TensorFlow operations.
 
-    NFKC normalization; typographic apostrophes made plain; case folding if asked for; every
-    punctuation mark and symbol a token of its own; white space and control characters separate. The
-    same call runs eagerly, inside `tf.data` and inside an exported graph, so that what is served sees
-    the words that were trained on.
+    The text is normalized (NFKC), typographic apostrophes are replaced by plain ones, and case is folded if requested.
+    Every punctuation mark and symbol is a separate token. White space and control characters separate tokens. The same
+    operations run eagerly, in `tf.data` and in an exported graph, so that training and serving use the same words.
 
     Args:
-        lowercase: bool. Whether to fold case (Unicode case folding: also "ß" to "ss").
-            Defaults to `False`.
+        lowercase: bool. Whether to fold case. Unicode case folding also replaces "ß" by "ss". Defaults to `False`.
 
     Raises:
-        ImportError: when tensorflow-text is not installed (it has no wheels for some platforms).
+        ImportError: if tensorflow-text is not installed (it has no wheels for some platforms).
             Text that is already tokenized needs no tokenizer.
 
     Example:
@@ -45,11 +46,11 @@ class Tokenizer:
         self._text = tensorflow_text
         self.lowercase = lowercase
 
-    def __call__(self, lines: Any) -> Any:
-        """Tokenizes.
+    def __call__(self, lines: "tf.Tensor | Sequence[str | bytes]") -> "tf.Tensor":
+        """Tokenizes lines.
 
         Args:
-            lines: string tensor or list `(n,)`, UTF-8.
+            lines: string tensor or list `(n,)`, in UTF-8.
 
         Returns:
             string tensor `(n,)`: the tokens of each line, separated by single spaces.
@@ -61,14 +62,14 @@ class Tokenizer:
         if self.lowercase:
             lines = self._text.case_fold_utf8(lines)
         lines = tf.strings.regex_replace(lines, r"([\p{P}\p{S}])", r" \1 ")
-        # Not tensorflow-text's WhitespaceTokenizer, which cuts the two bytes of U+0085 apart.
+        # WhitespaceTokenizer of tensorflow-text is not used because it separates the two bytes of U+0085.
         return tf.strings.strip(tf.strings.regex_replace(lines, r"[\p{Z}\p{Cc}]+", " "))
 
     def words(self, lines: Sequence[str]) -> list[list[str]]:
-        """Tokenizes lines of str, as lists of words.
+        """Tokenizes lines into lists of words.
 
         Args:
-            lines: list of str. A lone surrogate, a byte that its file's encoding does not have, reads as "?".
+            lines: list of str. A lone surrogate, which stands for an undecodable byte, is replaced by "?".
 
         Returns:
             list of lists of str.
@@ -78,11 +79,11 @@ class Tokenizer:
 
 
 def split_tokens(line: bytes) -> list[str]:
-    """The words of a tokenized line: bytes to list of str."""
+    """Splits a tokenized line into words."""
     return line.decode().split(" ") if line else []
 
 
-#: Aligned words that are further apart are treated as not aligned.
+#: Aligned words at a larger distance are treated as not aligned.
 LONGEST_DISTANCE = 7
 NO_POSITION_WORD = "unkpos_null"
 #: "unkpos_-7" to "unkpos_7", and "unkpos_null".
@@ -91,17 +92,17 @@ _POSITION_WORD = re.compile(r"unkpos_(-?\d+)")
 
 
 def is_position_word(word: str) -> bool:
-    """Whether a word is "unkpos_d", for whatever distance d, or "unkpos_null"."""
+    """Returns whether a word is "unkpos_d", for any distance d, or "unkpos_null"."""
     return word == NO_POSITION_WORD or position_distance(word) is not None
 
 
 def stands_for_unknown(word: str) -> bool:
-    """Whether a target word is "<unk>" or a position word."""
+    """Returns whether a target word is "<unk>" or a position word."""
     return word == UNKNOWN_WORD or is_position_word(word)
 
 
 def position_distance(word: str) -> int | None:
-    """How many positions a target word "unkpos_d" stands after its source word: d; `None` for any other word.
+    """Returns the distance d of a target word "unkpos_d" from its source word; `None` for any other word.
 
     Example:
 
@@ -113,17 +114,17 @@ def position_distance(word: str) -> int | None:
 
 
 def position_word_indices(links: Iterable[tuple[int, int]], target_words: int) -> Sequence[int]:
-    """Which of `POSITION_WORDS` stands for each word of a target, should it be unknown.
+    """Returns the position word that replaces each word of a target if the word is unknown.
 
-    A target word at j that is aligned to the source word at i becomes "unkpos_d", d = j - i. Of several source words
-    that it is aligned to, the nearest counts, with the least |d|; of two that are as near, the first.
+    A target word at j that is aligned to the source word at i becomes "unkpos_d", d = j - i. If it is aligned to
+    several source words, the nearest one, with the smallest |d|, is used; of two at the same distance, the first.
 
     Args:
-        links: of pairs of source position and target position, from 0.
+        links: iterable of pairs of source position and target position, from 0.
         target_words: int. Number of words in the target.
 
     Returns:
-        list of int, one for each target word.
+        list of int. An index into `POSITION_WORDS` for each target word.
 
     Example:
 
@@ -146,9 +147,9 @@ GOES_ON, BEGINS = "@@", "\u2581"
 
 
 def join_bpe(pieces: Sequence[str]) -> str:
-    """Text of pieces that byte-pair encoding marks by "@@" where the word goes on: "transl@@ ation" is "translation".
+    """Joins units of byte-pair encoding, in which "@@" marks that the word continues: "transl@@ ation".
 
-    An unknown word is a word of its own.
+    An unknown word is a separate word.
 
     Example:
 
@@ -159,9 +160,9 @@ def join_bpe(pieces: Sequence[str]) -> str:
 
 
 def join_sentencepiece(pieces: Sequence[str]) -> str:
-    """Text of SentencePiece's pieces, of which "\\u2581" begins a word.
+    """Joins pieces of SentencePiece, in which "\\u2581" marks the beginning of a word.
 
-    An unknown word is a word of its own.
+    An unknown word is a separate word.
 
     Example:
 
@@ -173,12 +174,12 @@ def join_sentencepiece(pieces: Sequence[str]) -> str:
 
 
 def begin_with_marks(pieces: Sequence[str]) -> bool:
-    """Whether these are SentencePiece's pieces."""
+    """Returns whether the pieces are those of SentencePiece."""
     return any(piece.startswith(BEGINS) for piece in pieces)
 
 
 def word_around(pieces: Sequence[str], i: int) -> list[str]:
-    """The pieces of the word that piece i is of; it alone where pieces have no marks.
+    """Returns the pieces of the word that contains piece i; only that piece if the pieces have no marks.
 
     Example:
 
@@ -200,7 +201,7 @@ def word_around(pieces: Sequence[str], i: int) -> list[str]:
 
 
 def word_text(pieces: Sequence[str]) -> str:
-    """The text of the pieces of a word.
+    """Joins the pieces of a single word.
 
     Example:
 
@@ -211,12 +212,12 @@ def word_text(pieces: Sequence[str]) -> str:
 
 
 def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings: bool) -> list[str]:
-    """Pieces of which some are made words of their own.
+    """Changes the marks of pieces so that the given pieces are separate words.
 
     Args:
         pieces: list of str.
-        numbers: those of the pieces that are words of their own.
-        with_beginnings: bool. Whether these are SentencePiece's pieces.
+        numbers: indices of the pieces that become separate words.
+        with_beginnings: bool. Whether the pieces are those of SentencePiece.
 
     Example:
 
@@ -244,20 +245,21 @@ SUBWORD_JOINERS = {"bpe": join_bpe, "sentencepiece": join_sentencepiece}
 def read_dictionary(
     path: str | os.PathLike[str], encoding: str | None = None, can_declare: bool = True
 ) -> dict[str, str]:
-    """Reads a dictionary: a line each of a source word and its translation, separated by a tab.
+    """Reads a dictionary, a file with a source word, a tab and its translation on each line.
 
-    Moses's escapes are taken off. A third column, such as how often the two were seen together, is passed over.
+    Moses's escapes are replaced by their characters. A third column, such as a count, is ignored.
 
     Args:
-        path: of the file, plain or gzipped.
-        encoding: str. See `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
-        can_declare: bool. Whether the caller can be given another encoding, for the report. Defaults to `True`.
+        path: the file, plain or gzipped.
+        encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
+        can_declare: bool. Whether the user can declare another encoding, which the error then suggests. Defaults to
+            `True`.
 
     Returns:
-        dict of source word to target word.
+        dict from source word to target word.
 
     Raises:
-        InputError: naming the line, when it is not of this form, or a source word stands there twice.
+        InputError: if a line does not have this form, or a source word occurs twice.
     """
     dictionary: dict[str, str] = {}
     file_encoding = FileEncoding(encoding)
@@ -276,9 +278,11 @@ def read_dictionary(
             words = [unescape(column.strip(" ")) for column in columns[:2]]
             if not 2 <= len(columns) <= 3 or not all(words):
                 expected = "expected a source word, a tab and its translation"
-                raise InputError(f"found {len(columns)} columns in {quoted(text)}", expected, path=path, line=number)
+                plural = "s" if len(columns) > 1 else ""
+                found = f"found {len(columns)} column{plural} in {quoted(text)}"
+                raise InputError(found, expected, "correct the line", path, number)
             if words[0] in dictionary:
                 expected = "expected one translation of each word"
-                raise InputError(f"found {quoted(words[0])} twice", expected, path=path, line=number)
+                raise InputError(f"found {quoted(words[0])} twice", expected, "remove a line", path, number)
             dictionary[words[0]] = words[1]
     return dictionary

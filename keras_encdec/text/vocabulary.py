@@ -11,29 +11,29 @@ from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.runtime.os_errors import FilePath
 
 PADDING, UNKNOWN, END = 0, 1, 2
-#: What the unknown word is written as.
+#: Spelling of the unknown word in output.
 UNKNOWN_WORD = "<unk>"
 FIRST_WORD = 3
 
 
 class _Ids(dict[str, int]):
-    """Ids of words; any other word has the id of the unknown word."""
+    """Dict from words to ids. Any other word has the id of the unknown word."""
 
     def __missing__(self, word: str) -> int:
         return UNKNOWN
 
 
 class Vocabulary:
-    """The shortlist of one side: words in the order of their ids, the first being id 3.
+    """The shortlist of the source or the target language: words in the order of their ids, which start at 3.
 
-    Ids 0, 1 and 2 are padding, the unknown word and the end of sequence; they have no spelling, so a
-    text may hold any word, "<unk>" too.
+    Ids 0, 1 and 2 are padding, the unknown word and the end of sequence. They have no spelling, so that a text may
+    contain any word, even "<unk>".
 
     Args:
         words: iterable of str, distinct.
 
     Raises:
-        ValueError: when a word occurs twice.
+        ValueError: if a word occurs twice.
 
     Example:
 
@@ -50,28 +50,28 @@ class Vocabulary:
             raise ValueError(f"found {twice!r} twice, expected distinct words")
 
     def __len__(self) -> int:
-        """Number of words, the three special ids not counted."""
+        """Returns the number of words, without the three special ids."""
         return len(self.words)
 
     def encode(self, words: Iterable[str]) -> list[int]:
-        """Ids of a phrase, closed by the end of sequence: list of str to list of int."""
+        """Returns the ids of the words, followed by the end of sequence."""
         return [*map(self._ids.__getitem__, words), END]
 
     def decode(self, ids: Iterable[int], unknown: str = UNKNOWN_WORD) -> list[str]:
-        """Words of ids; special ids other than the unknown word are left out."""
+        """Returns the words of ids. Padding and end of sequence are left out."""
         return [self.words[i - FIRST_WORD] if i >= FIRST_WORD else unknown for i in ids if i not in (PADDING, END)]
 
     def save(self, path: FilePath) -> None:
-        """Writes one word a line, UTF-8; bytes that were carried through undecoded come out as they were."""
+        """Writes one word per line, in UTF-8. Bytes that could not be decoded are written unchanged."""
         with open_output(path) as file:
             file.write("".join(f"{word}\n" for word in self.words).encode("utf-8", "surrogateescape"))
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
-        """Reads what `save` wrote. Where every line ends with a carriage return it is no part of the words.
+        """Reads a file that `save` wrote. If every line ends with a carriage return, it is not part of the words.
 
         Raises:
-            InputError: when the file cannot be read, or a word is empty, holds white space or occurs twice.
+            InputError: if the file cannot be read, or a word is empty, contains a space or a tab, or occurs twice.
         """
         words = _lines(path)
         if all(word.endswith("\r") for word in words):
@@ -80,9 +80,9 @@ class Vocabulary:
 
     @classmethod
     def from_word_list(cls, path: FilePath) -> Self:
-        """Reads one word a line from a file that somebody made, in whatever editor.
+        """Reads a file with one word per line that a user has written.
 
-        A byte order mark at its start and a carriage return at the end of a line are no part of the words.
+        A byte-order mark at the start of the file and carriage returns at the ends of lines are removed.
 
         Raises:
             InputError: see `load`.
@@ -98,11 +98,11 @@ def _lines(path: FilePath) -> list[str]:
 
 
 def _checked(words: Sequence[str], path: FilePath) -> Sequence[str]:
-    """Returns the words if each is a single word and none occurs twice."""
+    """Checks that each line is a single word, and that no word occurs twice. Returns the words."""
     seen: dict[str, int] = {}
     for line, word in enumerate(words, start=1):
         if not word or " " in word or "\t" in word:
-            raise InputError(f"found {quoted(word)}", "expected one word a line", "correct it", path, line)
+            raise InputError(f"found {quoted(word)}", "expected one word per line", "correct the line", path, line)
         if word in seen:
             raise InputError(
                 f"found {quoted(word)} again, as on line {seen[word]}",
@@ -116,11 +116,11 @@ def _checked(words: Sequence[str], path: FilePath) -> Sequence[str]:
 
 
 def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:
-    """The shortlist: the `size` most frequent words; of equally frequent ones the first in code point order.
+    """Makes a vocabulary of the most frequent words. Equally frequent words are ranked in code point order.
 
     Args:
-        counts: mapping of word to number of occurrences.
-        size: int.
+        counts: mapping from a word to its number of occurrences.
+        size: int. The maximum number of words.
 
     Returns:
         Vocabulary.

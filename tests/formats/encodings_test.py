@@ -7,12 +7,12 @@ from keras_encdec.formats.encodings import FileEncoding
 
 
 @pytest.mark.parametrize("name", ["utf-8", "latin-1", "ISO-8859-2", "cp1252", "koi8-r", "gbk", "euc_jp"])
-def test_any_bytes_survive_a_declared_encoding(name):
+def test_a_declared_encoding_keeps_undecodable_bytes(name):
     encoding, data = FileEncoding(name), b"a\xff\xe9 b\x81"
     assert encoding.encode(encoding.decode(data)) == data
 
 
-def test_undeclared_bytes_are_checked():
+def test_without_a_declared_encoding_bytes_must_be_utf8():
     assert FileEncoding().decode("é".encode()) == "é"
     with pytest.raises(UnicodeDecodeError):
         FileEncoding().decode(b"\xe9")
@@ -24,6 +24,6 @@ def test_only_utf8_has_a_byte_order_mark():
 
 
 @pytest.mark.parametrize("name", ["utf-16", "utf-16le", "utf_32", "utf-7", "cp037", "base64", "x\0y"])
-def test_what_does_not_contain_ascii_is_refused(name):
+def test_an_encoding_that_is_not_compatible_with_ascii_is_an_error(name):
     with pytest.raises(InputError, match="; name one that contains ASCII, such as"):
         FileEncoding(name)

@@ -1,4 +1,4 @@
-"""Weights written as files and into a moses.ini."""
+"""Tests of writing weights to files and to a moses.ini."""
 
 import pytest
 

@@ -31,7 +31,7 @@ def test_formats_are_known_by_name():
         pair_format("xml")
 
 
-def test_a_name_is_taken_once():
+def test_two_formats_cannot_have_the_same_name():
     class OtherTsv(TsvFormat):
         pass
 
@@ -65,7 +65,7 @@ def write(folder, data, source):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_lines_are_read_and_written_again_with_columns(tmp_path, name):
+def test_columns_are_added_to_the_lines_that_were_read(tmp_path, name):
     known, (path, source_path) = pair_format(name), write(tmp_path, *FILES[name])
     columns = [Column(ColumnKind.LOG_PROB, "L"), Column(ColumnKind.COUNT, "U")]
     values = [[-0.5, -1.5], [0, 3]]
@@ -93,7 +93,7 @@ def test_an_nbest_list_that_has_the_feature_is_refused(tmp_path):
 def test_an_id_without_a_source_sentence_is_refused(tmp_path):
     path, source_path = write(tmp_path, b"3 ||| a ||| F= 1 ||| 1", b"a\nb\n")
     with pair_format("nbest").open_reader(path, source_path, on_error="keep") as reader:
-        with pytest.raises(InputError, match=re.escape(f"{path}, line 1: found the id 3, expected one up to 1, as")):
+        with pytest.raises(InputError, match=re.escape(f"{path}, line 1: found the id 3, expected at most 1, as")):
             list(reader)
 
 
@@ -105,10 +105,10 @@ def test_a_format_with_a_file_of_sources_is_not_opened_without_it(name, tmp_path
         pass
 
 
-def test_sentences_cannot_be_written_again(tmp_path):
+def test_no_columns_can_be_added_to_sentences(tmp_path):
     known = pair_format("sentences")
     assert not known.column_texts
-    with pytest.raises(NotImplementedError, match="sentences lines cannot be written again"):
+    with pytest.raises(NotImplementedError, match="no columns can be added to lines of the format 'sentences'"):
         known.add_columns(PairRecord(b"a", "", "a", None), [], [])
 
 

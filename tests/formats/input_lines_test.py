@@ -34,7 +34,7 @@ def read(path):
     | st.binary(),
     compressed=st.booleans(),
 )
-def test_lines_are_those_of_a_naive_split(tmp_path_factory, data, compressed):
+def test_lines_equal_a_split_at_line_feeds(tmp_path_factory, data, compressed):
     if not data or (data.startswith(b"\x1f\x8b") and not compressed):
         return
     path = tmp_path_factory.getbasetemp() / "random"
@@ -71,7 +71,7 @@ def test_lines_are_read_from_a_pipe():
 
 @contextlib.contextmanager
 def standard_input(data):
-    """Has the data on the standard input in the `with` block."""
+    """Replaces the standard input by the data in the `with` block."""
     kept = os.dup(0)
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -127,7 +127,7 @@ def test_a_truncated_file_is_reported_where_it_broke(tmp_path):
         )
 
 
-def test_a_file_that_lacks_only_its_trailer_gives_all_its_lines(tmp_path):
+def test_all_lines_are_read_from_a_file_without_its_trailer(tmp_path):
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(b"x\n" * 1_000_000)[:-8])
     with InputLines(path) as lines, pytest.raises(InputError, match="line 1000001: found the end of"):

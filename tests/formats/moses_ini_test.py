@@ -1,4 +1,4 @@
-"""Tests of rewriting moses.ini for a table with more scores."""
+"""Tests of rewriting moses.ini for a phrase table to which scores were added."""
 
 import difflib
 import pathlib
@@ -38,7 +38,7 @@ def changes(old, new):
 
 
 @pytest.mark.parametrize("end", ["", "\r"])
-def test_path_number_and_weights_change_and_nothing_else(end):
+def test_only_path_num_features_and_weights_change(end):
     text = INI.replace("\n", end + "\n") + end
     new, notices = rewrite_moses_ini(text, "/new/t.gz", 2, path="moses.ini", table_scores=4)
     assert notices == []
@@ -85,7 +85,7 @@ def test_features_without_a_name_are_numbered_as_moses_does():
 @pytest.mark.parametrize(
     "binary", ["PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT"]
 )
-def test_a_binarized_table_becomes_one_of_text(binary):
+def test_a_binarized_table_becomes_a_text_table(binary):
     text = INI.replace("PhraseDictionaryMemory name=TM0", f"{binary} load=lazy name=TM0")
     text = text.replace("20\n", "20 \n")
     new, notices = rewrite_moses_ini(text, "new.gz", 1)
@@ -94,12 +94,12 @@ def test_a_binarized_table_becomes_one_of_text(binary):
         "TM0= 0.1 -0.2 0.3 0.2 0.2   # tuned",
     ]
     assert notices == [
-        f"TM0 was a {binary}, and the table now written is text: it is read by PhraseDictionaryMemory. "
+        f"TM0 was a {binary}. The new table is text, which PhraseDictionaryMemory reads. "
         f"Binarize the new table to use {binary} again. Left out: load."
     ]
 
 
-def test_binarized_tables_without_names_keep_those_they_had():
+def test_unnamed_binarized_tables_keep_their_numbered_names():
     text = UNNAMED.replace("PhraseDictionaryMemory", "ProbingPT")
     new, _ = rewrite_moses_ini(text, "new", 1, feature="ProbingPT0")
     assert [pair[1] for pair in changes(text, new)] == [
@@ -120,7 +120,7 @@ ERRORS = {
     "two tables": (
         (r"UnknownWordPenalty\n", "ProbingPT name=Other num-features=1 path=x\n"),
         {},
-        ": found the phrase tables Other, TM0, expected one; name the one meant.",
+        ": found the phrase tables Other, TM0, expected one; name one of them.",
     ),
     "no such feature": (
         None,
@@ -130,7 +130,7 @@ ERRORS = {
     "not a table": (
         None,
         {"feature": "LR0"},
-        ", line 8: found 'LR0' to be a LexicalReordering, which reads no phrase table of text; "
+        ", line 8: found 'LR0', a feature of the class LexicalReordering, expected a phrase table; "
         "name one of the phrase tables: TM0.",
     ),
     "two of one name": (
@@ -141,12 +141,12 @@ ERRORS = {
     "no table": (
         (r"PhraseDictionaryMemory name=TM0", "PhraseDictionaryTransliteration name=TM0"),
         {},
-        f": found no phrase table in a section [feature], {MEMORY_OR}; name the ini that uses the table.",
+        f": found no phrase table in a section [feature], {MEMORY_OR}; give the moses.ini that uses the table.",
     ),
     "old format": (
         (r"(?s)\[feature\].*", "[ttable-file]\n0 0 0 5 table.gz"),
         {},
-        f": found the old section [ttable-file], {MEMORY_OR}; write it in the format of Moses 2 and later.",
+        f": found the old section [ttable-file], {MEMORY_OR}; convert the file to the format of Moses 2 and later.",
     ),
     "no number": (
         (r"num-features=4 ", ""),
@@ -162,7 +162,7 @@ ERRORS = {
     "another table": (
         None,
         {"table_scores": 5},
-        ", line 7: found num-features=4, expected 5, as the table has scores on each line; "
+        ", line 7: found num-features=4, expected 5, the number of scores on each line of the table; "
         "give the moses.ini that belongs to the table, or name the table's feature.",
     ),
     "no weights": (
@@ -206,7 +206,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_be_rewritten_is_reported(case):
+def test_errors_name_file_line_and_remedy(case):
     edit, arguments, sentence = ERRORS[case]
     text = INI
     if edit:
@@ -222,7 +222,7 @@ def test_a_path_that_moses_cannot_read_is_refused(table_path):
     with pytest.raises(InputError) as caught:
         rewrite_moses_ini(INI, table_path, 1, path="moses.ini")
     assert str(caught.value) == (
-        f'moses.ini: found the path "{table_path}" of the table, expected one without spaces and #; '
+        f'moses.ini: found the path "{table_path}" of the table, expected a path without spaces and #; '
         "rename the table or its directory: moses.ini cannot hold such a path."
     )
 

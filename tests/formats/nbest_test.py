@@ -49,7 +49,7 @@ def nbest(folder, *lines, end=b"\n"):
     spaces=st.lists(SPACES, min_size=8, max_size=8),
     carriage_return=st.booleans(),
 )
-def test_a_line_comes_apart_and_only_what_is_asked_for_changes(
+def test_a_line_is_parsed_and_only_features_or_total_change(
     number, hypothesis, features, total, further, spaces, carriage_return
 ):
     written = " ".join(f"{name}= {b' '.join(values).decode()}" for name, values in features.items())
@@ -180,7 +180,7 @@ def test_bytes_that_are_not_utf8_ask_for_the_encoding(tmp_path):
         assert list(reader)[1].hypothesis == "l' \udce9t\udce9"
 
 
-def test_a_wrong_mode_is_a_programming_error(tmp_path):
+def test_an_unknown_on_error_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="on_error='skip'"):
         NBestReader(nbest(tmp_path, GOOD), on_error="skip")
 

@@ -1,4 +1,4 @@
-"""What a number is in a file."""
+"""Tests of parsing numbers."""
 
 import math
 
@@ -15,7 +15,7 @@ def test_a_finite_number_is_read_as_python_reads_it(text):
 @pytest.mark.parametrize(
     "text", ["", " 1", "1 ", "x", "inf", "-Infinity", "nan", "1_0", "0x1", "1e400", "-3.3e9999", "1" * 400, "\u0661"]
 )
-def test_anything_else_is_refused(text):
+def test_text_that_is_not_a_finite_number_is_an_error(text):
     for form in (text, text.encode()):
         with pytest.raises(ValueError, match="expected a finite number"):
             finite_number(form)

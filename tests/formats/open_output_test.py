@@ -1,4 +1,4 @@
-"""Tests of writing files whole or not at all."""
+"""Tests of files that appear only when they are complete."""
 
 import contextlib
 import gzip
@@ -16,7 +16,7 @@ from keras_encdec.runtime.files import InputLines, check_distinct_files, open_ou
 
 @contextlib.contextmanager
 def without_privileges():
-    """Drops root, to whom permissions do not apply."""
+    """Drops root privileges, because permissions do not apply to root."""
     if os.geteuid() == 0:
         os.seteuid(65534)
         try:
@@ -85,7 +85,7 @@ def test_output_does_not_appear_after_an_exception(tmp_path, name, error):
     assert os.listdir(tmp_path) == [name] and path.read_bytes() == b"as it was"
 
 
-def test_an_error_of_the_block_is_not_mistaken_for_one_of_the_output(tmp_path):
+def test_an_os_error_of_the_block_is_raised_unchanged(tmp_path):
     with pytest.raises(FileNotFoundError), open_output(tmp_path / "out"):
         os.stat(tmp_path / "other input")
     assert os.listdir(tmp_path) == []
@@ -126,7 +126,7 @@ def test_the_standard_output_is_written_to_directly(capfd, path):
     assert capfd.readouterr().out == ""
 
 
-def test_a_reader_that_left_is_no_fault_of_the_disk():
+def test_a_closed_pipe_is_a_broken_pipe_error():
     ours, theirs = os.pipe()
     os.close(ours)
     with pytest.raises(BrokenPipeError), open_output(f"/dev/fd/{theirs}") as file:
@@ -134,19 +134,19 @@ def test_a_reader_that_left_is_no_fault_of_the_disk():
     os.close(theirs)
 
 
-def test_files_for_two_purposes_are_refused(tmp_path):
+def test_an_input_that_is_also_an_output_is_an_error(tmp_path):
     check_distinct_files(tmp_path / "a", None, tmp_path / "b", "-", "-")
     with pytest.raises(ValueError, match=r"found one file for two purposes \(.*/a\), expected a different file"):
         check_distinct_files(tmp_path / "a", tmp_path / "b", tmp_path / "b" / ".." / "a")
 
 
-def test_a_long_name_is_no_obstacle(tmp_path):
+def test_a_name_may_have_255_characters(tmp_path):
     with open_output(tmp_path / ("n" * 255)) as file:
         file.write(b"x")
     assert (tmp_path / ("n" * 255)).read_bytes() == b"x"
 
 
-def test_an_unusable_place_is_reported_at_once(tmp_path):
+def test_an_unusable_path_is_reported_before_writing(tmp_path):
     (tmp_path / "file").write_bytes(b"x")
     for path, sentence in {
         "missing/out": "found no such file or directory when trying to write a file; check the path",

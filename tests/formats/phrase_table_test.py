@@ -63,7 +63,7 @@ def test_only_the_new_scores_are_added_to_a_line(source, target, scores, further
         (b"a ||| b ||| 1 ||| ||| ||| ||| {{x}} ||| |||", b"a ||| b ||| 1 9 ||| ||| ||| ||| {{x}} ||| |||"),
     ],
 )
-def test_every_form_of_line_that_moses_reads_is_kept(line, written):
+def test_scores_are_added_to_every_form_of_line_that_moses_reads(line, written):
     assert parse_line(line).append_scores(["9"]) == written
 
 
@@ -149,7 +149,7 @@ def test_every_line_gives_one_record(tmp_path_factory, lines, encoding, newline)
     assert all(record.parsed.append_scores([]) == record.raw for record in records if record.parsed)
 
 
-def test_the_limit_is_one_of_lines(tmp_path):
+def test_limit_counts_malformed_lines(tmp_path):
     path = table(tmp_path, GOOD, b"malformed", GOOD, GOOD)
     with PhraseTableReader(path, on_error="keep", limit=3) as reader:
         assert len(list(reader)) == 3 and reader.malformed == 1
@@ -207,7 +207,7 @@ def test_unknown_encodings_are_refused(tmp_path, encoding):
         PhraseTableReader(table(tmp_path, GOOD), encoding=encoding)
 
 
-def test_a_wrong_mode_is_a_programming_error(tmp_path):
+def test_an_unknown_on_error_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="on_error='skip'"):
         PhraseTableReader(table(tmp_path, GOOD), on_error="skip")
 

@@ -1,4 +1,4 @@
-"""Tests of the numbers that Moses reads."""
+"""Tests of the numbers that are written for Moses."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_the_extremes_stay_in_range():
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_log_probability_is_refused(value):
+def test_nan_and_infinity_are_errors(value):
     with pytest.raises(ValueError, match="expected a number up to 0"):
         format_probability(value)
 

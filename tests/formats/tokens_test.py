@@ -1,4 +1,4 @@
-"""What separates tokens."""
+"""Tests of splitting text into tokens."""
 
 import ast
 import pathlib
@@ -10,13 +10,13 @@ from keras_encdec.formats.encodings import model_words
 from keras_encdec.formats.fields import split_tokens
 
 PACKAGE = pathlib.Path(keras_encdec.__file__).parent
-# Where white space of another kind is taken out of text that is no file of tokens: messages, pages, names.
+# Modules that may call split() without arguments, because their text is not a file of tokens (messages, pages, names).
 OTHER_TEXT = {
     "analysis/page/page.py",
     "analysis/sections/state_sections.py",
     "backend/low_precision.py",
     "datasets/libreoffice.py",
-    "formats/phrase_table.py",  # for speed, where there is white space of no other kind
+    "formats/phrase_table.py",  # for speed, after a check that there is no other white space
     "selection/cross_entropies.py",
     "smt/extraction/phrase_scoring.py",
     "smt/extraction/sentence_batches.py",
@@ -39,7 +39,7 @@ def test_spaces_and_tabs_separate_tokens(text, tokens):
     assert split_tokens(text.encode()) == [token.encode() for token in tokens]
 
 
-def test_nothing_else_in_the_package_splits_text_at_white_space():
+def test_only_listed_modules_split_at_any_white_space():
     splits = set()
     for path in [*PACKAGE.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):

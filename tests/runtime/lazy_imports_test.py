@@ -1,4 +1,4 @@
-"""Packages that import what they export when it is first used, in new interpreters."""
+"""Tests of packages that import exported names on first use, in new interpreters."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Tests of what is told while a file is read."""
+"""Tests of progress while a file is read."""
 
 import gzip
 import io
@@ -41,7 +41,7 @@ def test_a_terminal_gets_a_bar(lines):
     assert "100%" in stream.getvalue() and "lines/s" in stream.getvalue()
 
 
-def test_a_file_gets_a_plain_line_now_and_then(lines):
+def test_a_stream_that_is_not_a_terminal_gets_plain_lines(lines):
     with ReadingProgress(lines, stream=(stream := io.StringIO())) as progress:
         read(lines, progress, 1000)
     assert stream.getvalue() == "", "before the first minute has passed"
@@ -53,7 +53,7 @@ def test_a_file_gets_a_plain_line_now_and_then(lines):
     assert re.fullmatch(r"99,000 lines, [\d,]+ lines/s, 100% read, about 0 min left", last)
 
 
-def test_the_time_left_is_told_in_hours(lines, monkeypatch):
+def test_a_long_time_left_is_shown_in_hours(lines, monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
     progress = ReadingProgress(lines, stream=(stream := io.StringIO()), unit="pairs", pause=0)
     monkeypatch.setattr("time.monotonic", lambda: 3600.0)
@@ -61,7 +61,7 @@ def test_the_time_left_is_told_in_hours(lines, monkeypatch):
     assert re.fullmatch(r"30,000 pairs, 8 pairs/s, 3\d% read, about [12] h \d+ min left\n", stream.getvalue())
 
 
-def test_what_is_left_of_a_pipe_is_not_told(tmp_path, monkeypatch):
+def test_no_time_left_is_shown_for_a_pipe(tmp_path, monkeypatch):
     (tmp_path / "lines.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
     with InputLines(tmp_path / "lines.gz") as lines:
         monkeypatch.setattr(lines, "bytes_total", 0)

@@ -1,4 +1,4 @@
-"""Tests of what is unfinished: files and folders under temporary names, and their removal."""
+"""Tests of temporary files and folders, and of removing them."""
 
 import contextlib
 import gzip
@@ -11,7 +11,7 @@ from keras_encdec.runtime.files import open_output
 from keras_encdec.runtime.unfinished import new_folder, remove_unfinished, temporary_folder_beside, unfinished
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_lives(tmp_path):
+def test_only_files_of_killed_processes_are_removed(tmp_path):
     left = [".out.gz.0123abcd.tmp", ".other.0123abcd.tmp", ".out.gz.notes.tmp", ".out.gz.0123abcd.tmp.mine"]
     for name in left:
         (tmp_path / name).write_bytes(b"half")
@@ -23,7 +23,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_of_one_that_lives(tmp
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"first"
 
 
-def test_a_temporary_folder_is_removed_by_its_process_or_by_the_next(tmp_path):
+def test_a_temporary_folder_is_removed_by_its_process_or_the_next_one(tmp_path):
     left = tmp_path / ".out.0123abcd.tmp"
     left.mkdir()
     (left / "half").touch()
@@ -35,7 +35,7 @@ def test_a_temporary_folder_is_removed_by_its_process_or_by_the_next(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_what_is_in_the_making_can_be_removed_at_once(tmp_path):
+def test_remove_unfinished_removes_only_unfinished_files_and_folders(tmp_path):
     (tmp_path / "done").touch()
     with contextlib.suppress(InputError), open_output(tmp_path / "file"), unfinished(tmp_path / "folder"):
         (tmp_path / "folder" / "inner").mkdir(parents=True)

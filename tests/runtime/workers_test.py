@@ -1,4 +1,4 @@
-"""Tests of results in order."""
+"""Tests of executors, and of results in order."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.workers import in_order, processes, threads
 
 
-def test_results_come_in_the_items_order_whichever_is_done_first():
+def test_results_are_in_the_order_of_the_items():
     second = threading.Event()
 
     def work(item):
@@ -38,7 +38,7 @@ def test_no_more_items_are_read_than_asked_for():
         results.close()
 
 
-def test_an_error_is_raised_in_its_place_and_the_rest_dropped():
+def test_an_error_is_raised_in_order_and_later_items_are_cancelled():
     done, failed = [], threading.Event()
 
     def work(item):
@@ -56,7 +56,7 @@ def test_an_error_is_raised_in_its_place_and_the_rest_dropped():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_interrupt_does_not_wait_for_the_threads_as_other_errors_do(error):
+def test_an_interrupt_does_not_wait_for_threads_but_other_errors_do(error):
     ended, go_on = threading.Event(), threading.Event()
 
     def work(item):
@@ -72,7 +72,7 @@ def test_an_interrupt_does_not_wait_for_the_threads_as_other_errors_do(error):
     go_on.set()
 
 
-def test_processes_are_others_or_this_one_and_a_killed_one_is_told():
+def test_a_killed_process_is_reported_and_one_process_means_this_one():
     with processes(1) as executor:
         assert executor.submit(os.getpid).result() == os.getpid()
     with pytest.raises(InputError, match="found that a process of this job was killed.*use fewer processes"):

@@ -1,4 +1,4 @@
-"""Words that say where in the source an unknown word comes from."""
+"""Tests of position words, which give the distance of an unknown word from its source word."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from keras_encdec.text.tokenizer import (
 )
 
 
-def test_there_are_sixteen():
+def test_there_are_sixteen_position_words():
     assert POSITION_WORDS[0] == "unkpos_-7" and POSITION_WORDS[14:] == ("unkpos_7", "unkpos_null")
     assert len(set(POSITION_WORDS)) == 16 and all(map(is_position_word, POSITION_WORDS))
     assert [position_distance(word) for word in POSITION_WORDS] == [*range(-7, 8), None]
@@ -23,7 +23,7 @@ def test_there_are_sixteen():
         ([], ["null", "null", "null"]),
         ([(0, 0), (3, 1), (0, 2)], ["0", "-2", "2"]),
         ([(7, 0), (8, 1), (10, 2)], ["-7", "-7", "null"]),
-        # Of several source words the nearest; of two as near the first, in whatever order they come.
+        # The nearest of several source words is used, or the first of two at the same distance, in any order of links.
         ([(9, 1), (3, 1), (0, 2), (1, 2), (8, 0), (2, 0)], ["-2", "-2", "1"]),
         ([(2, 1), (0, 1), (3, 2), (1, 2)], ["null", "1", "1"]),
         ([(0, 1), (2, 1)], ["null", "1", "null"]),

@@ -1,4 +1,4 @@
-"""Tests of the one definition of tokens."""
+"""Tests of the tokenizer."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Tests of words, their ids, and the files they are kept in."""
+"""Tests of vocabularies and their files."""
 
 import pytest
 from hypothesis import assume, given
@@ -56,7 +56,7 @@ def test_a_file_with_carriage_returns_and_no_last_line_feed_is_read(tmp_path):
     "content",
     [b"le\nchat\n", b"\xef\xbb\xbfle\nchat\n", b"le\r\nchat\r\n", b"\xef\xbb\xbfle\r\nchat", b"le\nchat\r\n"],
 )
-def test_a_word_list_is_read_from_whatever_editor(tmp_path, content):
+def test_a_word_list_may_have_carriage_returns_and_a_byte_order_mark(tmp_path, content):
     (tmp_path / "v").write_bytes(content)
     assert Vocabulary.from_word_list(tmp_path / "v").words == ["le", "chat"]
 
@@ -64,9 +64,9 @@ def test_a_word_list_is_read_from_whatever_editor(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"le\n\nchat\n", 'line 2: found "", expected one word a line; correct it.'),
-        (b"le\nle chat\n", 'line 2: found "le chat", expected one word a line; correct it.'),
-        (b"le\t7\n", 'line 1: found "le\\t7", expected one word a line; correct it.'),
+        (b"le\n\nchat\n", 'line 2: found "", expected one word per line; correct the line.'),
+        (b"le\nle chat\n", 'line 2: found "le chat", expected one word per line; correct the line.'),
+        (b"le\t7\n", 'line 1: found "le\\t7", expected one word per line; correct the line.'),
         (b"le\nun\nle\n", 'line 3: found "le" again, as on line 1, expected distinct words; remove one of the two.'),
     ],
 )

@@ -99,9 +99,9 @@ def test_other_weights_override_and_add(files):
 def test_weights_and_features_that_do_not_fit_are_named(files):
     start = f"{files}/nbest, line "
     for name, values, sentence in (
-        ("TM0", [1], "1: found 2 values of TM0, expected 1, as it has weights; give the --weights that bel"),
-        ("Other0", [1], "1: found no values of Other0, expected some for its weights"),
-        ("UnknownWordPenalty0", [1], "1: found no values of UnknownWordPenalty0, expected some"),
+        ("TM0", [1], "1: found 2 values of TM0, expected 1, one for each of its weights; give the --weights that bel"),
+        ("Other0", [1], "1: found no values of Other0, expected one for each weight"),
+        ("UnknownWordPenalty0", [1], "1: found no values of UnknownWordPenalty0, expected one for each"),
     ):
         with pytest.raises(InputError, match=re.escape(start + sentence)):
             ranked(files, weights=files / "moses.ini", other_weights={name: values})

@@ -117,7 +117,7 @@ def test_a_moses_ini_gets_the_weights_and_keeps_everything_else(files, out):
     (files / "moses.ini").write_bytes(gzip.compress(INI.encode() + b"\n"))
     tuned(files, "plain", moses_ini_out=out / "tuned.ini")
     assert (out / "tuned.ini").read_bytes().decode() == expected + "\n"
-    with pytest.raises(InputError, match="found no weights of RNN0 in .weight., .*belong into --weights_out"):
+    with pytest.raises(InputError, match="found no weights of RNN0 in .weight., .*compute to --weights_out"):
         tuned(files, moses_ini_out=out / "other.ini")
     assert os.listdir(out) == ["tuned.ini"]
 
