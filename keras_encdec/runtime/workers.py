@@ -168,7 +168,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # twice.
 SAME_SIGNAL = 1.0
 
-Handler = Callable[[int, types.FrameType | None], Any]
+Handler = Callable[[int, types.FrameType | None], object]
 # A handler as `signal.getsignal` returns it.
 FormerHandler = Handler | int | None
 

@@ -140,7 +140,7 @@ def test_a_list_that_is_not_utf8_needs_its_encoding(score, forward_scorer, files
 
 def test_an_id_outside_the_source_file_stops(score, files):
     (files / "source").write_text("\n".join(SENTENCES[:3]) + "\n")
-    with refused(f"{files}/nbest, line 7: found the id 3, expected one up to 2, as {files}/source has 3 lines"):
+    with refused(f"{files}/nbest, line 7: found the id 3, expected at most 2, as {files}/source has 3 lines"):
         score(on_error="keep")
     assert os.listdir(files / "out") == []
 

@@ -198,7 +198,7 @@ def test_hypotheses_without_phrases_stop_or_get_the_mean_of_their_sentence(files
 
 def test_what_does_not_belong_together_is_named(files):
     for name, text, sentence in (
-        ("source", "the big house &apos;s\n", "nbest, line 4: found the id 1, expected one up to 0, as .*source has 1"),
+        ("source", "the big house &apos;s\n", "nbest, line 4: found the id 1, expected at most 0, as .*source has 1"),
         ("source", "the house &apos;s\n\nthe unheard\n", "nbest, line 1: found no phrases in the table"),
         ("table", TABLE.replace(" 0.135335", ""), "table, line 1: found 4 scores, expected at least 5; give the table"),
         ("nbest", NBEST.replace("LM0", "RNN0"), "nbest, line 2: found the feature RNN0, expected it to be new"),
