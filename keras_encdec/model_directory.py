@@ -54,7 +54,7 @@ class ModelDirectory:
     training: dict = dataclasses.field(default_factory=dict)
 
     def words(self, lines: Sequence[str], factored: bool = False) -> list[list[str]]:
-        """The words of lines of text, read in the same way as the training text.
+        """Splits lines of text into words, in the same way as the training text.
 
         Raw text is tokenized; from tokenized text, Moses's escapes are removed.
 
@@ -132,7 +132,7 @@ class ModelDirectory:
 
     @classmethod
     def open(cls, model: Any, weights: bool = True) -> Self:
-        """The directory of a model, however the caller has it.
+        """Returns the directory of a model that is given as a path, a directory or an object with a directory.
 
         Args:
             model: path of a model directory, which is loaded; a `ModelDirectory`, which is returned as it is; or an

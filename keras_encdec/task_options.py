@@ -6,7 +6,9 @@ command has a flag for each option.
 
 import dataclasses
 
-from keras_encdec.configuration import Configuration, hyperparameter
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+
+ALIGNMENT_FORMATS = ("links", "weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +34,27 @@ class MalformedLinesOption(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
+class AlignmentOptions(Configuration):
+    """The file of alignments that a task writes besides its output, see `keras_encdec.formats.alignments`."""
+
+    alignments: str | None = hyperparameter(
+        None,
+        "File to write the source words that the target words attend to, one line for each target that is written. It "
+        "needs a model with attention.",
+    )
+    alignment_format: str | None = hyperparameter(
+        None,
+        "With --alignments: the source word that each target word attends to most, as in 0-0 2-1 (links); or all "
+        "weights, as JSON (weights). Default: links.",
+        choices=ALIGNMENT_FORMATS,
+    )
+
+    def check(self) -> None:
+        if self.alignment_format and not self.alignments:
+            raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
+
+
+@dataclasses.dataclass(frozen=True)
 class ProcessesOption(Configuration):
     """The number of processes that share a task's work."""
 
@@ -41,6 +64,6 @@ class ProcessesOption(Configuration):
 
 
 def shared_option_names(options: type[Configuration]) -> set[str]:
-    """Returns the names of the options that a task inherits from the classes of this module."""
-    shared = [base for base in options.__mro__ if issubclass(base, Configuration) and base.__module__ == __name__]
+    """The names of the options that a task's options inherit from the classes of this module."""
+    shared = [base for base in options.__mro__ if base.__module__ == __name__]
     return {parameter.name for base in shared for parameter in base.hyperparameters()}

@@ -52,7 +52,7 @@ def unregister_architecture(name: str) -> None:
 
 
 def architecture(name: str) -> Architecture:
-    """The architecture of a name.
+    """Returns the architecture registered under a name.
 
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
@@ -61,7 +61,7 @@ def architecture(name: str) -> Architecture:
 
 
 def architecture_names() -> list[str]:
-    """The names of the registered architectures, in the order of their registration."""
+    """Returns the names of the registered architectures, in the order of their registration."""
     return list(_ARCHITECTURES)
 
 

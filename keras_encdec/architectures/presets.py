@@ -43,7 +43,7 @@ class Preset:
     data: dict[str, Any]
 
     def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
-        """One of the tables, after a check that its names are hyper-parameters of a configuration.
+        """Returns one of the tables, and checks that its names are hyper-parameters of a configuration.
 
         Raises:
             InputError: for an unknown name.
@@ -55,7 +55,7 @@ class Preset:
         return getattr(self, name)
 
     def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The preset's hyper-parameters of the model, overridden by the given ones.
+        """Returns the preset's hyper-parameters of the model, overridden by the given ones.
 
         Without attention, the preset's options of attention are left out; with global attention its window, and with
         another score than concat the width of the score.
@@ -67,7 +67,7 @@ class Preset:
 
 
 def preset_names() -> list[str]:
-    """Names of the package's presets, sorted."""
+    """Returns the names of the package's presets, sorted."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 

@@ -130,7 +130,7 @@ class BatchReduction:
         self._in_vain: collections.Counter[tuple[Hashable, int]] = collections.Counter()
 
     def reduced(self, what: Hashable, size: int, needed: int, copies: int = 1) -> int:
-        """The size for the next step of a batch.
+        """Returns the size for the next step of a batch.
 
         Args:
             what: hashable. The function, which is compiled anew for each size.

@@ -6,14 +6,14 @@ import importlib.util
 
 
 def name() -> str:
-    """The backend that Keras runs on: "tensorflow", "jax" or "torch"."""
+    """Returns the name of the backend that Keras runs on: "tensorflow", "jax" or "torch"."""
     import keras  # here, so that commands can read the declarations without Keras
 
     return keras.backend.backend()
 
 
 def on_cpu() -> bool:
-    """Whether the backend computes on a CPU, not on a GPU or TPU."""
+    """Returns whether the backend computes on a CPU, not on a GPU or TPU."""
     if name() == "jax":
         import jax
 
@@ -28,7 +28,7 @@ def on_cpu() -> bool:
 
 
 def xla_on_cpu() -> bool:
-    """Whether XLA compiles the compiled calls, for a CPU."""
+    """Returns whether XLA compiles the compiled calls for a CPU."""
     return name() != "torch" and on_cpu()
 
 

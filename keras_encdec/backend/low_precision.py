@@ -54,7 +54,7 @@ def warn_if_slow(dtype: str) -> None:
 
 
 def processor_flags() -> set[str]:
-    """The processor's instruction sets, in Linux's names; empty if they are not known."""
+    """Returns the processor's instruction sets, in Linux's names; an empty set if they are not known."""
     try:
         lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -63,7 +63,7 @@ def processor_flags() -> set[str]:
 
 
 def speed_against_float32(dtype: str) -> float:
-    """The speed of matrix products in a dtype relative to float32, on the backend and device in use."""
+    """Measures the speed of matrix products in a dtype relative to float32, on the backend and device in use."""
     speed = 1.0
     for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles each
         speed = _speed_of_products(dtype, size)

@@ -13,7 +13,7 @@ _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 
 
 def onednn_matmul() -> contextlib.AbstractContextManager:
-    """A context in which oneDNN computes float32 matrix products without gradients.
+    """Returns a context in which oneDNN computes float32 matrix products without gradients.
 
     PyTorch computes them with MKL, which takes twice the time on processors of other makers than Intel. The context
     does nothing where PyTorch lacks the operation.

@@ -50,7 +50,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
 
 
 def _torch_function(parts, width):
-    """The function for PyTorch, which does not fuse: the bias is a row of the matrix, and 2^x is faster than exp."""
+    """Returns the function for PyTorch, which does not fuse: a matrix row is the bias; 2^x is faster than exp."""
     import torch
 
     # Products in low precision are fastest when the inner dimension is a multiple of 8.
@@ -74,7 +74,7 @@ STRIDED = 32
 
 
 def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest values of each long row: the exact result of `ops.top_k`, faster in a compiled function.
+    """Returns the k largest values of each long row, as `ops.top_k` does, but faster in a compiled function.
 
     A compiled top-k goes through each row value by value. Here each row is folded into 32 lines, and the maximum of
     each column is taken, many columns at once. The k columns with the largest maxima hold the k largest values, and a
@@ -108,7 +108,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest values of each short row; equal values stay in their order.
+    """Returns the k largest values of each short row; equal values stay in their order.
 
     Args:
         values: float tensor `(rows, columns)`.

@@ -34,7 +34,7 @@ def dropout(inputs: Tensor, rate: float, seed: keras.random.SeedGenerator) -> Te
 
 
 def generator_state() -> dict[str, np.ndarray]:
-    """The state of PyTorch's own generators, which dropout without a seed draws from.
+    """Returns the state of PyTorch's own generators, which dropout without a seed draws from.
 
     Under the other backends `keras_encdec.layers.Dropout` saves the state of its generator itself.
 

@@ -9,7 +9,7 @@ from keras_encdec.backend.types import Tensor
 
 
 def as_tensor(value: Tensor | keras.Variable | np.ndarray) -> Tensor:
-    """The value as a tensor; a variable is read once.
+    """Converts a value to a tensor; reads a variable once.
 
     `keras.ops.convert_to_tensor` returns TensorFlow's variables unchanged. A variable that is read at every step of a
     loop keeps a copy per step for its gradient.
@@ -26,7 +26,7 @@ def as_tensor(value: Tensor | keras.Variable | np.ndarray) -> Tensor:
 
 
 def take_rows(table: Tensor, indices: Tensor) -> Tensor:
-    """Rows of a table, copied before they are used.
+    """Returns rows of a table, copied before they are used.
 
     On a CPU, XLA would fuse the copy into the arithmetic that follows, and then not vectorize it. XLA does not fuse
     across a branch, so the copy stands in a branch that is always taken. `benchmarks/run.py` (scoring) measures the
@@ -57,7 +57,7 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
 
 
 def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
-    """The table with consecutive rows replaced, in place.
+    """Replaces consecutive rows of a table, in place, and returns the table.
 
     Args:
         table: tensor `(n, ...)`.

@@ -140,5 +140,5 @@ class BeamSampler(Sampler):
 
 
 def _score(log_probs: Any, lengths: Any, penalty: Any) -> Any:
-    """The length-normalized score, by which hypotheses are ranked."""
+    """Returns the length-normalized score, by which hypotheses are ranked."""
     return log_probs / ((5 + ops.cast(lengths, log_probs.dtype)) / 6) ** penalty

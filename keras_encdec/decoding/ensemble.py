@@ -67,7 +67,7 @@ class Ensemble(keras.layers.Layer):
     def next_log_probs(
         self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
     ) -> tuple[Any, dict[str, Any]]:
-        """ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
+        """Computes ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
 
         Args:
             previous: integer ids `(rows,)`, the previous word; 0 at the beginning.
@@ -91,7 +91,7 @@ class Ensemble(keras.layers.Layer):
         return any(model.decoder.carries_attention for model in self.models)
 
     def attention(self, state: dict[str, Any]) -> Any:
-        """The attention of the last step, averaged over the models with attention: float32 `(rows, source_time)`."""
+        """Averages the last step's attention over the models that have attention: float32 `(rows, source_time)`."""
         weighted = [
             (weight, state[str(number)]["attention"])
             for number, (model, weight) in enumerate(zip(self.models, self.model_weights, strict=True))

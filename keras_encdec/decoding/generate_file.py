@@ -134,7 +134,7 @@ def _generator_maker(model_dirs, options: GenerationOptions) -> Callable[[], Tex
 
 
 def _target_writer(options: GenerationOptions, with_source: bool, with_count: bool):
-    """The TextWriter of the format, see `TARGET_WRITERS`."""
+    """Returns the TextWriter of the format, see `TARGET_WRITERS`."""
     name = FEATURE_NAME if options.feature_name is None else options.feature_name
     join = SUBWORD_JOINERS[options.join_subwords] if options.join_subwords else " ".join
     return TARGET_WRITERS[options.format](options.escape, options.most, with_source, with_count, name, join)
@@ -165,14 +165,14 @@ def _check_model(generator: TextGenerator, input: FilePath | None, options: Gene
 
 
 def _limits(has_source: bool, options: GenerationOptions) -> dict[str, float | None]:
-    """The arguments of `TextGenerator.generate` that bound the length of targets, with their defaults."""
+    """Returns the arguments of `TextGenerator.generate` that bound the length of targets, with their defaults."""
     factor = LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor
     max_length = LANGUAGE_MODEL_LIMIT if options.max_length is None and not has_source else options.max_length
     return {"max_length_factor": factor, "max_length": max_length}
 
 
 def _texts(lines: InputLines, encoding: FileEncoding) -> Iterator[str]:
-    """The decoded lines, without a byte order mark or carriage returns."""
+    """Yields the decoded lines, without a byte order mark or carriage returns."""
     for raw in lines:
         try:
             text = encoding.decode(raw.removesuffix(b"\r"))

@@ -1,18 +1,17 @@
-"""What can be chosen when targets are generated into a file."""
+"""The options of generating a file of targets."""
 
 import dataclasses
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.target_files import TARGET_WRITERS
-from keras_encdec.formats.alignments import ALIGNMENT_LINES
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
-from keras_encdec.task_options import EncodingOption
+from keras_encdec.task_options import AlignmentOptions, EncodingOption
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerationOptions(EncodingOption):
+class GenerationOptions(AlignmentOptions, EncodingOption):
     """Options of `generate_file`, apart from those of the sampler.
 
     Raises:
@@ -76,19 +75,9 @@ class GenerationOptions(EncodingOption):
         "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).",
         choices=tuple(SUBWORD_JOINERS),
     )
-    alignments: str | None = hyperparameter(
-        None,
-        "File to write what each target attends to, one line for each target that is written. It needs a model with "
-        "attention.",
-    )
-    alignment_format: str | None = hyperparameter(
-        None,
-        "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as "
-        "JSON. Default: links.",
-        choices=tuple(ALIGNMENT_LINES),
-    )
 
     def check(self) -> None:
+        super().check()
         if self.format == "text" and (self.most or 1) > 1:
             raise ConfigurationError(
                 "found {most} with {format}=text, which writes one target per source; give {format}=tsv"
@@ -103,5 +92,3 @@ class GenerationOptions(EncodingOption):
             raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
-        if self.alignment_format and not self.alignments:
-            raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")

@@ -131,7 +131,7 @@ class Generator:
 
 
 def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:
-    """Maximum number of tokens of a target, the end of sequence included.
+    """Returns the maximum number of tokens of a target, the end of sequence included.
 
     Args:
         source_length: int. Number of words of the source, the end of sequence not counted.

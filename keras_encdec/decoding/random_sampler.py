@@ -93,7 +93,7 @@ class RandomSampler(Sampler):
 
 
 def _nucleus(probabilities: Any, top_p: float) -> Any:
-    """The probabilities of the fewest words whose sum is `top_p` of the whole; 0 for all other words."""
+    """Keeps the probabilities of the fewest words whose sum is `top_p` of the whole; sets all others to 0."""
     wanted = top_p * ops.sum(probabilities, axis=-1, keepdims=True)
     low = ops.zeros_like(wanted)
     high = ops.max(probabilities, axis=-1, keepdims=True)
@@ -106,7 +106,7 @@ def _nucleus(probabilities: Any, top_p: float) -> Any:
 
 
 def tempered(log_probs: Any, temperatures: Any) -> Any:
-    """Unnormalized probabilities at a temperature, scaled so that the largest in each row is 1.
+    """Computes unnormalized probabilities at a temperature, scaled so that the largest in each row is 1.
 
     Args:
         log_probs: float tensor `(rows, vocabulary)`.

@@ -102,7 +102,7 @@ class Sampler(Configuration):
         return type(self), *options
 
     def initial(self, limits: Any) -> dict[str, Any]:
-        """The tensors of a search at its beginning.
+        """Returns the tensors of a search at its beginning.
 
         Args:
             limits: int32 `(sources,)`: maximum number of tokens of each target, the end of sequence included; 1 or
@@ -161,7 +161,7 @@ class Sampler(Configuration):
         raise NotImplementedError
 
     def allowed(self, log_probs: Any, end: bool) -> Any:
-        """Log-probabilities of the words that may follow, and -inf for all other words.
+        """Sets the log-probabilities of the words that may not follow to -inf.
 
         Args:
             log_probs: float tensor `(..., vocabulary)`.
@@ -170,7 +170,7 @@ class Sampler(Configuration):
         return forbid_words(log_probs, [PADDING] + [END] * (not end) + [UNKNOWN] * self.suppress_unknown)
 
     def draws(self, number: int, steps: int) -> np.ndarray:
-        """Random numbers for a search in Python, if `needs_draws`.
+        """Draws random numbers for a search in Python, if `needs_draws`.
 
         Args:
             number: int. Index of the source in the whole input.

@@ -34,7 +34,7 @@ class RegisteredSampler:
     single: bool
 
     def served_sampler(self, **options: Any) -> Sampler:
-        """The sampler of the signature: the given options override `served_options`."""
+        """Makes the sampler of the signature; the given options override `served_options`."""
         return self.sampler_class.from_dict({**self.served_options, **options})
 
 
@@ -84,7 +84,7 @@ def unregister_sampler(name: str) -> None:
 
 
 def registered_samplers() -> dict[str, RegisteredSampler]:
-    """The registered samplers by name, those of this package first."""
+    """Returns the registered samplers by name, those of this package first."""
     return dict(_SAMPLERS)
 
 

@@ -38,7 +38,7 @@ class TextWriter:
         self._join = join
 
     def written(self, hypotheses: Sequence["TextHypothesis"]) -> Sequence["TextHypothesis"]:
-        """The hypotheses of a source that are written.
+        """Returns the hypotheses of a source that are written.
 
         Args:
             hypotheses: the best first.
@@ -46,7 +46,7 @@ class TextWriter:
         return hypotheses[:1]
 
     def lines(self, number: int, source: str, hypotheses: Sequence["TextHypothesis"]) -> str:
-        """The lines written for a source.
+        """Returns the lines to write for a source.
 
         Args:
             number: int. Index of the source in the input, from 0.

@@ -59,7 +59,7 @@ class UnknownReplacement:
     def replaced(
         self, words: Sequence[str], source_words: Sequence[str], attention: np.ndarray | None = None
     ) -> list[str]:
-        """The words of a target with its unknown words replaced.
+        """Returns the words of a target, its unknown words replaced.
 
         Args:
             words: list of str, the target, with "<unk>" or position words for unknown words.
@@ -76,7 +76,7 @@ class UnknownReplacement:
     def _source_position(
         self, j: int, word: str, source_words: Sequence[str], attention: np.ndarray | None
     ) -> int | None:
-        """The source position of an unknown word at target position j; `None` for known words, or without one."""
+        """Returns the source position of an unknown word at target position j; `None` for others and without one."""
         if not stands_for_unknown(word):
             return None
         distance = position_distance(word)
@@ -87,7 +87,7 @@ class UnknownReplacement:
         return None
 
     def _translated(self, source_words: Sequence[str], i: int) -> str:
-        """The replacement that the source word at position i gives."""
+        """Returns the replacement for an unknown word that comes from the source word at position i."""
         pieces = word_around(source_words, i)
         text, copied = word_text(pieces), " ".join(pieces).removesuffix(GOES_ON)
         return self._dictionary.get(text) or self._dictionary.get(copied, copied)
@@ -195,7 +195,7 @@ def _distinct(
     source_words: list[str],
     replacement: UnknownReplacement | None,
 ) -> list[TextHypothesis]:
-    """The distinct hypotheses of a source as text, the best first."""
+    """Returns the distinct hypotheses of a source as text, the best first."""
     counts = collections.Counter(hypothesis.ids for hypothesis in hypotheses)
     distinct = {hypothesis.ids: hypothesis for hypothesis in hypotheses}.values()
     texts = []

@@ -12,6 +12,7 @@ from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM, InputLines
 from keras_encdec.runtime.os_errors import FilePath
+from keras_encdec.task_options import ALIGNMENT_FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,34 +152,27 @@ def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "
     return json.dumps({**sides, "weights": weights}, ensure_ascii=False)
 
 
-ALIGNMENT_LINES = {"links": links_line, "weights": weights_line}
+ALIGNMENT_LINES = dict(zip(ALIGNMENT_FORMATS, (links_line, weights_line), strict=True))
 
 
 def alignment_line(
     alignments: FilePath | None, alignment_format: str | None, output: FilePath
 ) -> "Callable[[Sequence[str], Sequence[str], npt.NDArray[np.floating]], str] | None":
-    """Returns the function that formats the lines of a file of alignments.
+    """Returns the function that makes the lines of a file of alignments.
 
     Args:
-        alignments: the file of alignments; `None` if none is written.
-        alignment_format: str. One of `ALIGNMENT_LINES`. Defaults to `None`: "links".
-        output: the file of targets that are aligned.
+        alignments: the file; `None` to write none.
+        alignment_format: str. One of `ALIGNMENT_FORMATS`; `None` for "links".
+        output: the file of the scored or generated targets.
 
     Returns:
         a function such as `links_line`; `None` if no file is written.
 
     Raises:
-        ConfigurationError: a ValueError, for an unknown format, for a format without a file, and if both files are the
-            standard output.
+        ConfigurationError: a ValueError, when both files are the standard output.
     """
     if alignments == output == STANDARD_STREAM:
         raise ConfigurationError("found {alignments}=- with {output}=-, expected a file for one of them")
-    if alignment_format and not alignments:
-        raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
-    if alignment_format is not None and alignment_format not in ALIGNMENT_LINES:
-        raise ConfigurationError(
-            "found {alignment_format}=%r, expected one of %s", alignment_format, ", ".join(ALIGNMENT_LINES)
-        )
     return ALIGNMENT_LINES[alignment_format or "links"] if alignments else None
 
 

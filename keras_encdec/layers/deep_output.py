@@ -78,11 +78,11 @@ class DeepOutput(keras.layers.Layer):
         self.built = True
 
     def project_context(self, context: Tensor) -> Tensor:
-        """c O_c + b_O, `(batch, context_units)` to `(batch, 2 * maxout_units)`; computed once per sequence."""
+        """Computes c O_c + b_O once per sequence: `(batch, context_units)` to `(batch, 2 * maxout_units)`."""
         return ops.matmul(context, self.context_kernel) + self.bias
 
     def reduce(self, states: Tensor, previous: Tensor, projected_context: Tensor) -> Tensor:
-        """s G_r, `(..., rank)`: the features that the matrix of the vocabulary multiplies.
+        """Computes s G_r `(..., rank)`, the features that the matrix of the vocabulary multiplies.
 
         Args:
             states: float tensor `(..., units)`.
@@ -93,7 +93,7 @@ class DeepOutput(keras.layers.Layer):
         return ops.matmul(self.maxout(pre + projected_context), self.right_factor)
 
     def logits(self, reduced: Tensor) -> Tensor:
-        """s G_r G_l + b_G, `(..., rank)` to `(..., output_dim)`."""
+        """Computes s G_r G_l + b_G: `(..., rank)` to `(..., output_dim)`."""
         return ops.matmul(reduced, self.left_factor) + self.output_bias
 
     def call(self, states: Tensor, previous: Tensor, context: Tensor) -> Tensor:

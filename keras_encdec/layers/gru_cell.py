@@ -83,7 +83,7 @@ class GRUCell(RecurrentCell):
         self.built = True
 
     def parameters(self) -> list[Tensor]:
-        """The recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
+        """Returns the recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
         return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
@@ -167,11 +167,11 @@ class ContextGRUCell(RecurrentCell):
         self.built = True
 
     def project_context(self, context: Tensor) -> Tensor:
-        """c [C_r C_z C], `(batch, context_units)` to `(batch, 3 * units)`; computed once per sequence."""
+        """Computes c [C_r C_z C] once per sequence: `(batch, context_units)` to `(batch, 3 * units)`."""
         return ops.matmul(context, self.context_kernel)
 
-    def parameters(self, projected_context: Tensor) -> list[Tensor]:  # type: ignore[override]
-        """The recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
+    def parameters(self, projected_context: Tensor) -> list[Tensor]:
+        """Returns the recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
 
         Args:
             projected_context: float tensor `(batch, 3 * units)`, from `project_context`.
@@ -185,7 +185,7 @@ class ContextGRUCell(RecurrentCell):
         return hidden, [hidden, context]
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        """Zeros `(batch_size, units)` and `(batch_size, context_units)`."""
+        """Returns zeros `(batch_size, units)` and `(batch_size, context_units)`."""
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:

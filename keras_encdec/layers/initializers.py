@@ -9,7 +9,7 @@ from keras_encdec.backend.types import Tensor
 
 
 def published_normal(stddev: float = 0.01) -> keras.initializers.Initializer:
-    """Normal distribution with mean 0, the initializer of every matrix that is not recurrent.
+    """Returns a normal distribution with mean 0, the initializer of every matrix that is not recurrent.
 
     Args:
         stddev: float. Standard deviation. Defaults to `0.01`.

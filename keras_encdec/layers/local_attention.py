@@ -31,7 +31,7 @@ class LocalAttention(Attention):
         self.half_width = half_width
 
     def centers(self, queries: Tensor, last: Tensor, positions: Tensor) -> Tensor:
-        """p_t of each query.
+        """Computes p_t of each query.
 
         Args:
             queries: float tensor `(batch, steps, H)`.
@@ -49,7 +49,7 @@ class LocalAttention(Attention):
         return window, self.factor(offsets)
 
     def factor(self, offsets: Tensor) -> Tensor | None:
-        """The factor of the weights, from s - p_t, float tensors `(batch, steps, source_time)`; `None` for 1."""
+        """Computes the weights' factor from s - p_t, float tensors `(batch, steps, source_time)`; `None` for 1."""
         return None
 
     def get_config(self) -> dict[str, Any]:

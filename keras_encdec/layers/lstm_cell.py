@@ -98,6 +98,6 @@ class LSTMCell(RecurrentCell):
         return {"hidden": self.units, "cell": self.units}
 
     def bias_initializer(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Zeros, and ones for the forget gate, which starts open."""
+        """Returns zeros, and ones for the forget gate, which starts open."""
         units = self.units
         return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])

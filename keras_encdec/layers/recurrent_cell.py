@@ -26,11 +26,11 @@ class RecurrentStep:
     """
 
     def __call__(self, inputs_t: Structure, state: Structure, parameters: Structure) -> Structure:
-        """The new state, without the tensors for `backward`."""
+        """Returns the new state, without the tensors for `backward`."""
         return self.forward(inputs_t, state, parameters)[0]
 
     def forward(self, inputs_t: Structure, state: Structure, parameters: Structure) -> tuple[Structure, Structure]:
-        """One step.
+        """Takes one step.
 
         Args:
             inputs_t: structure of tensors `(batch, ...)`.
@@ -45,7 +45,7 @@ class RecurrentStep:
     def backward(
         self, d_state: Structure, state: Structure, saved: Structure, parameters: Structure
     ) -> tuple[Structure, Structure, Structure]:
-        """The gradients of one step.
+        """Computes the gradients of one step.
 
         Args:
             d_state: gradient of the new state, in its structure, with `None` for tensors without a float dtype.
@@ -60,7 +60,7 @@ class RecurrentStep:
         raise NotImplementedError
 
     def parameter_gradients(self, factors: Structure) -> Structure:
-        """The gradients of the parameters, summed over all steps.
+        """Computes the gradients of the parameters, summed over all steps.
 
         Args:
             factors: the factors that `backward` returned, of all steps, each tensor `(time, batch, ...)`.
@@ -72,7 +72,7 @@ class RecurrentStep:
 
 
 def summed_product(left: Tensor, right: Tensor) -> Tensor:
-    """Sum over steps of left_t^T right_t, as one product.
+    """Computes the sum over steps of left_t^T right_t, as one product.
 
     Args:
         left: float tensor `(time, batch, m)`.
@@ -154,15 +154,15 @@ class RecurrentCell(keras.layers.Layer):
         self.built = True
 
     def project_inputs(self, inputs: Tensor) -> Tensor:
-        """x W + b of all gates, `(..., features)` to `(..., gates * units)`, for any number of steps at once."""
+        """Computes x W + b of all gates and any number of steps: `(..., features)` to `(..., gates * units)`."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
     def parameters(self) -> list[Tensor]:
-        """The recurrent matrices, for `step`: a list of tensors, read once before a loop."""
+        """Returns the recurrent matrices, for `step`: a list of tensors, read once before a loop."""
         return [as_tensor(self.recurrent_kernel)]
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """The weights by their symbols in the equations: dict of "W_i", ... to a variable and its columns."""
+        """Returns the weights by their symbols in the equations: "W_i", ... to a variable and its columns."""
         parts = {"W": self.kernel, "U": self.recurrent_kernel, "b": self.bias}
         return {name: where for letter, variable in parts.items() for name, where in self.columns(letter, variable)}
 
@@ -178,12 +178,12 @@ class RecurrentCell(keras.layers.Layer):
         return state["hidden"], [state[name] for name in self.state_widths]
 
     def initial_state(self, batch_size: int | Tensor) -> State:
-        """Zeros, a dict of tensors `(batch_size, width)` with the names of `state_widths`."""
+        """Returns zeros, a dict of tensors `(batch_size, width)` with the names of `state_widths`."""
         widths = self.state_widths.items()
         return {name: ops.zeros((batch_size, width), dtype=self.compute_dtype) for name, width in widths}
 
     def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
-        """Zeros, a list of tensors `(batch_size, width)`, for `keras.layers.RNN`."""
+        """Returns zeros, a list of tensors `(batch_size, width)`, for `keras.layers.RNN`."""
         return list(self.initial_state(batch_size).values())
 
     def get_config(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ _CELLS: Registry[type[RecurrentCell]] = Registry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:
-    """A decorator that registers a class of cells, for models to use.
+    """Registers a class of cells, by a decorator, for models to use.
 
     Args:
         name: str. Its name in configurations.
@@ -220,7 +220,7 @@ def unregister_cell(name: str) -> None:
 
 
 def recurrent_cell_class(name: str) -> type[RecurrentCell]:
-    """The class of cells registered under a name.
+    """Returns the class of cells registered under a name.
 
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
@@ -229,5 +229,5 @@ def recurrent_cell_class(name: str) -> type[RecurrentCell]:
 
 
 def cell_names() -> list[str]:
-    """The names of all registered cells, in alphabetical order."""
+    """Returns the names of all registered cells, in alphabetical order."""
     return sorted(_CELLS)

@@ -40,7 +40,7 @@ class TensorSpec:
             )
 
     def with_time(self, steps: int) -> tuple:
-        """The shape for a number of source positions."""
+        """Returns the shape for a number of source positions."""
         return tuple(steps if size is None else size for size in self.shape)
 
 
@@ -106,7 +106,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
-        """The first state and the memory.
+        """Computes the first state and the memory.
 
         Args:
             encoded: dict of tensors, from the encoder, one row per source.
@@ -117,7 +117,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
-        """The next state.
+        """Computes the next state.
 
         Args:
             previous: integer tensor `(rows,)`, the previous word; 0 at the beginning.
@@ -131,7 +131,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
-        """The input of the output matrix, from the state that `advance` returned.
+        """Computes the input of the output matrix, from the state that `advance` returned.
 
         The arguments are those of `advance`, except that the state is the new one. The rows may belong to many steps.
 
@@ -141,7 +141,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def word_products(self, words: Tensor) -> Tensor:
-        """The terms of each word in the sum over a context, at each position; only with a `context_sum_width`.
+        """Computes the terms of each word in the sum over a context, at each position; only with a `context_sum_width`.
 
         Args:
             words: int32 tensor `(words,)`, ids; 0 is "no word", before the beginning.
@@ -152,7 +152,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def features_of_sums(self, sums: Tensor) -> Tensor:
-        """The features, from sums of `word_products` over a context; only with a `context_sum_width`.
+        """Computes the features from sums of `word_products` over a context; only with a `context_sum_width`.
 
         Args:
             sums: float tensor `(rows, context_sum_width)`.
@@ -163,7 +163,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """The weights by the symbols of the equations, see `to_symbols`.
+        """Returns the weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
             dict of symbol, such as "decoder.U_r", to a variable and its columns.
@@ -173,19 +173,19 @@ class Decoder(keras.layers.Layer):
     def step(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """The features of the next word, and the next state: `advance`, then `features`."""
+        """Computes the features of the next word, and the next state: `advance`, then `features`."""
         state = self.advance(previous, state, memory, source_of_row)
         return self.features(previous, state, memory, source_of_row), state
 
     def logits(self, features: Tensor) -> Tensor:
-        """Features `(..., feature_width)` to logits `(..., vocabulary_size)`."""
+        """Computes logits `(..., vocabulary_size)` from features `(..., feature_width)`."""
         matrix, bias = self.output_weights
         return ops.matmul(features, matrix) + bias
 
     def next_log_probs(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        """ln p of every id as the next word, `(rows, vocabulary_size)` in nats, and the next state."""
+        """Computes ln p of every id as the next word, `(rows, vocabulary_size)` in nats, and the next state."""
         features, state = self.step(previous, state, memory, source_of_row)
         return next_log_probs(self.logits(features)), state
 
@@ -204,7 +204,7 @@ class Decoder(keras.layers.Layer):
 
     @staticmethod
     def take_memory(table: Tensor, rows: int, source_of_row: Tensor | None = None) -> Tensor:
-        """The rows of a memory tensor that belong to the rows of a state.
+        """Returns the rows of a memory tensor that belong to the rows of a state.
 
         Args:
             table: tensor `(sources, ...)`.
@@ -223,7 +223,7 @@ class Decoder(keras.layers.Layer):
 
     @staticmethod
     def previous_words(target: Tensor) -> Tensor:
-        """y_0 .. y_{T-1} from y_1 .. y_T: integer tensor `(batch, time)`, 0 in front."""
+        """Returns y_0 .. y_{T-1}, from y_1 .. y_T: integer tensor `(batch, time)`, 0 in front."""
         return ops.pad(target, [[0, 0], [1, 0]])[:, :-1]
 
 
@@ -259,7 +259,7 @@ class Encoder(keras.layers.Layer):
         raise NotImplementedError
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
-        """The weights by the symbols of the equations, see `to_symbols`.
+        """Returns the weights by the symbols of the equations, see `to_symbols`.
 
         Returns:
             dict of symbol, such as "encoder.U_r", to a variable and its columns.
@@ -267,7 +267,7 @@ class Encoder(keras.layers.Layer):
         raise NotImplementedError(f"{type(self).__name__} has no symbols of its weights; define its method symbols()")
 
     def step(self, ids: Tensor, state: State) -> State:
-        """Of an incremental encoder: the state after one more id.
+        """Computes the state of an incremental encoder after one more id.
 
         Args:
             ids: integer tensor `(rows,)`, without padding.
@@ -276,5 +276,5 @@ class Encoder(keras.layers.Layer):
         raise NotImplementedError
 
     def finish(self, state: State) -> Encoded:
-        """Of an incremental encoder: `encoded` from the state after the end of sequence."""
+        """Computes `encoded` from the state of an incremental encoder after the end of sequence."""
         raise NotImplementedError

@@ -72,7 +72,7 @@ class LanguageModel(TranslationModel):
         self.build()
 
     def new_decoder(self, vocabulary_size: int) -> Decoder:
-        """A decoder for the configuration, with the model's dtype policy and the name "decoder".
+        """Makes the decoder of the configuration, with the model's dtype policy and the name "decoder".
 
         Args:
             vocabulary_size: int. Number of ids, specials included.
@@ -81,7 +81,7 @@ class LanguageModel(TranslationModel):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """The target twice: of the source, only the size of the batch is read."""
+        """Returns the target twice: only the size of the batch is read of the source."""
         if isinstance(inputs, dict) and "target" not in inputs or isinstance(inputs, tuple | list):
             found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "several inputs"
             raise ValueError(f'found {found}, expected {{"target": ids}}, or the ids alone')
@@ -89,8 +89,8 @@ class LanguageModel(TranslationModel):
         return target, target
 
     @without_gradients
-    def token_log_probs(self, target: Tensor) -> Tensor:  # type: ignore[override]
-        """log p(y_t | y_<t) of each token.
+    def token_log_probs(self, target: Tensor) -> Tensor:
+        """Computes log p(y_t | y_<t) of each token.
 
         Args:
             target: integer ids `(batch, time)`.
@@ -104,8 +104,8 @@ class LanguageModel(TranslationModel):
         return self({"target": id_tensor("target", target, self.target_words + SPECIAL_IDS)})
 
     @without_gradients
-    def score(self, target: Tensor) -> Tensor:  # type: ignore[override]
-        """log p(y), end of sequence included, no length normalization.
+    def score(self, target: Tensor) -> Tensor:
+        """Computes log p(y), including the end of sequence, without length normalization.
 
         Args:
             target: integer ids `(batch, time)`.

@@ -137,11 +137,11 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         return symbols
 
     def embedded(self, previous: Tensor) -> Tensor:
-        """The embeddings of the previous words; 0 is read as the end of sequence."""
+        """Looks up the embeddings of the previous words; 0 is read as the end of sequence."""
         return self.embedding(ops.where(ops.equal(previous, 0), ops.full_like(previous, END), previous))
 
     def through_layers(self, inputs: Tensor, state: State, addend: Tensor | int, run: Callable[..., State]) -> State:
-        """The new states of all layers, from the inputs of the first layer.
+        """Computes the new states of all layers, from the inputs of the first layer.
 
         Args:
             inputs: float tensor `(..., embedding_dim)`, of one step or of all steps.
@@ -164,10 +164,10 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
 
 
 def one_step(cell: RecurrentCell, inputs: Tensor, state: State) -> State:
-    """The state of a cell after one step, of projected inputs `(batch, width)`."""
+    """Computes the state of a cell after one step, of projected inputs `(batch, width)`."""
     return cell.step(inputs, state, cell.parameters())
 
 
 def all_steps(cell: RecurrentCell, inputs: Tensor, state: State) -> State:
-    """The states of a cell after every step, of projected inputs `(batch, time, width)`."""
+    """Computes the states of a cell after every step, of projected inputs `(batch, time, width)`."""
     return run_recurrence(cell.step, inputs, state, cell.parameters())

@@ -141,7 +141,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         return encoded
 
     def _run(self, cell: RecurrentCell, inputs: Tensor, mask: Tensor, backwards: bool) -> tuple[Tensor, State]:
-        """The outputs `(batch, time, units)` and the last state of a cell."""
+        """Computes the outputs `(batch, time, units)` and the last state of a cell."""
         if backwards:
             # Padding then comes first, and leaves the state at zero.
             inputs, mask = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
@@ -175,7 +175,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
 
 def words_reversed(tensor: Tensor, mask: Tensor) -> Tensor:
-    """The words of each source in reverse order; the end of sequence and padding keep their positions.
+    """Reverses the order of the words of each source; the end of sequence and padding keep their positions.
 
     Args:
         tensor: tensor `(batch, time, ...)`: ids closed by the end of sequence, then padding; or one vector per id.

@@ -56,7 +56,7 @@ class RecurrentLayers(keras.layers.Layer):
         self.input_dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def layer_states_spec(self, widths: dict[str, int]) -> dict[str, TensorSpec]:
-        """The states of all layers: "hidden_1", for an LSTM also "cell_1", "hidden_2" and so on.
+        """Describes the states of all layers: "hidden_1", for an LSTM also "cell_1", "hidden_2" and so on.
 
         Args:
             widths: dict of the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
@@ -82,7 +82,7 @@ class RecurrentLayers(keras.layers.Layer):
 
 
 def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:
-    """A cell with uniform initial weights.
+    """Makes a cell with uniform initial weights.
 
     Args:
         cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
@@ -104,10 +104,10 @@ def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTy
 def dense(
     units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
 ) -> keras.layers.Dense:
-    """A Dense layer with uniform initial weights."""
+    """Makes a Dense layer with uniform initial weights."""
     return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
 
 
 def uniform(initial_scale: float) -> keras.initializers.Initializer:
-    """Uniform distribution between minus and plus the bound."""
+    """Returns a uniform distribution between minus and plus the bound."""
     return keras.initializers.RandomUniform(-initial_scale, initial_scale)

@@ -325,7 +325,7 @@ class RNNDecoder(Decoder):
 
 
 def published_optimizer() -> keras.optimizers.Optimizer:
-    """Adadelta as published: rho 0.95, epsilon 1e-6, step size 1, the gradient's norm clipped at 1.
+    """Returns Adadelta as published: rho 0.95, epsilon 1e-6, step size 1, the gradient's norm clipped at 1.
 
     Keras's own defaults differ (step size 0.001, epsilon 1e-7).
 

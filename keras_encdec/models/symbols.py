@@ -61,5 +61,5 @@ def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> T
 
 
 def _columns_by_symbol(model):
-    """The variable of each symbol, and its columns there."""
+    """Returns the variable of each symbol, and its columns in it."""
     return {**model.encoder.symbols(), **model.decoder.symbols()}

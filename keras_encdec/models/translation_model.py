@@ -77,7 +77,7 @@ class TranslationModel(LikelihoodModel):
         target_words: int | None = None,
         **arguments: Any,
     ) -> Self:
-        """A new model with published or recommended hyper-parameters.
+        """Builds a new model with published or recommended hyper-parameters.
 
         To load a trained model instead, see `keras_encdec.model_directory.ModelDirectory.load`.
 
@@ -126,7 +126,7 @@ class TranslationModel(LikelihoodModel):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """The source and the target in the inputs of the model."""
+        """Returns the source and the target in the inputs of the model."""
         if isinstance(inputs, dict) and {"source", "target"} <= inputs.keys():
             return inputs["source"], inputs["target"]
         if isinstance(inputs, tuple | list) and len(inputs) == 2:
@@ -136,7 +136,7 @@ class TranslationModel(LikelihoodModel):
 
     @without_gradients
     def encode(self, source: Tensor) -> Encoded:
-        """The encoder's output for each source.
+        """Computes the encoder's output for each source.
 
         Args:
             source: integer ids `(batch, time)`, closed by the end of sequence and padded with 0.
@@ -152,7 +152,7 @@ class TranslationModel(LikelihoodModel):
 
     @without_gradients
     def token_log_probs(self, source: Tensor, target: Tensor) -> Tensor:
-        """log p(y_t | y_<t, x) of each target token, without gradients; call the model for gradients.
+        """Computes log p(y_t | y_<t, x) of each target token, without gradients; call the model for gradients.
 
         Args:
             source: integer ids `(batch, source_time)`.
@@ -169,7 +169,7 @@ class TranslationModel(LikelihoodModel):
 
     @without_gradients
     def score(self, source: Tensor, target: Tensor) -> Tensor:
-        """log p(y | x), including the end of sequence, without length normalization.
+        """Computes log p(y | x), including the end of sequence, without length normalization.
 
         Args:
             source: integer ids `(batch, source_time)`.
@@ -185,7 +185,7 @@ class TranslationModel(LikelihoodModel):
 
     @without_gradients
     def start(self, source: Tensor) -> tuple[State, Memory]:
-        """The first state and the memory, for decoding word by word.
+        """Computes the first state and the memory, for decoding word by word.
 
         Args:
             source: integer ids `(batch, time)`.
@@ -243,7 +243,7 @@ def unregister_model(name: str) -> None:
 
 
 def model_class(name: str) -> type[TranslationModel]:
-    """The class of models registered under the name of an architecture.
+    """Returns the class of models registered under the name of an architecture.
 
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
@@ -252,7 +252,7 @@ def model_class(name: str) -> type[TranslationModel]:
 
 
 def build_model(name: str, source_words: int | None, target_words: int, **arguments: Any) -> TranslationModel:
-    """A new model.
+    """Builds a new model.
 
     Args:
         name: str. The name of an architecture.
@@ -267,7 +267,7 @@ def build_model(name: str, source_words: int | None, target_words: int, **argume
 
 
 def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
-    """The model itself if it has this dtype, or a copy that stores its weights in this dtype and computes in it.
+    """Returns the model if it has this dtype, or a copy that stores its weights and computes in this dtype.
 
     A mixed dtype policy has an effect only within Keras's calls. Code that calls the methods of the encoder and the
     decoder directly needs a model of one dtype.

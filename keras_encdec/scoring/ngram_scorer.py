@@ -82,7 +82,7 @@ class NgramDecoder(keras.layers.Layer):
         return logits, totals
 
     def _features(self, contexts, table):
-        """The features of contexts `(size, context_length)`, which the output matrix multiplies."""
+        """Computes the features of contexts `(size, context_length)`, which the output matrix multiplies."""
         decoder, length = self.model.decoder, contexts.shape[1]
         if table is not None:
             return decoder.features_of_sums(sum(take_rows(table, contexts[:, i]) for i in range(length)))
@@ -133,7 +133,7 @@ class DistinctNgrams:
 
 
 def _numbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first index of each distinct row, in the rows' order, and the number of each row among them."""
+    """Returns the first index of each distinct row, in the rows' order, and the number of each row among them."""
     packed, values = np.zeros(len(rows), np.int64), 1
     for column in rows.T:
         base = int(column.max(initial=0)) + 1
@@ -165,7 +165,7 @@ class NgramGroup:
     context_of_ngram: np.ndarray
 
     def log_probs(self, logits: np.ndarray, totals: np.ndarray) -> np.ndarray:
-        """ln p of each n-gram's last word, float64 `(ngrams,)`, from the results of `NgramDecoder`."""
+        """Computes ln p of each n-gram's last word, float64 `(ngrams,)`, from the results of `NgramDecoder`."""
         logits, totals = logits[: len(self.context_of_ngram)].astype(np.float64), totals.astype(np.float64)
         return logits - totals[self.context_of_ngram]
 
@@ -221,7 +221,7 @@ class WordProductTables:
         self._products = compiled_call(_WordProducts(model.decoder, name="word_products", dtype=model.dtype_policy))
 
     def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Any]:
-        """The table for contexts, and the rows of their words in it.
+        """Makes the table for contexts, and finds the rows of their words in it.
 
         Args:
             contexts: int array `(contexts, context_length)`, ids.
@@ -281,7 +281,7 @@ class NgramScorer:
         self.counts, self._lock = NgramCounts(), threading.Lock()
 
     def token_log_probs(self, rows: np.ndarray) -> np.ndarray:
-        """ln p of each token.
+        """Computes ln p of each token.
 
         Args:
             rows: int array `(sequences, width)`, closed by the end of sequence and padded with 0.

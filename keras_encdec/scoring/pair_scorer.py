@@ -35,7 +35,7 @@ class PairScorer(Protocol):
     """Scores pairs of words: `TextScorer` by a model, `DryScorer` without one, `ServedScorer` by a server."""
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
-        """The words of pairs of text, as the model reads them.
+        """Splits pairs of text into words, as the model reads them.
 
         Args:
             pairs: list of `(source, target)`, str.

@@ -124,7 +124,7 @@ class NodeBatches:
 
 
 def largest_batch(longest: int | np.ndarray) -> np.ndarray:
-    """The most nodes of a batch, for sequences of this length: int or int array."""
+    """Returns the maximum number of nodes of a batch for sequences of this length: int or int array."""
     return np.maximum(FEWEST, LARGEST // 4 ** np.maximum(0, np.ceil(np.log2(longest / LONGEST) / 2)).astype(np.int64))
 
 

@@ -118,7 +118,7 @@ class PairGroup:
     lengths: np.ndarray
 
     def log_probs(self, results: np.ndarray) -> np.ndarray:
-        """Token log-probabilities `(n, width)`, float64, 0 after the end, from the results of `PrefixTreeDecoder`."""
+        """Computes token log-probabilities `(n, width)`, float64, 0 after the end, from the call's results."""
         into, end, total = results.astype(np.float64)
         last = np.arange(self.paths.shape[1]) == self.lengths[:, None] - 1
         after = np.concatenate([self.paths[:, 1:], self.paths[:, :1]], axis=1)

@@ -63,7 +63,7 @@ class RecordScorer:
         self._lock = threading.Lock()
 
     def __call__(self, records: Sequence[Record]) -> list[list[bytes]]:
-        """The lines of records with their scores; malformed and too long ones get neutral values.
+        """Scores records and returns their lines; malformed and too long records get neutral values.
 
         Args:
             records: of the format's reader.
@@ -93,7 +93,7 @@ class RecordScorer:
             scorer.close()
 
     def _scores(self, number: int, pairs: Sequence[WordPair]) -> PairScores:
-        """What the columns need of one scorer."""
+        """Computes the scores of one scorer that the columns need."""
         is_forward = number == 0
         has_tokens = ColumnKind.TOKEN_LOG_PROBS in self._format.column_texts
         scores = self._scorers[number].score_pairs(
@@ -113,7 +113,7 @@ class RecordScorer:
         return scores
 
     def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Sequence[Any]]:
-        """The values of each column, from the scores of each scorer and the pairs of the forward model's."""
+        """Returns the values of each column, from the scores of each scorer and the forward model's pairs."""
         forward, options = scores[0], self._options
         values = [each.log_prob for each in scores]
         if options.unknown_count:
@@ -125,7 +125,7 @@ class RecordScorer:
         return values
 
     def _alignments(self, records, pairs, attention):
-        """The alignment lines of all records; `pairs` and `attention` are of the scored ones alone."""
+        """Makes the alignment lines of all records; `pairs` and `attention` belong to the scored records alone."""
         scored = zip(pairs, attention, strict=True)
         lines = []
         for record in records:
@@ -137,7 +137,7 @@ class RecordScorer:
         return lines
 
     def _words(self, records):
-        """The pairs of words of the records, for each scorer."""
+        """Returns the pairs of words of the records, for each scorer."""
         factored = self._format.is_factored
         if not self._format.is_tokenized:
             texts = [(record.source, record.target) for record in records]
@@ -148,7 +148,7 @@ class RecordScorer:
         return [pairs] * len(self._scorers)
 
     def _long(self, words):
-        """Indices of the pairs that have more than `max_tokens` tokens on a side."""
+        """Returns the indices of the pairs that have more than `max_tokens` tokens on a side."""
         most = self._options.max_tokens
         return {
             i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
@@ -156,7 +156,7 @@ class RecordScorer:
 
 
 def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:
-    """The columns that scoring adds to each line, in their order.
+    """Returns the columns that scoring adds to each line, in their order.
 
     Args:
         pair_format: PairFormat.
@@ -200,7 +200,7 @@ class WindowScorer(Protocol):
     """Makes the new lines of a window of records, such as a RecordScorer."""
 
     def __call__(self, window: Any) -> Sequence[list[bytes]]:
-        """The window's lines, without line feed, for each output file. Called from several threads."""
+        """Returns the window's lines, without line feed, for each output file. Several threads call it."""
         ...
 
     def close(self) -> None:

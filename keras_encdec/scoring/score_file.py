@@ -209,7 +209,7 @@ def _open_scorer(model: ModelOrPath, flag: str, reverse: bool, options: ScoringO
 
 
 def _unknown_words(scorers: Sequence[TextScorer | DryScorer], word_counts: np.ndarray) -> Iterator[UnknownWords]:
-    """The words of each side that a model reads, and how many of them it does not know."""
+    """Yields the number of words of each side that a model reads, and how many of them it does not know."""
     for scorer, (source, target) in zip(scorers, word_counts.tolist(), strict=True):
         name = "reverse model" if scorer.directory.reverse else "model"
         if len(scorer.directory.source_vocabulary):  # a language model's has no words

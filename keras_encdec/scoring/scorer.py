@@ -90,7 +90,7 @@ class Scorer:
         return self._ngrams and self._ngrams.counts
 
     def score(self, pairs: Sequence[Pair]) -> np.ndarray:
-        """log p(y | x) of each pair, end of sequence included, no length normalization.
+        """Computes log p(y | x) of each pair, including the end of sequence, without length normalization.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
@@ -108,7 +108,7 @@ class Scorer:
         return scores
 
     def token_scores(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
-        """log p(y_t | y_<t, x) of each target token of each pair, the end of sequence last.
+        """Computes log p(y_t | y_<t, x) of each target token of each pair, the end of sequence last.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
@@ -126,7 +126,7 @@ class Scorer:
         return tokens
 
     def token_scores_with_attention(self, pairs: Sequence[Pair]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The token scores, and the attention weights by which each target token was predicted.
+        """Computes the token scores, and the attention weights by which each target token was predicted.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
@@ -184,7 +184,7 @@ class Scorer:
                 yield indices[group.pairs], group
 
     def _room(self, longest: int) -> tuple[int, int]:
-        """The most states and the most sources of a group whose longest source has this length.
+        """Returns the maximum numbers of states and of sources of a group whose longest source has this length.
 
         Both are powers of two, as every new number compiles the call again.
         """
@@ -215,12 +215,12 @@ class Scorer:
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:
-    """The number of elements in a row of tensors."""
+    """Returns the number of elements in a row of tensors."""
     return sum(math.prod(spec.with_time(steps)) for spec in specs.values())
 
 
 def _cut(pairs: Sequence[tuple[Sequence[int], ...]]) -> Iterator[np.ndarray]:
-    """Indices of the pairs, in parts whose padded arrays are not too large; long pairs make several parts."""
+    """Yields the indices of the pairs, in parts whose padded arrays are not too large."""
     longest = np.fromiter((max(map(len, pair)) for pair in pairs), np.int64, len(pairs))
     order = np.argsort(longest, kind="stable")
     start = 0
@@ -232,5 +232,5 @@ def _cut(pairs: Sequence[tuple[Sequence[int], ...]]) -> Iterator[np.ndarray]:
 
 
 def _padded(sequences: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Id sequences as int32 rows padded with 0, and their lengths."""
+    """Returns id sequences as int32 rows padded with 0, and their lengths."""
     return pad(sequences), np.fromiter(map(len, sequences), np.int64, len(sequences))

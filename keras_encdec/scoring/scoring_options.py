@@ -1,12 +1,11 @@
-"""What can be chosen when a file is scored."""
+"""The options of scoring a file."""
 
 import dataclasses
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.formats import ColumnKind, format_names, pair_format
-from keras_encdec.formats.alignments import ALIGNMENT_LINES
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.task_options import EncodingOption, MalformedLinesOption
+from keras_encdec.task_options import AlignmentOptions, EncodingOption, MalformedLinesOption
 
 DTYPES = ("float32", "bfloat16")
 
@@ -26,7 +25,7 @@ class ColumnOptions(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoringOptions(ColumnOptions, EncodingOption, MalformedLinesOption):
+class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedLinesOption):
     """Options of `score_file`.
 
     Raises:
@@ -71,17 +70,6 @@ class ScoringOptions(ColumnOptions, EncodingOption, MalformedLinesOption):
     moses_feature: str | None = hyperparameter(
         None, "Name of the table's feature in a moses.ini that has several tables."
     )
-    alignments: str | None = hyperparameter(
-        None,
-        "File to write the source words that the target words of each line attend to, a line per line of input. It "
-        "needs a model with attention.",
-    )
-    alignment_format: str | None = hyperparameter(
-        None,
-        "With --alignments: the source word that each target word attends to most, as in 0-0 2-1; or all weights, as "
-        "JSON. Default: links.",
-        choices=tuple(ALIGNMENT_LINES),
-    )
     dry_run: bool = hyperparameter(
         False,
         "Do everything except run the model, and write no output: finds malformed lines, and measures the speed of "
@@ -89,6 +77,7 @@ class ScoringOptions(ColumnOptions, EncodingOption, MalformedLinesOption):
     )
 
     def check(self) -> None:
+        super().check()
         known = pair_format(self.format)
         if (self.moses_ini is None) != (self.moses_ini_out is None):
             raise ConfigurationError("found one of {moses_ini} and {moses_ini_out}, expected both")

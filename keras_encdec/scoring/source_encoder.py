@@ -79,7 +79,7 @@ def _for_numpy(tensors: dict[str, Any], specs: dict[str, TensorSpec]) -> dict[st
 
 
 def padded_width(length: int) -> int:
-    """The width that sources of this length are padded to: a power of two, so that few shapes are compiled."""
+    """Returns the width that sources of this length are padded to: a power of two, so that few shapes are compiled."""
     return max(LEAST_WIDTH, 1 << (length - 1).bit_length())
 
 
@@ -111,7 +111,7 @@ class PrefixTreeEncoder:
         self._slots = slots
 
     def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The first state and the memory of each source.
+        """Computes the first state and the memory of each source.
 
         Args:
             sources: int array `(m, width)`, ids padded with 0.
@@ -125,7 +125,7 @@ class PrefixTreeEncoder:
 
 
 def call_arguments(sources: np.ndarray, lengths: np.ndarray, slots: int, rows: int) -> tuple[np.ndarray, ...]:
-    """The arguments of the compiled call for a group of sources; see `PrefixTreeEncoder.start`."""
+    """Makes the arguments of the compiled call for a group of sources; see `PrefixTreeEncoder.start`."""
     tree = PrefixTree(sources, lengths)
     batches = NodeBatches(tree, int(largest_batch(lengths.max())), slots)
     lasts = np.zeros(rows, np.int32)

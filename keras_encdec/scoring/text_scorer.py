@@ -50,7 +50,7 @@ class TextScorer:
 
     @classmethod
     def open(cls, model: "ModelOrPath", dtype: str | None = None) -> Self:
-        """A scorer of a model, however the caller has it.
+        """Returns a scorer of a model that is given as a path, a directory or a scorer.
 
         Args:
             model: path of a model directory; a `ModelDirectory`; or a `TextScorer`. A `TextScorer` keeps its dtype
@@ -72,7 +72,7 @@ class TextScorer:
             self._scorer.close()
 
     def words(self, source: str, target: str) -> WordPair:
-        """The words of one pair of text, see `ModelDirectory.words`."""
+        """Splits one pair of text into words, see `ModelDirectory.words`."""
         return self.all_words([(source, target)])[0]
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
@@ -105,7 +105,7 @@ class TextScorer:
         )
 
     def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
-        """ln p of each pair, end of sequence included.
+        """Computes ln p of each pair, including the end of sequence.
 
         Args:
             pairs: list of `(source words, target words)`, lists of str.
@@ -119,7 +119,7 @@ class TextScorer:
         return self.score_pairs(pairs).log_prob
 
     def token_scores(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
-        """ln p of each predicted token of each pair, the end of sequence last: list of float64 arrays, nats."""
+        """Computes ln p of each predicted token of each pair, the end of sequence last: float64 arrays, nats."""
         return self.score_pairs(pairs, token_log_probs=True).token_log_probs
 
     @property
@@ -128,7 +128,7 @@ class TextScorer:
         return self._scorer.carries_attention
 
     def attention(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
-        """The weights by which each token that the model predicts attends to each token that it reads.
+        """Computes the weights by which each token that the model predicts attends to each token that it reads.
 
         Args:
             pairs: list of `(source words, target words)`, lists of str.
@@ -148,7 +148,7 @@ class TextScorer:
         return self._scorer.ngram_counts
 
     def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
-        """Number of target words outside the shortlist, of each pair: list of int.
+        """Counts the target words outside the shortlist, for each pair: list of int.
 
         This is the paper's word penalty. The network sees all unknown words as one word, which has the probability of
         all of them together; a target that contains some gets too high a score.
@@ -208,7 +208,7 @@ def _words_of(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], facto
 
 
 def _ids_of(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[list[int], list[int]]]:
-    """The ids that the model reads and those that it predicts, of each pair."""
+    """Returns the ids that the model reads and the ids that it predicts, for each pair."""
     if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
         raise ValueError(f"found the text {text!r}, expected a list of words, which TextScorer.words makes of it")
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
@@ -218,6 +218,6 @@ def _ids_of(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[
 
 
 def _unknown_counts(directory: ModelDirectory, ids: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]]:
-    """The numbers of unknown words in each target and in each source, the user's."""
+    """Returns the numbers of unknown words in each target and in each source, as the user names the sides."""
     read, predicted = ([pair[side].count(UNKNOWN) for pair in ids] for side in (0, 1))
     return (read, predicted) if directory.reverse else (predicted, read)

@@ -259,7 +259,7 @@ def test_pieces_are_joined(generated, tmp_path):
         ({"average": "geometric"}, "average with a TextGenerator, expected it as an argument of the TextGenerator"),
         ({"dtype": "bfloat16"}, "dtype with a TextGenerator, expected it as an argument of the TextGenerator"),
         ({"dtype": "float16"}, "dtype='float16', expected one of float32, bfloat16"),
-        ({"beams": 3}, "unknown hyper-parameter 'beams', expected one of encoding, weights"),
+        ({"beams": 3}, "unknown hyper-parameter 'beams', expected one of encoding, alignments"),
         ({"input": None}, "found no input"),
         ({"alignments": "links"}, "found alignments with a model that has no attention"),
         ({"alignment_format": "links"}, "alignment_format without alignments"),
