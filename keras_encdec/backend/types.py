@@ -28,3 +28,6 @@ State: TypeAlias = dict[str, Tensor]
 #: What a decoder keeps of the sources by name: tensors `(batch, ...)`, as `Decoder.memory_spec` describes them. It has
 #: one row per source, not per hypothesis, and does not change from word to word.
 Memory: TypeAlias = dict[str, Tensor]
+
+#: The tensors of a search by name, one row per source: tensors `(sources, ...)`, as `Sampler.initial` makes them.
+SearchState: TypeAlias = dict[str, Tensor]

@@ -1,12 +1,13 @@
 """Beam search."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from keras_encdec.backend.keras_ops import ops
 from keras_encdec.backend.operations import stable_top_k, top_k
+from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import Choice, Sampler
 from keras_encdec.text.vocabulary import END
@@ -79,7 +80,7 @@ class BeamSampler(Sampler):
     def needs_attention(self) -> bool:
         return self.coverage_penalty > 0
 
-    def initial(self, limits: Any, source_mask: Any = None) -> dict[str, Any]:
+    def initial(self, limits: Tensor, source_mask: Tensor | None = None) -> SearchState:
         limits = ops.convert_to_tensor(limits, "int32")
         zeros = ops.zeros_like(limits, dtype="float32")
         # At first all beams of a source are equal, so that only the first may be continued.
@@ -99,8 +100,8 @@ class BeamSampler(Sampler):
         }
 
     def step(
-        self, log_probs: Any, search: dict[str, Any], draws: Any = None, attention: Any = None
-    ) -> tuple[Choice, dict[str, Any]]:
+        self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None, attention: Tensor | None = None
+    ) -> tuple[Choice, SearchState]:
         beams, limits, length = self.num_beams, search["limits"], search["length"] + 1
         # The best words of each beam other than the end of sequence, and the best continuations of all beams.
         best = min(beams, log_probs.shape[-1])
@@ -139,6 +140,6 @@ class BeamSampler(Sampler):
         return choice, {**search, **changed}
 
 
-def _score(log_probs: Any, lengths: Any, penalty: Any) -> Any:
+def _score(log_probs: Tensor, lengths: Tensor, penalty: Tensor) -> Tensor:
     """Returns the length-normalized score, by which hypotheses are ranked."""
     return log_probs / ((5 + ops.cast(lengths, log_probs.dtype)) / 6) ** penalty

@@ -2,12 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import keras
 from keras import ops
 
+from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.formats.fields import LARGEST
+from keras_encdec.models.translation_model import TranslationModel
+
+#: The states, or the memories, of the models of an ensemble, by the number of the model: "0", "1", and so on.
+EnsembleState: TypeAlias = dict[str, State]
+EnsembleMemory: TypeAlias = dict[str, Memory]
 
 
 class Ensemble(keras.layers.Layer):
@@ -32,7 +38,7 @@ class Ensemble(keras.layers.Layer):
     """
 
     def __init__(
-        self, models: Sequence[Any], weights: Sequence[float] | None = None, average: str = "arithmetic"
+        self, models: Sequence[TranslationModel], weights: Sequence[float] | None = None, average: str = "arithmetic"
     ) -> None:
         super().__init__(name="ensemble", dtype="float32")
         if not models:
@@ -50,7 +56,7 @@ class Ensemble(keras.layers.Layer):
         self.average = average
         self.built = True
 
-    def start(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, source: Tensor) -> tuple[EnsembleState, EnsembleMemory]:
         """Encodes sources.
 
         Args:
@@ -65,8 +71,8 @@ class Ensemble(keras.layers.Layer):
         return state, memory
 
     def next_log_probs(
-        self, previous: Any, state: dict[str, Any], memory: dict[str, Any], source_of_row: Any = None
-    ) -> tuple[Any, dict[str, Any]]:
+        self, previous: Tensor, state: EnsembleState, memory: EnsembleMemory, source_of_row: Tensor | None = None
+    ) -> tuple[Tensor, EnsembleState]:
         """Computes ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
 
         Args:
@@ -90,7 +96,7 @@ class Ensemble(keras.layers.Layer):
         """Whether one of the models has attention."""
         return any(model.decoder.carries_attention for model in self.models)
 
-    def attention(self, state: dict[str, Any]) -> Any:
+    def attention(self, state: EnsembleState) -> Tensor:
         """Averages the last step's attention over the models that have attention: float32 `(rows, source_time)`."""
         weighted = [
             (weight, state[str(number)]["attention"])
@@ -100,7 +106,7 @@ class Ensemble(keras.layers.Layer):
         total = sum(weight for weight, _ in weighted)
         return sum(weight / total * ops.cast(attention, "float32") for weight, attention in weighted)
 
-    def _averaged(self, log_probs):
+    def _averaged(self, log_probs: Sequence[Tensor]) -> Tensor:
         if len(log_probs) == 1:
             return log_probs[0]
         weighted = list(zip(self.model_weights, log_probs, strict=True))

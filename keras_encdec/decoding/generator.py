@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
-from keras_encdec.models.translation_model import copy_weights, model_in_dtype
+from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 
 # Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
@@ -54,7 +53,7 @@ class Generator:
 
     def __init__(
         self,
-        models: Any,
+        models: TranslationModel | Sequence[TranslationModel],
         weights: Sequence[float] | None = None,
         average: str = "arithmetic",
         dtype: str | None = None,
@@ -155,7 +154,7 @@ def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, m
     return max(SHORTEST_LIMIT, math.ceil(longest)) + 1 if source_length else 1
 
 
-def _unpadded(source: Any, ids: int) -> list[int]:
+def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
     """Checks a source, and returns its ids without padding."""
     if not np.iterable(source):
         raise ValueError(f"found the source {source}, expected a sequence of ids: give a list of sources")

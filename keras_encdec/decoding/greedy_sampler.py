@@ -1,10 +1,10 @@
 """Greedy search."""
 
 import dataclasses
-from typing import Any
 
 from keras_encdec.backend.keras_ops import ops
 from keras_encdec.backend.operations import top_k
+from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END
@@ -31,6 +31,6 @@ class GreedySampler(Sampler):
 
     suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
 
-    def choose(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> Any:
+    def choose(self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None) -> Tensor:
         best, words = top_k(self.allowed(log_probs, end=False), 1)
         return ops.where(log_probs[:, END] >= best[:, 0], END, words[:, 0])

@@ -1,11 +1,12 @@
 """Ancestral sampling."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.decoding.sampler import Sampler
 
@@ -64,7 +65,7 @@ class RandomSampler(Sampler):
     def rows_per_source(self) -> int:
         return self.num_samples
 
-    def initial(self, limits: Any, temperature: Any = None) -> dict[str, Any]:
+    def initial(self, limits: Tensor, temperature: Tensor | None = None) -> SearchState:
         """See `Sampler.initial`.
 
         Args:
@@ -77,7 +78,7 @@ class RandomSampler(Sampler):
             temperature = float(np.clip(self.temperature, COLDEST, HOTTEST))
         return {**search, "temperature": zeros + temperature}
 
-    def choose(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> Any:
+    def choose(self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None) -> Tensor:
         vocabulary = log_probs.shape[-1]
         temperatures = ops.repeat(search["temperature"], self.num_samples, axis=0)[:, None]
         probabilities = tempered(self.allowed(log_probs, end=True), temperatures)
@@ -92,7 +93,7 @@ class RandomSampler(Sampler):
         return np.random.default_rng([self.seed, number]).random((steps, self.num_samples)).astype(np.float32)
 
 
-def _nucleus(probabilities: Any, top_p: float) -> Any:
+def _nucleus(probabilities: Tensor, top_p: float) -> Tensor:
     """Keeps the probabilities of the fewest words whose sum is `top_p` of the whole; sets all others to 0."""
     wanted = top_p * ops.sum(probabilities, axis=-1, keepdims=True)
     low = ops.zeros_like(wanted)
@@ -105,7 +106,7 @@ def _nucleus(probabilities: Any, top_p: float) -> Any:
     return ops.where(probabilities >= low, probabilities, 0.0)
 
 
-def tempered(log_probs: Any, temperatures: Any) -> Any:
+def tempered(log_probs: Tensor, temperatures: Tensor) -> Tensor:
     """Computes unnormalized probabilities at a temperature, scaled so that the largest in each row is 1.
 
     Args:
@@ -120,7 +121,7 @@ def tempered(log_probs: Any, temperatures: Any) -> Any:
     return ops.exp(ops.divide(below, ops.clip(temperatures, COLDEST, HOTTEST)))
 
 
-def drawn(probabilities: Any, draws: Any) -> Any:
+def drawn(probabilities: Tensor, draws: Tensor) -> Tensor:
     """Draws a word for each row by inverse transform sampling.
 
     Args:

@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import Configuration
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
@@ -27,14 +28,14 @@ class Choice(NamedTuple):
             Defaults to `None`: each row continues itself.
     """
 
-    words: Any
-    log_probs: Any
-    end_log_probs: Any
-    kept: Any
-    parents: Any = None
+    words: Tensor
+    log_probs: Tensor
+    end_log_probs: Tensor
+    kept: Tensor
+    parents: Tensor | None = None
 
 
-def forbid_words(log_probs: Any, ids: Sequence[int]) -> Any:
+def forbid_words(log_probs: Tensor, ids: Sequence[int]) -> Tensor:
     """Sets the log-probabilities of forbidden words to -inf.
 
     Args:
@@ -101,7 +102,7 @@ class Sampler(Configuration):
         options = ((name, value) for name, value in self.to_dict().items() if name not in self.search_options)
         return type(self), *options
 
-    def initial(self, limits: Any) -> dict[str, Any]:
+    def initial(self, limits: Tensor) -> SearchState:
         """Returns the tensors of a search at its beginning.
 
         Args:
@@ -117,7 +118,7 @@ class Sampler(Configuration):
         growing = ops.repeat(searching[:, None], self.rows_per_source, axis=1)
         return {"limits": limits, "length": ops.zeros_like(limits), "searching": searching, "growing": growing}
 
-    def step(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> tuple[Choice, dict[str, Any]]:
+    def step(self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None) -> tuple[Choice, SearchState]:
         """Takes a step.
 
         Args:
@@ -147,7 +148,7 @@ class Sampler(Configuration):
         growing = ops.logical_and(growing, ops.logical_not(ended))
         return choice, {**search, "length": length, "growing": growing, "searching": ops.any(growing, axis=1)}
 
-    def choose(self, log_probs: Any, search: dict[str, Any], draws: Any = None) -> Any:
+    def choose(self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None) -> Tensor:
         """Chooses the next word of each row.
 
         The choice does not matter at the limit, where the end of sequence follows, and for rows that have ended.
@@ -160,7 +161,7 @@ class Sampler(Configuration):
         """
         raise NotImplementedError
 
-    def allowed(self, log_probs: Any, end: bool) -> Any:
+    def allowed(self, log_probs: Tensor, end: bool) -> Tensor:
         """Sets the log-probabilities of the words that may not follow to -inf.
 
         Args:

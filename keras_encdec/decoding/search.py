@@ -1,14 +1,15 @@
 """The search for the targets of a batch of sources, driven from Python."""
 
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import BatchReduction, compiled_call
-from keras_encdec.decoding.ensemble import Ensemble
+from keras_encdec.backend.types import SearchState, Structure, Tensor
+from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END, PADDING
 
@@ -34,18 +35,18 @@ class SearchFunctions:
         self.carries_attention = ensemble.carries_attention
         # The weights that a step multiplies by: about half of a model's are the decoder's, few of them embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
-        self._steps: dict[Hashable, Any] = {}
+        self._steps: dict[Hashable, Callable[..., Structure]] = {}
 
     def step(
         self,
         sampler: Sampler,
-        words: Any,
-        search: dict[str, Any],
-        state: dict[str, Any],
-        memory: dict[str, Any],
+        words: Tensor,
+        search: SearchState,
+        state: EnsembleState,
+        memory: EnsembleMemory,
         draws: np.ndarray | None = None,
         with_attention: bool = False,
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
         """Takes a step, compiled once for all samplers of one `step_key`.
 
         Args:
@@ -68,23 +69,30 @@ class SearchFunctions:
 
 
 class _Start(keras.layers.Layer):
-    def __init__(self, ensemble) -> None:
+    def __init__(self, ensemble: Ensemble) -> None:
         super().__init__(name="start", dtype="float32", autocast=False)
         self.ensemble = ensemble
         self.built = True
 
-    def call(self, source):
+    def call(self, source: Tensor) -> tuple[EnsembleState, EnsembleMemory]:
         return self.ensemble.start(source)
 
 
 class _Step(keras.layers.Layer):
-    def __init__(self, ensemble, sampler, with_attention) -> None:
+    def __init__(self, ensemble: Ensemble, sampler: Sampler, with_attention: bool) -> None:
         # No autocast: the tensors of the state have different dtypes.
         super().__init__(name="step", dtype="float32", autocast=False)
         self.ensemble, self.sampler, self.with_attention = ensemble, sampler, with_attention
         self.built = True
 
-    def call(self, words, search, state, memory, inputs):
+    def call(
+        self,
+        words: Tensor,
+        search: SearchState,
+        state: EnsembleState,
+        memory: EnsembleMemory,
+        inputs: dict[str, Tensor],
+    ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
         log_probs, state = self.ensemble.next_log_probs(ops.reshape(words, (-1,)), state, memory)
         attention = None
         if self.with_attention or self.sampler.needs_attention:
@@ -120,7 +128,7 @@ class AttentionHistory:
         indices[sources] = np.arange(len(sources))
         self._steps.append((indices, attention, parents))
 
-    def of(self, source: int, row: int) -> np.ndarray:
+    def of_row(self, source: int, row: int) -> np.ndarray:
         """The attention of a row before the last step, that of its end included: `(tokens, source_tokens)`."""
         attention_of_tokens = []
         for number, (indices, attention, parents) in enumerate(reversed(self._steps)):
@@ -182,7 +190,7 @@ class Search:
         mask = {"source_mask": source != PADDING} if sampler.needs_attention else {}
         self._search = sampler.initial(np.asarray(limits, np.int32), **mask)
         self._attention = AttentionHistory(np.count_nonzero(source != PADDING, axis=1)) if with_attention else None
-        self._words: Any = np.zeros((sources, rows), np.int32)
+        self._words: Tensor = np.zeros((sources, rows), np.int32)
         self._draws = np.stack([sampler.draws(number, steps) for number in numbers]) if sampler.needs_draws else None
         self._results: list[list[Hypothesis | None]] = [[None] * sampler.results_per_source for _ in range(sources)]
         # Of the sources that are still in the batch:
@@ -247,7 +255,7 @@ class Search:
                 ids = (*self._tokens[index, row, : self._length].tolist(), END)
                 log_prob = float(ended[index, row])
                 score = log_prob if scores is None else float(scores[index, rank])
-                attention = None if self._attention is None else self._attention.of(self._sources[index], row)
+                attention = None if self._attention is None else self._attention.of_row(self._sources[index], row)
                 after.append(Hypothesis(ids, log_prob, score, attention))
             self._results[self._sources[index]] = after
 
@@ -267,5 +275,5 @@ class Search:
         return staying_rows if rows is None else rows[staying_rows]
 
 
-def _take(tensors, indices):
+def _take(tensors: Structure, indices: np.ndarray) -> Structure:
     return keras.tree.map_structure(lambda tensor: ops.take(tensor, indices, axis=0), tensors)

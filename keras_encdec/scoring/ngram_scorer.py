@@ -14,6 +14,7 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import SAFE, log_sum_exp
 from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.backend.types import Tensor
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.scoring.pair_scorer import NgramCounts
@@ -50,13 +51,13 @@ class NgramDecoder(keras.layers.Layer):
 
     def call(
         self,
-        contexts: Any,
-        context_batches: Any,
-        context_of_ngram: Any,
-        words: Any,
-        ngram_batches: Any,
-        table: Any = None,
-    ) -> tuple[Any, Any]:
+        contexts: Tensor,
+        context_batches: Tensor,
+        context_of_ngram: Tensor,
+        words: Tensor,
+        ngram_batches: Tensor,
+        table: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         decoder = self.model.decoder
         matrix, bias = map(ops.convert_to_tensor, decoder.output_weights)
         total = log_sum_exp(matrix, bias, self.careful)
@@ -81,7 +82,7 @@ class NgramDecoder(keras.layers.Layer):
         [logits] = counted_loop(logits_of, ngram_batches, ops.zeros((batches * size,)))
         return logits, totals
 
-    def _features(self, contexts, table):
+    def _features(self, contexts: Tensor, table: Tensor | None) -> Tensor:
         """Computes the features of contexts `(size, context_length)`, which the output matrix multiplies."""
         decoder, length = self.model.decoder, contexts.shape[1]
         if table is not None:
@@ -193,7 +194,7 @@ def cut_ngrams(ngrams: DistinctNgrams) -> Iterator[NgramGroup]:
         start = stop
 
 
-def _filled(rows, batches, size):
+def _filled(rows: np.ndarray, batches: int, size: int) -> np.ndarray:
     array = np.zeros((batches * size, *rows.shape[1:]), np.int32)
     array[: len(rows)] = rows
     return array.reshape(batches, size, *rows.shape[1:])
@@ -220,7 +221,7 @@ class WordProductTables:
         self._decoder = model.decoder
         self._products = compiled_call(_WordProducts(model.decoder, name="word_products", dtype=model.dtype_policy))
 
-    def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Any]:
+    def contexts_and_table(self, contexts: np.ndarray) -> tuple[np.ndarray, Tensor | None]:
         """Makes the table for contexts, and finds the rows of their words in it.
 
         Args:
@@ -254,7 +255,7 @@ class _WordProducts(keras.layers.Layer):
         self.decoder = decoder
         self.built = True
 
-    def call(self, words: Any) -> Any:
+    def call(self, words: Tensor) -> Tensor:
         products = self.decoder.word_products(words)
         return keras.ops.reshape(products, (-1, products.shape[-1]))
 
@@ -297,7 +298,7 @@ class NgramScorer:
             self.counts += NgramCounts(int(np.count_nonzero(inside)), len(ngrams.words), len(ngrams.contexts))
         return np.where(inside, log_probs[ngrams.numbers], 0.0)
 
-    def _log_probs(self, table: Any, group: NgramGroup) -> np.ndarray:
+    def _log_probs(self, table: Tensor | None, group: NgramGroup) -> np.ndarray:
         inputs = group.inputs if table is None else (*group.inputs, table)
 
         def decode(careful):

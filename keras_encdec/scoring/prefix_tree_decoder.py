@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -12,6 +11,7 @@ from keras import ops
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import log_sum_exp
 from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
 from keras_encdec.text.vocabulary import END
@@ -53,8 +53,8 @@ class PrefixTreeDecoder(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, previous: Any, parents: Any, sources: Any, batches: Any, state: dict[str, Any], memory: dict[str, Any]
-    ) -> Any:
+        self, previous: Tensor, parents: Tensor, sources: Tensor, batches: Tensor, state: State, memory: Memory
+    ) -> Tensor | tuple[Tensor, Tensor]:
         state = self._in_dtypes(state, self.decoder.state_spec)
         memory = self._in_dtypes(memory, self.decoder.memory_spec)
         matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
@@ -91,7 +91,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         results = ops.stack([into, end, totals])
         return (results, tables["attention"][roots:]) if self.with_attention else results
 
-    def _in_dtypes(self, tensors: dict[str, Any], specs: dict[str, TensorSpec]) -> dict[str, Any]:
+    def _in_dtypes(self, tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}
 
 

@@ -6,7 +6,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
@@ -112,7 +112,7 @@ class RecordScorer:
             scores = dataclasses.replace(scores, log_prob=[row.sum() for row in tokens], token_log_probs=tokens)
         return scores
 
-    def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Sequence[Any]]:
+    def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Sequence[float | np.ndarray]]:
         """Returns the values of each column, from the scores of each scorer and the forward model's pairs."""
         forward, options = scores[0], self._options
         values = [each.log_prob for each in scores]
@@ -124,7 +124,9 @@ class RecordScorer:
             values.append(forward.token_log_probs)
         return values
 
-    def _alignments(self, records, pairs, attention):
+    def _alignments(
+        self, records: Sequence[Record], pairs: Sequence[WordPair], attention: Sequence[np.ndarray]
+    ) -> list[bytes]:
         """Makes the alignment lines of all records; `pairs` and `attention` belong to the scored records alone."""
         scored = zip(pairs, attention, strict=True)
         lines = []
@@ -136,7 +138,7 @@ class RecordScorer:
             lines.append(line.encode())
         return lines
 
-    def _words(self, records):
+    def _words(self, records: Sequence[Record]) -> list[list[WordPair]]:
         """Returns the pairs of words of the records, for each scorer."""
         factored = self._format.is_factored
         if not self._format.is_tokenized:
@@ -147,7 +149,7 @@ class RecordScorer:
         pairs = [(sources[record.source], model_words(record.target, factored)) for record in records]
         return [pairs] * len(self._scorers)
 
-    def _long(self, words):
+    def _long(self, words: Sequence[Sequence[WordPair]]) -> set[int]:
         """Returns the indices of the pairs that have more than `max_tokens` tokens on a side."""
         most = self._options.max_tokens
         return {
@@ -196,10 +198,14 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
     return columns
 
 
-class WindowScorer(Protocol):
-    """Makes the new lines of a window of records, such as a RecordScorer."""
+#: What a `WindowScorer` scores at once, such as a list of records.
+Window = TypeVar("Window", contravariant=True)
 
-    def __call__(self, window: Any) -> Sequence[list[bytes]]:
+
+class WindowScorer(Protocol[Window]):
+    """Makes the new lines of a window of records, as a RecordScorer does."""
+
+    def __call__(self, window: Window) -> Sequence[list[bytes]]:
         """Returns the window's lines, without line feed, for each output file. Several threads call it."""
         ...
 
@@ -216,8 +222,8 @@ def windows(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
 
 
 def write_scored_lines(
-    scorer: WindowScorer,
-    windows: Iterable[Any],
+    scorer: WindowScorer[Window],
+    windows: Iterable[Window],
     lines: InputLines,
     outputs: Sequence[BinaryIO],
     side_by_side: int,

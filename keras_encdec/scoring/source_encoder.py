@@ -1,7 +1,6 @@
 """Encoding of many sources: the first states and the memory of the decoder, for any encoder."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -10,6 +9,7 @@ from keras import ops
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
@@ -32,7 +32,7 @@ class BatchEncoder:
         self._call = compiled_call(_Start(model))
         self._specs = {**model.decoder.state_spec, **model.decoder.memory_spec}
 
-    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[State, Memory]:
         """See `PrefixTreeEncoder.start`. The results are arrays; floats of fewer bits become float32.
 
         States and memory with a source time axis may be large: for few sources they get fewer rows.
@@ -62,18 +62,18 @@ class BatchEncoder:
 
 
 class _Start(keras.layers.Layer):
-    def __init__(self, model) -> None:
+    def __init__(self, model: TranslationModel) -> None:
         super().__init__(name="start", dtype=model.dtype_policy)
         self.model = model
         self.built = True
 
-    def call(self, source):
+    def call(self, source: Tensor) -> tuple[State, Memory]:
         state, memory = self.model.start(source)
         decoder = self.model.decoder
-        return [_for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)]
+        return _for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)
 
 
-def _for_numpy(tensors: dict[str, Any], specs: dict[str, TensorSpec]) -> dict[str, Any]:
+def _for_numpy(tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
     """Casts floats to float32, as NumPy has no bfloat16."""
     return {name: tensors[name] if spec.dtype else ops.cast(tensors[name], "float32") for name, spec in specs.items()}
 
@@ -110,7 +110,7 @@ class PrefixTreeEncoder:
         self._call = compiled_call(_PrefixTreeCall(model))
         self._slots = slots
 
-    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[State, Memory]:
         """Computes the first state and the memory of each source.
 
         Args:
@@ -153,12 +153,14 @@ class _PrefixTreeCall(keras.layers.Layer):
         last_batches: int32 scalar, how many of these groups are in use.
     """
 
-    def __init__(self, model) -> None:
+    def __init__(self, model: TranslationModel) -> None:
         super().__init__(name="prefix_tree_encoder", dtype=model.dtype_policy)
         self.encoder, self.decoder = model.encoder, model.decoder
         self.built = True
 
-    def call(self, ids, parents, batches, lasts, last_batches):
+    def call(
+        self, ids: Tensor, parents: Tensor, batches: Tensor, lasts: Tensor, last_batches: Tensor
+    ) -> tuple[State, Memory]:
         states, size = self._states(ids, parents, batches), lasts.shape[1]
 
         def body(batch, *tables):
@@ -172,7 +174,7 @@ class _PrefixTreeCall(keras.layers.Layer):
         rows, specs = lasts.shape[0] * size, (self.decoder.state_spec, self.decoder.memory_spec)
         return counted_loop(body, last_batches, *(self._zeros(rows, spec) for spec in specs))
 
-    def _states(self, ids, parents, batches):
+    def _states(self, ids: Tensor, parents: Tensor, batches: Tensor) -> State:
         """Tables of the encoder's states, `(1 + slots, ...)`; the first row is zero, the state of an empty prefix."""
         size = ids.shape[1]
 
@@ -183,7 +185,7 @@ class _PrefixTreeCall(keras.layers.Layer):
 
         return counted_loop(body, batches, self._zeros(1 + ids.shape[0] * size, self.encoder.state_spec))[0]
 
-    def _zeros(self, rows: int, specs: dict[str, TensorSpec]) -> dict[str, Any]:
+    def _zeros(self, rows: int, specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {
             name: ops.zeros((rows, *spec.shape), dtype=spec.dtype or self.compute_dtype) for name, spec in specs.items()
         }

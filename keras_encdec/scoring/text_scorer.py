@@ -3,7 +3,7 @@
 import copy
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -217,7 +217,9 @@ def _ids_of(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[
     return [(read.encode(source), predicted.encode(target)) for source, target in pairs]
 
 
-def _unknown_counts(directory: ModelDirectory, ids: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[int]]:
+def _unknown_counts(
+    directory: ModelDirectory, ids: Sequence[tuple[list[int], list[int]]]
+) -> tuple[list[int], list[int]]:
     """Returns the numbers of unknown words in each target and in each source, as the user names the sides."""
     read, predicted = ([pair[side].count(UNKNOWN) for pair in ids] for side in (0, 1))
     return (read, predicted) if directory.reverse else (predicted, read)
