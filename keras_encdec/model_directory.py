@@ -71,7 +71,7 @@ class ModelDirectory:
         return self._tokenizer.words(lines) if lines else []
 
     @functools.cached_property
-    def _tokenizer(self):
+    def _tokenizer(self) -> Tokenizer:
         return Tokenizer(**self.tokenization)
 
     def save_config(self, name: str, model: dict[str, Any], training: dict[str, Any] | None = None) -> None:
@@ -160,7 +160,7 @@ class ModelDirectory:
             found, expected = kinds if self.reverse else kinds[::-1]
             raise InputError(f"found a model of {found}", f"expected one of {expected}", f"check {flag}", self.path)
 
-    def _check_sizes(self):
+    def _check_sizes(self) -> None:
         for name, vocabulary, words in (
             (SOURCE_VOCABULARY, self.source_vocabulary, self.model.source_words),
             (TARGET_VOCABULARY, self.target_vocabulary, self.model.target_words),
@@ -168,7 +168,7 @@ class ModelDirectory:
             if len(vocabulary) != words:
                 raise InputError(
                     f"found {len(vocabulary)} words",
-                    f"expected {words}, as many as the weights in {WEIGHTS} have",
+                    f"expected {words}, the number of words of the weights in {WEIGHTS}",
                     "put back the vocabulary the model was trained with",
                     self.path / name,
                 )
@@ -179,10 +179,10 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
 
     Args:
         path: of the file.
-        compiled: bool. Whether with its optimizer. Defaults to `False`.
+        compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
-        InputError: when there is none, it cannot be read, or it holds something else.
+        InputError: when the file does not exist, cannot be read, or is not a model of this package.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -194,9 +194,9 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         )
     try:
         model = keras.saving.load_model(path, compile=compiled)
-    except Exception as error:  # any kind: Keras, zip and HDF5 raise many for other bytes
+    except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if not zipfile.is_zipfile(path):  # of which Keras says that it is not there
+        if not zipfile.is_zipfile(path):  # Keras says of such a file that it does not exist
             reason = "not a zip archive, or one that was cut short"
         raise InputError(
             f"found a file that does not load ({reason})",
@@ -243,14 +243,14 @@ def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
     _record_weights(folder, [checksum])
 
 
-def _record_weights(folder, checksums):
+def _record_weights(folder: pathlib.Path, checksums: Sequence[str]) -> None:
     if (folder / CONFIG).exists():
         config = json.loads((folder / CONFIG).read_bytes())
         if config.get("sha256", {}).get(WEIGHTS) != checksums:
             _write_config(folder, {**config, "sha256": {**config.get("sha256", {}), WEIGHTS: checksums}})
 
 
-def _write_config(folder, config):
+def _write_config(folder: pathlib.Path, config: Mapping[str, Any]) -> None:
     with open_output(folder / CONFIG) as file:
         file.write((json.dumps(config, indent=1) + "\n").encode())
 
@@ -271,7 +271,7 @@ def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
         expected = checksums.get(WEIGHTS)
         if expected is None or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
             return
-        checksums = _read_config(folder)["sha256"]  # a training at work may have replaced both meanwhile
+        checksums = _read_config(folder)["sha256"]  # a running training may have replaced both meanwhile
     raise _changed(folder / WEIGHTS, "", expected[0])
 
 
@@ -284,15 +284,15 @@ def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
     )
 
 
-def _is_direction(value):
+def _is_direction(value: object) -> bool:
     return value in ("forward", "reverse")
 
 
-def _is_tokenization(value):
+def _is_tokenization(value: object) -> bool:
     return value in (None, {}, {"lowercase": True}, {"lowercase": False})
 
 
-def _is_checksums(value):
+def _is_checksums(value: object) -> bool:
     vocabularies = (SOURCE_VOCABULARY, TARGET_VOCABULARY)
     return isinstance(value, dict) and all(
         isinstance(checksums, str if name in vocabularies else list) and name in (*vocabularies, WEIGHTS)
@@ -300,7 +300,7 @@ def _is_checksums(value):
     )
 
 
-def _read_config(path):
+def _read_config(path: pathlib.Path) -> dict[str, Any]:
     try:
         config = read_parsed(path / CONFIG, json.loads)
         found = config["format"]

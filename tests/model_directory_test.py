@@ -192,7 +192,7 @@ def test_a_vocabulary_that_does_not_fit_the_weights(model, name, other):
     assert ModelDirectory.load(model).target_vocabulary.words == TARGET
     Vocabulary(other).save(model / name)
     assert refused(model) == (
-        f"/{name}: found {len(other)} words, expected {expected}, as many as the weights in best.keras have; "
+        f"/{name}: found {len(other)} words, expected {expected}, the number of words of the weights in best.keras; "
         "put back the vocabulary the model was trained with."
     )
 

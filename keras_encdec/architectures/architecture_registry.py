@@ -14,7 +14,7 @@ from keras_encdec.registry import Registry
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What commands need to know of a model before Keras is imported; `keras_encdec.models.model_class` has its class.
+    """A model's name and configuration, for commands before Keras is imported; `model_class` finds its class.
 
     Attributes:
         name: str. What `encdec-train --architecture`, presets and model directories call the model.
@@ -33,8 +33,8 @@ _ARCHITECTURES: Registry[Architecture] = Registry("architecture")
 def register_architecture(architecture: Architecture) -> Architecture:
     """Makes an architecture known to the training command, its flags and presets.
 
-    `keras_encdec.models.register_model` calls this function. Only a model whose flags have to be known before Keras is
-    imported needs another call. To register the same architecture again changes nothing.
+    `keras_encdec.models.register_model` calls this function. Call it yourself only if the model's flags have to be
+    known before Keras is imported. Registering the same architecture again changes nothing.
 
     Raises:
         ValueError: for a name that another architecture has.

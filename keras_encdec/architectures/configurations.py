@@ -48,7 +48,7 @@ class RNNEncoderDecoderConfig(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class RecurrentLanguageModelConfig(Configuration):
-    """Hyper-parameters of `RecurrentLanguageModel`, which `RecurrentEncoderDecoder` has as well."""
+    """Hyper-parameters of `RecurrentLanguageModel`; `RecurrentEncoderDecoder` has them, too."""
 
     cell: str = hyperparameter("lstm", "Recurrent cell of the layers.", published={_LUONG: "lstm"})
     layers: int = hyperparameter(
@@ -116,7 +116,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     )
     input_feeding: bool | None = hyperparameter(
         None,
-        "With attention, whether the decoder also reads what it computed from the source at the step before; it does "
+        "With attention, whether the decoder also reads the previous step's attentional state (input feeding); it does "
         "by default.",
         published={_ATTENTION: True},
     )
@@ -165,7 +165,7 @@ class FeedForwardLanguageModelConfig(Configuration):
 
     ngram_order: int = hyperparameter(
         7,
-        "Words of an n-gram: the next word depends on this number less one before it.",
+        "Words of an n-gram, including the predicted word, which depends on the words before it in the n-gram.",
         minimum=2,
         published={_CSLM: 7},
     )

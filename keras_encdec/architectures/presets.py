@@ -6,6 +6,7 @@ import os
 import pathlib
 import tomllib
 from collections.abc import Mapping
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from keras_encdec.architectures.architecture_registry import architecture
@@ -57,8 +58,8 @@ class Preset:
     def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.
 
-        Without attention, the preset's options of attention are left out; with global attention its window, and with
-        another score than concat the width of the score.
+        If the given values choose no attention, the preset's attention options are dropped; for global attention its
+        window is dropped, and for another score than concat the width of the score.
         """
         dropped = {
             name for (option, value), names in _NOT_APPLICABLE.items() if given.get(option) == value for name in names
@@ -107,5 +108,5 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     return Preset(path, kind.name, **tables)
 
 
-def _folder():
+def _folder() -> Traversable:
     return importlib.resources.files("keras_encdec.architectures") / "preset_files"

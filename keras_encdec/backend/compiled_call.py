@@ -8,7 +8,10 @@ from collections.abc import Callable, Hashable
 import keras
 
 from keras_encdec.backend.devices import name
-from keras_encdec.backend.types import Structure
+from keras_encdec.backend.types import Structure, Tensor
+
+# Takes the inputs of a call and their leaves; returns a function of leaves, compiled for these shapes.
+Compiler = Callable[[Structure, list[Tensor]], Callable[[list[Tensor]], Structure]]
 
 
 def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
@@ -41,7 +44,7 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     return call
 
 
-def _with_tensorflow(layer):
+def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
     import tensorflow as tf
 
     def compiler(inputs, leaves):
@@ -58,7 +61,7 @@ def _with_tensorflow(layer):
     return compiler
 
 
-def _with_jax(layer):
+def _with_jax(layer: keras.layers.Layer) -> Compiler:
     import jax
 
     @jax.jit
@@ -78,7 +81,7 @@ def _with_jax(layer):
     return compiler
 
 
-def _with_torch(layer):
+def _with_torch(layer: keras.layers.Layer) -> Compiler:
     import torch
 
     from keras_encdec.backend.onednn_matmul import onednn_matmul
@@ -109,11 +112,11 @@ COMPILING = 3e10
 class BatchReduction:
     """Decides when a batch shrinks, as more and more of its rows are finished.
 
-    A batch shrinks by halves, so that few sizes have to be compiled. A new size is compiled only when the rows that
-    were computed needlessly without it have taken about as long as compiling it takes. A search over few sources then
-    compiles little, one over many gains all that smaller batches are worth, and the total time is never much more than
-    twice that of the best choice (the ski rental problem). The decision depends on the rows computed before, not on
-    the clock, so that it can be repeated.
+    A batch shrinks by halves, so that few sizes have to be compiled. A new size is compiled only when the needless
+    rows that were computed without it have taken about as long as compiling it takes. A search over few sources
+    then compiles little, a search over many sources gains the full benefit of smaller batches, and the total time
+    is never much more than twice the best possible time (the ski rental problem). The decision depends on the rows
+    computed before, not on the clock, so that it can be repeated.
 
     Where nothing is compiled, finished rows are dropped once they are an eighth of the batch. `benchmarks/decoding.py`
     measures the benefit ("rows computed a token").
@@ -127,19 +130,19 @@ class BatchReduction:
         self._minimum = minimum
         self._compiles = name() != "torch"
         self._rows_of_compiling = COMPILING / max(1, multiplications)
-        self._in_vain: collections.Counter[tuple[Hashable, int]] = collections.Counter()
+        self._rows_wasted: collections.Counter[tuple[Hashable, int]] = collections.Counter()
 
     def reduced(self, what: Hashable, size: int, needed: int, copies: int = 1) -> int:
         """Returns the size for the next step of a batch.
 
         Args:
-            what: hashable. The function, which is compiled anew for each size.
+            what: hashable. The function, which is compiled for each size.
             size: int. Items of the batch, such as sources.
             needed: int. Unfinished items.
             copies: int. Rows per item. Defaults to `1`.
 
         Returns:
-            int, at least `needed`; `size` where shrinking is not worth its cost.
+            int, at least `needed`; `size` if shrinking is not worth its cost.
         """
         if not self._compiles:
             return needed if needed <= size * 7 // 8 else size
@@ -148,8 +151,8 @@ class BatchReduction:
             sizes.append(sizes[-1] // 2)
         smallest = sizes[-1]
         computed = min(each for each in sizes if each == size or self._is_worth_it(what, each))
-        self._in_vain[what, smallest] += (computed - smallest) * copies
+        self._rows_wasted[what, smallest] += (computed - smallest) * copies
         return smallest if self._is_worth_it(what, smallest) else computed
 
-    def _is_worth_it(self, what, size):
-        return self._in_vain[what, size] >= self._rows_of_compiling
+    def _is_worth_it(self, what: Hashable, size: int) -> bool:
+        return self._rows_wasted[what, size] >= self._rows_of_compiling

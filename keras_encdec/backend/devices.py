@@ -1,4 +1,4 @@
-"""Which backend runs, on which kind of device, and how the process keeps its memory."""
+"""Names the backend and the kind of its device, and sets how the process keeps its memory."""
 
 import contextlib
 import ctypes

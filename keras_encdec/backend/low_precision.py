@@ -72,7 +72,7 @@ def speed_against_float32(dtype: str) -> float:
     return speed
 
 
-def _speed_of_products(dtype, size):
+def _speed_of_products(dtype: str, size: int) -> float:
     from keras import ops
 
     matrices = {kind: ops.ones((size, size), kind) for kind in (dtype, "float32")}

@@ -15,13 +15,13 @@ _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 def onednn_matmul() -> contextlib.AbstractContextManager:
     """Returns a context in which oneDNN computes float32 matrix products without gradients.
 
-    PyTorch computes them with MKL, which takes twice the time on processors of other makers than Intel. The context
+    PyTorch computes them with MKL, which takes twice the time on processors that Intel did not make. The context
     does nothing where PyTorch lacks the operation.
     """
     return _OneDNNProducts() if _AVAILABLE else contextlib.nullcontext()
 
 
-def _available():
+def _available() -> bool:
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     return x86 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -37,7 +37,7 @@ class _OneDNNProducts(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _are_supported(rows, matrix):
+def _are_supported(rows: object, matrix: object) -> bool:
     return (
         isinstance(rows, torch.Tensor)
         and isinstance(matrix, torch.Tensor)

@@ -49,7 +49,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
     return _torch_function(parts, width) if name() == "torch" and not careful else function
 
 
-def _torch_function(parts, width):
+def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[[Tensor], Tensor]:
     """Returns the function for PyTorch, which does not fuse: a matrix row is the bias; 2^x is faster than exp."""
     import torch
 

@@ -9,7 +9,7 @@ from keras_encdec.backend.keras_ops import ops
 from keras_encdec.backend.operations import stable_top_k, top_k
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.decoding.sampler import Choice, Sampler
+from keras_encdec.decoding.sampler import SUPPRESS_UNKNOWN, Choice, Sampler
 from keras_encdec.text.vocabulary import END
 
 # Lower bound of the coverage of a source word, so that its logarithm is finite.
@@ -61,7 +61,7 @@ class BeamSampler(Sampler):
         "the source words; 0: none.",
         minimum=0,
     )
-    suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
+    suppress_unknown: bool = hyperparameter(False, SUPPRESS_UNKNOWN)
 
     def check(self) -> None:
         if self.num_best > self.num_beams:

@@ -30,8 +30,8 @@ class Ensemble(keras.layers.Layer):
         average: "arithmetic" or "geometric". Defaults to "arithmetic".
 
     Raises:
-        ValueError: for no models, for vocabularies of different sizes, and for weights that are not as many positive
-            numbers as there are models.
+        ValueError: for no models, for vocabularies of different sizes, and for weights that are not one positive number
+            for each model.
 
     Reference:
         - Luong, 2016, Neural Machine Translation (thesis), section 2.3: ensembles
@@ -45,7 +45,9 @@ class Ensemble(keras.layers.Layer):
             raise ValueError("found no models, expected at least one")
         words = [(model.source_words, model.target_words) for model in models]
         if len(set(words)) > 1:
-            raise ValueError(f"found models of (source, target) words {words}, expected the same of all")
+            raise ValueError(
+                f"found models with (source, target) words {words}, expected the same numbers in all models"
+            )
         weights = [1.0] * len(models) if weights is None else list(weights)
         if len(weights) != len(models) or not all(0 < weight <= LARGEST for weight in weights):
             raise ValueError(f"found the weights {weights}, expected {len(models)} positive numbers, up to {LARGEST:g}")

@@ -1,4 +1,4 @@
-"""Generating as a function: a file of targets for a file of sources."""
+"""Generates a file of targets for a file of sources."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import sampler_of
-from keras_encdec.decoding.target_files import TARGET_WRITERS, TargetFiles
+from keras_encdec.decoding.target_files import TARGET_WRITERS, TargetFiles, TextWriter
 from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
@@ -29,6 +29,9 @@ WINDOW = 2048
 LANGUAGE_MODEL_LIMIT = 50
 FEATURE_NAME = "RNN0"
 
+# A model, the models of an ensemble, or a generator that has loaded them.
+ModelsOrGenerator = FilePath | ModelDirectory | TextGenerator | Sequence[FilePath | ModelDirectory]
+
 
 @dataclasses.dataclass(frozen=True)
 class GenerationSummary(FileSummary):
@@ -42,7 +45,7 @@ class GenerationSummary(FileSummary):
 
 
 def generate_file(
-    model_dirs: FilePath | ModelDirectory | TextGenerator | Sequence[FilePath | ModelDirectory],
+    model_dirs: ModelsOrGenerator,
     input: FilePath | None,
     output: FilePath = STANDARD_STREAM,
     sampler: Sampler | str = "beam",
@@ -51,7 +54,7 @@ def generate_file(
     progress: Callable[[InputLines], Progress] = Progress,
     **values: Any,
 ) -> GenerationSummary:
-    """Writes targets for each line of a file, or what a language model generates.
+    """Writes targets for each line of a file, or sentences of a language model.
 
     The output appears when it is complete.
 
@@ -63,7 +66,7 @@ def generate_file(
         output: file to write, gzipped if its name ends in .gz. Defaults to "-", the standard output.
         sampler: Sampler, or the name of a registered one, with its default options. Defaults to "beam".
         options: GenerationOptions. Defaults to `None`: the defaults.
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
+        progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
@@ -82,7 +85,9 @@ def generate_file(
     sampler = sampler_of(sampler)
     options = GenerationOptions.combined(options, values)
     if options.replace_unknown and sampler.suppress_unknown:
-        raise ConfigurationError("found {replace_unknown} with {suppress_unknown}, which leaves none; drop one of them")
+        raise ConfigurationError(
+            "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
+        )
     check_distinct_files(input, output, options.dictionary, options.alignments)
     link_line = alignment_line(options.alignments, options.alignment_format, output)
     make_generator = _generator_maker(model_dirs, options)
@@ -113,8 +118,8 @@ def generate_file(
     return GenerationSummary(read.count, read.seconds, output)
 
 
-def _generator_maker(model_dirs, options: GenerationOptions) -> Callable[[], TextGenerator]:
-    """Checks the options of the models; returns a function that loads the models, which takes long."""
+def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> Callable[[], TextGenerator]:
+    """Checks the options of the models, and returns a function that loads the models, which takes long."""
     if isinstance(model_dirs, TextGenerator):
         for name in ("weights", "average", "dtype"):
             if getattr(options, name) is not None:
@@ -125,7 +130,9 @@ def _generator_maker(model_dirs, options: GenerationOptions) -> Callable[[], Tex
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
     if options.weights is not None and len(options.weights) != len(directories):
         raise ConfigurationError(
-            "found %d {weights} for %d {model_dirs}, expected as many", len(options.weights), len(directories)
+            "found %d {weights} for %d {model_dirs}, expected a weight for each model",
+            len(options.weights),
+            len(directories),
         )
     if options.average is not None and len(directories) == 1:
         raise ConfigurationError("found {average} with one {model_dirs}, expected several to average")
@@ -133,7 +140,7 @@ def _generator_maker(model_dirs, options: GenerationOptions) -> Callable[[], Tex
     return lambda: TextGenerator(directories, options.weights, average, options.dtype)
 
 
-def _target_writer(options: GenerationOptions, with_source: bool, with_count: bool):
+def _target_writer(options: GenerationOptions, with_source: bool, with_count: bool) -> TextWriter:
     """Returns the TextWriter of the format, see `TARGET_WRITERS`."""
     name = FEATURE_NAME if options.feature_name is None else options.feature_name
     join = SUBWORD_JOINERS[options.join_subwords] if options.join_subwords else " ".join
@@ -159,8 +166,8 @@ def _check_model(generator: TextGenerator, input: FilePath | None, options: Gene
     check_carries_attention(options.alignments, generator.carries_attention)
     if options.replace_unknown and not (generator.carries_attention or generator.has_position_words):
         raise ConfigurationError(
-            "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, so "
-            "that it is not known where an unknown word comes from; train one with attention"
+            "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
+            "expected one of them, to know the source word of an unknown word; train a model with attention"
         )
 
 

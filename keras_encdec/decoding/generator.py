@@ -17,7 +17,7 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 
 # Maximum target length per source word, and the limit in words for sources of a word or two, which may need more.
 LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
-# No target is that long. A search allocates memory for as many words as its limit.
+# Higher limits are reduced to this number of words, as a search allocates memory for its limit.
 LONGEST_LIMIT = 100_000
 
 
@@ -61,7 +61,8 @@ class Generator:
         models = list(models) if isinstance(models, list | tuple) else [models]
         for model in models:
             warn_if_slow(dtype or model.compute_dtype)
-        # Each model with the one that computes in its place, which gets the model's weights at the start of a search.
+        # Pairs of a model and its copy in the dtype of the computation. Each search first copies the weights, as the
+        # model may have been trained further.
         self._computed = [(model, model_in_dtype(model, dtype or model.compute_dtype)) for model in models]
         self._functions = SearchFunctions(Ensemble([computed for _, computed in self._computed], weights, average))
         self._source_ids = models[0].source_words + FIRST_WORD

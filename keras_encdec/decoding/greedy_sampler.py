@@ -6,7 +6,7 @@ from keras_encdec.backend.keras_ops import ops
 from keras_encdec.backend.operations import top_k
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.sampler import SUPPRESS_UNKNOWN, Sampler
 from keras_encdec.text.vocabulary import END
 
 
@@ -29,7 +29,7 @@ class GreedySampler(Sampler):
     ([[3], [2]], [True, False])
     """
 
-    suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
+    suppress_unknown: bool = hyperparameter(False, SUPPRESS_UNKNOWN)
 
     def choose(self, log_probs: Tensor, search: SearchState, draws: Tensor | None = None) -> Tensor:
         best, words = top_k(self.allowed(log_probs, end=False), 1)

@@ -8,7 +8,7 @@ import numpy as np
 from keras_encdec.backend.keras_ops import ops
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.sampler import SUPPRESS_UNKNOWN, Sampler
 
 # Number of words whose probabilities are summed first when a word is drawn, see `drawn`.
 BLOCK = 128
@@ -59,7 +59,7 @@ class RandomSampler(Sampler):
         1.0, "Nucleus sampling: draw from the most probable words with this total probability.", above=0, maximum=1
     )
     seed: int = hyperparameter(0, "Random seed; equal seeds draw the same samples.", minimum=0)
-    suppress_unknown: bool = hyperparameter(False, "Never generate the unknown word; otherwise it is written as <unk>.")
+    suppress_unknown: bool = hyperparameter(False, SUPPRESS_UNKNOWN)
 
     @property
     def rows_per_source(self) -> int:

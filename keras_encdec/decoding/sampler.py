@@ -12,6 +12,9 @@ from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import Configuration
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 
+# Help of the option `suppress_unknown` of the samplers that have it.
+SUPPRESS_UNKNOWN = "Never generate the unknown word; otherwise it is written as <unk>."
+
 
 class Choice(NamedTuple):
     """A sampler's decisions in a step, for each source.
@@ -75,7 +78,7 @@ class Sampler(Configuration):
     """
 
     #: Whether to exclude the unknown word. A sampler that offers the choice declares it as an option.
-    suppress_unknown = False  # without an annotation it is no field, and so no option of all samplers
+    suppress_unknown = False  # without an annotation it is not a field, so that not every sampler has this option
     #: Whether `step` needs a random number for each row.
     needs_draws: ClassVar[bool] = False
     #: Options that `step` reads from `search`, or not at all: the compiled step does not depend on them.

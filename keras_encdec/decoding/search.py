@@ -129,7 +129,7 @@ class AttentionHistory:
         self._steps.append((indices, attention, parents))
 
     def of_row(self, source: int, row: int) -> np.ndarray:
-        """The attention of a row before the last step, that of its end included: `(tokens, source_tokens)`."""
+        """Returns the attention of a row before the last step, its end included: `(tokens, source_tokens)`."""
         attention_of_tokens = []
         for number, (indices, attention, parents) in enumerate(reversed(self._steps)):
             index = indices[source]
@@ -193,7 +193,7 @@ class Search:
         self._words: Tensor = np.zeros((sources, rows), np.int32)
         self._draws = np.stack([sampler.draws(number, steps) for number in numbers]) if sampler.needs_draws else None
         self._results: list[list[Hypothesis | None]] = [[None] * sampler.results_per_source for _ in range(sources)]
-        # Of the sources that are still in the batch:
+        # These hold only the sources that are still in the batch.
         self._sources = np.arange(sources)
         self._tokens = np.zeros((sources, rows, steps), np.int32)
         self._log_probs = np.zeros((sources, rows))

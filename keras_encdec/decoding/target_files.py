@@ -1,4 +1,4 @@
-"""The files that generated targets are written to."""
+"""Writes generated targets and their alignments to files."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,7 +21,7 @@ class TextWriter:
         with_source: bool. Whether there are sources; a language model has none.
         with_count: bool. Whether the hypotheses are samples, whose counts are written.
         feature_name: str. Name of ln p.
-        join: function that makes a text of words. Defaults to joining them with spaces.
+        join: function that joins words into text. Defaults to joining them with spaces.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TextWriter:
         """
         return self._target(hypotheses[0]) + "\n"
 
-    def _target(self, hypothesis):
+    def _target(self, hypothesis: "TextHypothesis") -> str:
         text = self._join(hypothesis.words)
         return escape(text) if self._escape_targets else text
 

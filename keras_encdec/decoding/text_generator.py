@@ -30,8 +30,8 @@ class UnknownReplacement:
 
     A word "unkpos_d" at target position j comes from the source word at position j - d, if there is one. Any other
     unknown word comes from the source word that it attends to most. It is replaced by the dictionary's translation of
-    this source word or, if it has none, by the source word itself. If the model has no attention, "<unk>",
-    "unkpos_null" and "unkpos_d" with j - d outside the source have no source word, and become "<unk>".
+    this source word or, if it has none, by the source word itself. Without attention, "<unk>", "unkpos_null" and
+    "unkpos_d" with j - d outside the source have no source word; they become "<unk>".
 
     In text that is split into subwords (by byte-pair encoding with "@@", or SentencePiece with "\u2581"), an unknown
     piece is replaced by the translation of the whole source word, or by all its pieces, separated by spaces. The

@@ -31,7 +31,7 @@ class GRU(keras.layers.Layer):
     Call arguments:
         inputs: float tensor `(batch, time, features)`.
         mask: boolean tensor `(batch, time)`, false where padded. Optional.
-        initial_state: tensor `(batch, units)`, or the list of it. Defaults to zeros.
+        initial_state: tensor `(batch, units)`, or a list of this tensor. Defaults to zeros.
 
     Returns:
         tensor `(batch, units)`, or `(batch, time, units)` with `return_sequences`; with `return_state` a tuple of it
@@ -120,5 +120,5 @@ class GRU(keras.layers.Layer):
         }
 
     @staticmethod
-    def _flip_mask(mask):
+    def _flip_mask(mask: Tensor | None) -> Tensor | None:
         return None if mask is None else ops.flip(ops.cast(mask, "bool"), axis=1)

@@ -48,8 +48,7 @@ class LeftSingularVectors(keras.initializers.Initializer):
         rows, columns = shape
         if columns % rows:
             raise ValueError(
-                f"LeftSingularVectors fills square blocks side by side: found shape {tuple(shape)}, "
-                f"expected (n, k * n)."
+                f"found shape {tuple(shape)}, expected (n, k * n): LeftSingularVectors fills square blocks side by side"
             )
         wide = dtype if dtype == "float64" else "float32"  # no backend has an SVD in half precision
         blocks = []

@@ -19,10 +19,10 @@ class RecurrentStep:
     Automatic differentiation computes the gradient of the recurrent matrix at each step, a product of `batch` rows, and
     adds up the gradients of all steps. Here `backward` returns only the two factors of that product, and
     `parameter_gradients` multiplies the factors of all steps at once. `benchmarks/recurrence.py` measures the benefit.
-    Where there is none, a plain function `step(inputs_t, state, parameters) -> state` is enough.
+    Without a benefit, a plain function `step(inputs_t, state, parameters) -> state` is enough.
 
-    A subclass defines `forward`, `backward` and `parameter_gradients`. They must use no tensors or variables but their
-    arguments: others would get no gradient.
+    A subclass defines `forward`, `backward` and `parameter_gradients`. They must use only the tensors in their
+    arguments: other tensors and variables would get no gradient.
     """
 
     def __call__(self, inputs_t: Structure, state: Structure, parameters: Structure) -> Structure:

@@ -123,7 +123,8 @@ class Decoder(keras.layers.Layer):
             previous: integer tensor `(rows,)`, the previous word; 0 at the beginning.
             state: dict of tensors, one row per row of `previous`.
             memory: dict of tensors, one row per source.
-            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: as many rows for each source, see `Decoder`.
+            source_of_row: int32 tensor `(rows,)`. Defaults to `None`: the same number of rows for each source, see
+                `Decoder`.
 
         Returns:
             dict of tensors, as described by `state_spec`.

@@ -1,4 +1,4 @@
-"""Base class of language models, p(target), and what they have instead of an encoder."""
+"""Base class of language models, p(target), and the substitute for their encoder."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from keras_encdec.models.translation_model import TranslationModel
 
 
 class ZeroStates(Encoder):
-    """Takes the place of an encoder in a model without a source: returns zeros as the decoder's first state.
+    """Replaces the encoder in a model without a source: returns zeros as the decoder's first state.
 
     Args:
         state_spec: dict of str to TensorSpec, of the decoder.

@@ -112,7 +112,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state[f"hidden_{self.layers}"])
 
-    # Unlike the base class, layer by layer: the inputs of all steps are projected at once.
+    # Faster than in the base class: runs layer by layer, and projects the inputs of all steps at once.
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
         projected_summary = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0

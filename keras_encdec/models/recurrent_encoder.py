@@ -121,10 +121,10 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         encoded = {}
         for number, cells in enumerate(self.cells, start=1):
             inputs = self.input_dropout(inputs)
-            # The second cell of a layer, if there is one, reads from right to left.
+            # A second cell in a layer reads from right to left.
             runs = [self._run(cell, inputs, mask, backwards=bool(i)) for i, cell in enumerate(cells)]
             outputs, lasts = zip(*runs, strict=True)
-            # In the cell's order: a loop may change the order of a dict.
+            # Restores the cell's order, as a loop may change the order of a dict.
             parts = cells[0].state_widths
             last = {part: ops.concatenate([state[part] for state in lasts], axis=-1) for part in parts}
             if self.bidirectional != "none" and not self.summary:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -9,7 +10,7 @@ from keras_encdec.models.translation_model import TranslationModel
 
 
 def to_symbols(model: TranslationModel) -> dict[str, np.ndarray]:
-    """Reads the weights.
+    """Reads the weights of a model as arrays.
 
     Each matrix of the equations is one array, even if a layer stores several matrices in one variable: "source.E",
     "encoder.U_r", "decoder.C_z", "readout.G_l" and so on. Symbols of stacked layers end in the layer's number, as
@@ -29,7 +30,7 @@ def to_symbols(model: TranslationModel) -> dict[str, np.ndarray]:
 
 
 def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> TranslationModel:
-    """Sets the weights.
+    """Sets the weights of a model from arrays.
 
     Args:
         model: one of the package's models, changed in place.
@@ -45,13 +46,16 @@ def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> T
     columns_by_symbol = _columns_by_symbol(model)
     missing, unknown = sorted(columns_by_symbol.keys() - set(arrays)), sorted(set(arrays) - columns_by_symbol.keys())
     if missing or unknown:
-        raise ValueError(f"The weights lack {missing or 'nothing'} and have {unknown or 'nothing'} unknown.")
+        raise ValueError(
+            f"found arrays without the symbols {missing} and with the unknown symbols {unknown}, expected exactly the "
+            "symbols that to_symbols(model) returns"
+        )
     new = {}
     for symbol, (variable, columns) in columns_by_symbol.items():
         whole = new.setdefault(id(variable), (variable, np.array(ops.convert_to_numpy(variable))))[1]
         array = np.asarray(arrays[symbol])
         if array.shape != whole[..., columns].shape:
-            raise ValueError(f"{symbol}: found shape {array.shape}, expected {whole[..., columns].shape}.")
+            raise ValueError(f"{symbol}: found shape {array.shape}, expected {whole[..., columns].shape}")
         whole[..., columns] = array
         if symbol.endswith(".E"):
             whole[0] = 0
@@ -60,6 +64,6 @@ def from_symbols(model: TranslationModel, arrays: Mapping[str, np.ndarray]) -> T
     return model
 
 
-def _columns_by_symbol(model):
+def _columns_by_symbol(model: TranslationModel) -> dict[str, tuple[keras.Variable, slice]]:
     """Returns the variable of each symbol, and its columns in it."""
     return {**model.encoder.symbols(), **model.decoder.symbols()}

@@ -204,7 +204,7 @@ class TranslationModel(LikelihoodModel):
             **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
         }
 
-    def _source_ids(self, source):
+    def _source_ids(self, source: Tensor) -> Tensor:
         if not self.has_source:
             return ops.convert_to_tensor(source, "int32")  # only the number of rows is read
         return id_tensor("source", source, self.source_words + SPECIAL_IDS)

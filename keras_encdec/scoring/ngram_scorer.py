@@ -75,11 +75,11 @@ class NgramDecoder(keras.layers.Layer):
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         batches, size = words.shape
 
-        def logits_of(batch, logits):
+        def compute_logits(batch, logits):
             features, weights = take_rows(stored, context_of_ngram[batch]), take_rows(output, words[batch])
             return [store_rows(logits, batch * size, ops.sum(features * weights, -1) + ops.take(bias, words[batch]))]
 
-        [logits] = counted_loop(logits_of, ngram_batches, ops.zeros((batches * size,)))
+        [logits] = counted_loop(compute_logits, ngram_batches, ops.zeros((batches * size,)))
         return logits, totals
 
     def _features(self, contexts: Tensor, table: Tensor | None) -> Tensor:
@@ -101,7 +101,7 @@ class DistinctNgrams:
     """Numbers the n-grams of sequences, each a context of n - 1 ids and the id that follows it.
 
     A model whose state depends on the last n - 1 words alone gives one log-probability to all equal n-grams, and all
-    n-grams of one context have the sum over its words in common.
+    n-grams of one context share the sum over the vocabulary.
 
     Args:
         rows: int array `(sequences, width)`, padded with 0 at the end; none of their ids is 0.
@@ -153,11 +153,11 @@ BATCHES = 16
 
 @dataclasses.dataclass
 class NgramGroup:
-    """The arguments of `NgramDecoder` for a group of n-grams, and the indices of these in its results.
+    """The arguments of `NgramDecoder` for a group of n-grams, and the indices of its n-grams in the results.
 
     Attributes:
         inputs: tuple of int32 arrays, the arguments.
-        contexts: int. Contexts of these n-grams.
+        contexts: int. Number of contexts of the group.
         context_of_ngram: int array `(ngrams,)`, the slot of the context of each n-gram.
     """
 

@@ -1,4 +1,4 @@
-"""Scores of pairs of words: what is asked of a scorer, and what it returns."""
+"""Scores of pairs of words: the interface of a scorer, and its results."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ WordPair = tuple[Sequence[str], Sequence[str]]
 
 @dataclasses.dataclass(frozen=True)
 class PairScores:
-    """The scores of a list of pairs, one of each kind per pair; `None` for a kind that was not asked for.
+    """The scores of a list of pairs, one of each kind per pair; `None` for a kind that was not requested.
 
     Attributes:
         log_prob: float64 array `(pairs,)`, ln p of each target, the end of sequence included, nats.
         token_log_probs: list of float64 arrays `(target tokens,)`, ln p of each token, the end of sequence last.
         unknown_count: list of int, target words outside the shortlist.
-        source_unknown_count: list of int, source words outside the shortlist. `unknown_count` asks for it, too; a
-            scorer that cannot count them leaves it `None`.
+        source_unknown_count: list of int, source words outside the shortlist. It comes with `unknown_count`; `None`
+            from a scorer that cannot count them.
         attention: list of float32 arrays `(target tokens, source tokens)`, the weights by which each target token
             attends to each source token, the ends of sequence included; of a reverse model, which predicts the source,
             `(source tokens, target tokens)`.
@@ -77,7 +77,7 @@ class PairScorer(Protocol):
 
 
 # More unknown words than this share suggest text of another language or tokenization. A shortlist usually covers 90 %
-# or more of its language's text; of another language it knows little but numbers, signs and names.
+# or more of its language's text; of another language it covers little more than numbers, signs and names.
 HIGH = 0.5
 
 

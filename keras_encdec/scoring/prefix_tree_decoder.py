@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -82,7 +83,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         tables = {name: with_slots(first) for name, first in state.items()}
         features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
         features, totals, tables = counted_loop(body, batches, features, totals, tables)
-        # After the loop: a table that is both read and written in the loop would be copied at each turn.
+        # The logits are computed after the loop: it would copy a table that it both reads and writes at each turn.
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
         before = ops.take(features, parent, axis=0)
@@ -97,12 +98,12 @@ class PrefixTreeDecoder(keras.layers.Layer):
 
 @dataclasses.dataclass
 class PairGroup:
-    """The arguments of `PrefixTreeDecoder` for the pairs of a group, and where in its results they are.
+    """The arguments of `PrefixTreeDecoder` for the pairs of a group, and the positions of the pairs in its results.
 
     Attributes:
         sources: int array `(m, width)`, the distinct sources of these pairs, padded with 0.
         source_lengths: int array `(m,)`.
-        inputs: tuple of int32 arrays, the arguments but for the state and the memory.
+        inputs: tuple of int32 arrays, the arguments except the state and the memory.
         rows: int. Sources that there may be, at least m: rows of the state and the memory.
         pairs: int array `(n,)`, the indices of the pairs.
         paths: int array `(n, width)`, the slots along each target, beginning with the empty prefix's.
@@ -148,6 +149,7 @@ def cut_into_groups(
     Yields:
         PairGroup.
     """
+    arrays = _PairArrays(sources, source_lengths, source_of_pair, targets, target_lengths)
     rank = np.empty(len(sources), np.int64)
     rank[np.lexsort(sources.T[::-1])] = np.arange(len(sources))
     sizes = largest_batch(np.maximum(source_lengths[source_of_pair], target_lengths))
@@ -162,17 +164,7 @@ def cut_into_groups(
         # A source whose pairs are in two groups counts in both.
         limits = np.array([max(1, most - 1), slots - source_lengths.max(), slots])
         for start, stop in cuts_within(needed, limits):
-            yield from _groups(
-                sources,
-                source_lengths,
-                source_of_pair,
-                targets,
-                target_lengths,
-                slots,
-                most,
-                pairs[start:stop],
-                int(size),
-            )
+            yield from _groups(arrays, pairs[start:stop], int(size), slots, most)
 
 
 def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]:
@@ -202,20 +194,28 @@ def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]
     return parts
 
 
-def _groups(sources, source_lengths, source_of_pair, targets, target_lengths, slots, rows, pairs, size):
+class _PairArrays(NamedTuple):
+    """The arrays of all pairs, see `cut_into_groups`."""
+
+    sources: np.ndarray
+    source_lengths: np.ndarray
+    source_of_pair: np.ndarray
+    targets: np.ndarray
+    target_lengths: np.ndarray
+
+
+def _groups(arrays: _PairArrays, pairs: np.ndarray, size: int, slots: int, rows: int) -> Iterator[PairGroup]:
     """Yields one group of the given pairs, or two if one would need too many slots."""
-    distinct, source = np.unique(source_of_pair[pairs], return_inverse=True)
-    lengths = target_lengths[pairs]
+    distinct, source = np.unique(arrays.source_of_pair[pairs], return_inverse=True)
+    lengths = arrays.target_lengths[pairs]
     # A prefix is the source and the words before the one that is predicted.
-    prefixes = np.concatenate([source[:, None], targets[pairs, : lengths.max() - 1]], axis=1)
+    prefixes = np.concatenate([source[:, None], arrays.targets[pairs, : lengths.max() - 1]], axis=1)
     tree = PrefixTree(prefixes, lengths)
     batches = NodeBatches(tree, size, slots)
     if batches.used > batches.room:
         half = len(pairs) // 2
         for part in (pairs[:half], pairs[half:]):
-            yield from _groups(
-                sources, source_lengths, source_of_pair, targets, target_lengths, slots, rows, part, size
-            )
+            yield from _groups(arrays, part, size, slots, rows)
         return
     node_sources = np.empty(len(tree.ids), np.int64)
     node_sources[tree.paths] = source[:, None]
@@ -225,6 +225,6 @@ def _groups(sources, source_lengths, source_of_pair, targets, target_lengths, sl
         batches.filled(node_sources),
         np.int32(batches.used),
     )
-    lengths_here = source_lengths[distinct]
-    sources_here = sources[distinct, : lengths_here.max()]
+    lengths_here = arrays.source_lengths[distinct]
+    sources_here = arrays.sources[distinct, : lengths_here.max()]
     yield PairGroup(sources_here, lengths_here, inputs, rows, pairs, batches.slots[tree.paths], lengths)

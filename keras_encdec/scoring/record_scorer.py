@@ -1,4 +1,4 @@
-"""Lines of a file with a model's scores on them."""
+"""Adds a model's scores to the lines of a file."""
 
 import contextlib
 import dataclasses
@@ -194,7 +194,7 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
         columns.append(column)
     names = [column.name for column in columns]
     if pair_format.has_column_names and len(set(names)) < len(names):
-        raise ConfigurationError("found the names %s of new features, expected each once", ", ".join(names))
+        raise ConfigurationError("found the names %s of new features, expected different names", ", ".join(names))
     return columns
 
 
@@ -235,7 +235,7 @@ def write_scored_lines(
 
     Args:
         scorer: WindowScorer.
-        windows: iterable of what the scorer takes.
+        windows: iterable of the windows that the scorer takes.
         lines: InputLines that the windows are read from.
         outputs: list of binary files, open for writing, one for each list of lines that the scorer returns.
         side_by_side: int. Number of windows that are scored at the same time.

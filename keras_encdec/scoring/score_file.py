@@ -1,4 +1,4 @@
-"""Scoring as a function: a file written again with a model's scores."""
+"""Writes a file again with a model's scores."""
 
 import contextlib
 import dataclasses
@@ -107,7 +107,7 @@ class ScoreSummary(FileSummary):
         return remarks
 
     @property
-    def _result(self):
+    def _result(self) -> str:
         return "a dry run, nothing was written" if self.dry_run else super()._result
 
 
@@ -172,7 +172,7 @@ def score_file(
         read = windows(known.check_columns(reader, columns), WINDOW)
         ini_file = outputs.enter_context(open_output(options.moses_ini_out, keep=keep)) if options.moses_ini else None
         first = next(read)
-        # Errors in the other inputs are found before hours of scoring.
+        # Reads the other inputs first, so that their errors appear before hours of scoring.
         if ini_file:
             ini, notices = scored_moses_ini(
                 options.moses_ini, output, columns, options.moses_feature, reader.num_scores

@@ -139,7 +139,7 @@ class Scorer:
             ValueError: see `score`; for a model without attention.
         """
         if not self.carries_attention:
-            raise ValueError("found a model without attention, expected one with it")
+            raise ValueError("found a model without attention, expected a model with attention")
         tokens, attention = [None] * len(pairs), [None] * len(pairs)
         for indices, group, results, weights in self._scored(pairs, with_attention=True):
             rows = zip(indices, group.log_probs(results), group.paths, group.lengths, strict=True)

@@ -33,7 +33,7 @@ class BatchEncoder:
         self._specs = {**model.decoder.state_spec, **model.decoder.memory_spec}
 
     def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[State, Memory]:
-        """See `PrefixTreeEncoder.start`. The results are arrays; floats of fewer bits become float32.
+        """See `PrefixTreeEncoder.start`. The results are NumPy arrays; bfloat16 and float16 become float32.
 
         States and memory with a source time axis may be large: for few sources they get fewer rows.
         """

@@ -77,7 +77,7 @@ class TextScorer:
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
         """See `PairScorer.all_words`."""
-        return _words_of(self.directory, pairs, factored)
+        return _split(self.directory, pairs, factored)
 
     def score_pairs(
         self,
@@ -87,12 +87,12 @@ class TextScorer:
         unknown_count: bool = False,
         attention: bool = False,
     ) -> PairScores:
-        """See `PairScorer.score_pairs`. One pass through the model computes everything that is asked for.
+        """See `PairScorer.score_pairs`. One pass through the model computes all requested scores.
 
         Raises:
             ValueError: for a str in place of a list of words; for attention, of a model without it.
         """
-        ids, tokens, weights = _ids_of(self.directory, pairs), None, None
+        ids, tokens, weights = _ids(self.directory, pairs), None, None
         if attention:
             tokens, weights = self._scorer.token_scores_with_attention(ids)
         elif token_log_probs:
@@ -150,10 +150,10 @@ class TextScorer:
     def unknown_counts(self, pairs: Sequence[WordPair]) -> list[int]:
         """Counts the target words outside the shortlist, for each pair: list of int.
 
-        This is the paper's word penalty. The network sees all unknown words as one word, which has the probability of
-        all of them together; a target that contains some gets too high a score.
+        This is the paper's word penalty. The network sees all unknown words as one word, which has the sum of their
+        probabilities, so that the score of a target with unknown words is too high.
         """
-        return _unknown_counts(self.directory, _ids_of(self.directory, pairs))[0]
+        return _unknown_counts(self.directory, _ids(self.directory, pairs))[0]
 
 
 ModelOrPath = str | os.PathLike[str] | ModelDirectory | TextScorer
@@ -179,7 +179,7 @@ class DryScorer:
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
         """See `PairScorer.all_words`."""
-        return _words_of(self.directory, pairs, factored)
+        return _split(self.directory, pairs, factored)
 
     def score_pairs(
         self,
@@ -190,7 +190,7 @@ class DryScorer:
         attention: bool = False,
     ) -> PairScores:
         """See `PairScorer.score_pairs`."""
-        ids = _ids_of(self.directory, pairs)
+        ids = _ids(self.directory, pairs)
         return PairScores(
             np.zeros(len(ids)),
             [np.zeros(len(target)) for _, target in ids] if token_log_probs else None,
@@ -199,18 +199,18 @@ class DryScorer:
         )
 
     def close(self) -> None:
-        """See `PairScorer.close`: there is nothing to cancel."""
+        """Does nothing: there are no computations to cancel."""
 
 
-def _words_of(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:
+def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:
     words = directory.words([side for pair in pairs for side in pair], factored)
     return list(zip(words[::2], words[1::2], strict=True))
 
 
-def _ids_of(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[list[int], list[int]]]:
+def _ids(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[list[int], list[int]]]:
     """Returns the ids that the model reads and the ids that it predicts, for each pair."""
     if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
-        raise ValueError(f"found the text {text!r}, expected a list of words, which TextScorer.words makes of it")
+        raise ValueError(f"found the text {text!r}, expected a list of words; TextScorer.words splits text")
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
     if directory.reverse:
         return [(read.encode(target), predicted.encode(source)) for source, target in pairs]

@@ -120,7 +120,7 @@ def test_an_ensemble_of_equal_models_generates_what_the_model_does():
 def test_wrong_arguments_are_refused():
     model, _ = toy()
     other = RNNEncoderDecoder(6, 4, **SIZES)
-    with pytest.raises(ValueError, match=r"\[\(6, 3\), \(6, 4\)\], expected the same of all"):
+    with pytest.raises(ValueError, match=r"\[\(6, 3\), \(6, 4\)\], expected the same numbers in all models"):
         Ensemble([model, other])
     with pytest.raises(ValueError, match="no models"):
         Ensemble([])

@@ -134,7 +134,7 @@ def test_a_replacement_that_cannot_be_is_refused(tmp_path):
         ServedModel(directory, tmp_path, ServingConfig(replace_unknown=True))
     with pytest.raises(InputError, match="none: found no such file"):
         ServedModel(directory, tmp_path, ServingConfig(replace_unknown=True, dictionary=tmp_path / "none"))
-    with pytest.raises(ConfigurationError, match="replace_unknown with suppress_unknown, which leaves none"):
+    with pytest.raises(ConfigurationError, match="replace_unknown with suppress_unknown, which never generates"):
         ServingConfig(replace_unknown=True, suppress_unknown=True)
     with pytest.raises(ConfigurationError, match="dictionary without replace_unknown, expected both"):
         ServingConfig(dictionary="words")

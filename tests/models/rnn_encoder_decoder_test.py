@@ -174,7 +174,7 @@ def test_symbols_round_trip_and_name_what_does_not_fit():
     assert len(arrays) == 1 + 11 + 1 + 14 + 7
     from_symbols(other, arrays)
     np.testing.assert_array_equal(numpy(other.score(SOURCE, TARGET)), numpy(model.score(SOURCE, TARGET)))
-    with pytest.raises(ValueError, match="lack .*decoder.C_z.* and have .*decoder.C_q"):
+    with pytest.raises(ValueError, match="without the symbols .*decoder.C_z.* unknown symbols .*decoder.C_q"):
         from_symbols(other, {("decoder.C_q" if k == "decoder.C_z" else k): v for k, v in arrays.items()})
     with pytest.raises(ValueError, match=r"readout.G_r: found shape \(6, 8\), expected \(8, 6\)"):
         from_symbols(other, {**arrays, "readout.G_r": arrays["readout.G_r"].T})
