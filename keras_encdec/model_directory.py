@@ -7,7 +7,7 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import keras
 from keras import ops
@@ -18,6 +18,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.text import Tokenizer, Vocabulary
 
@@ -131,12 +132,12 @@ class ModelDirectory:
         return directory
 
     @classmethod
-    def open(cls, model: Any, weights: bool = True) -> Self:
+    def open(cls, model: "FilePath | ModelDirectory | HasModelDirectory", weights: bool = True) -> Self:
         """Returns the directory of a model that is given as a path, a directory or an object with a directory.
 
         Args:
             model: path of a model directory, which is loaded; a `ModelDirectory`, which is returned as it is; or an
-                object whose attribute `directory` is one, such as a `TextScorer`.
+                object whose attribute `directory` is a `ModelDirectory`, such as a `TextScorer`.
             weights: bool. See `load`.
 
         Raises:
@@ -172,6 +173,12 @@ class ModelDirectory:
                     "put back the vocabulary the model was trained with",
                     self.path / name,
                 )
+
+
+class HasModelDirectory(Protocol):
+    """An object that works with a loaded model directory, such as a `TextScorer`."""
+
+    directory: ModelDirectory
 
 
 def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationModel:

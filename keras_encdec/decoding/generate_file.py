@@ -35,7 +35,7 @@ ModelsOrGenerator = FilePath | ModelDirectory | TextGenerator | Sequence[FilePat
 
 @dataclasses.dataclass(frozen=True)
 class GenerationSummary(FileSummary):
-    """What `generate_file` did.
+    """Summary of a call of `generate_file`.
 
     Attributes:
         lines: int. Sources for which targets were generated; 1 for a language model, which has no source.

@@ -102,7 +102,9 @@ class GRU(keras.layers.Layer):
             mask = self._flip_mask(mask)
         return (mask, None) if self.return_state else mask
 
-    def compute_output_shape(self, inputs_shape: tuple[int | None, ...], initial_state_shape: Any = None) -> tuple:
+    def compute_output_shape(
+        self, inputs_shape: tuple[int | None, ...], initial_state_shape: tuple | list[tuple] | None = None
+    ) -> tuple:
         last = (inputs_shape[0], self.units)
         outputs = (*inputs_shape[:2], self.units) if self.return_sequences else last
         return (outputs, last) if self.return_state else outputs

@@ -65,16 +65,16 @@ WINDOWS = 2
 
 @dataclasses.dataclass(frozen=True)
 class ScoreSummary(FileSummary):
-    """What `score_file` did.
+    """Summary of a call of `score_file`.
 
     Attributes:
         lines: int. Lines written.
         seconds: float.
         output: the file.
-        malformed: int. Lines among them that were written with a neutral score.
+        malformed: int. Malformed lines, which were written with a neutral score.
         dry_run: bool. Whether it was a dry run, whose output is discarded.
         notices: tuple of str: notices for the user about the new moses.ini.
-        too_long: int. Lines among them with more than `max_tokens` tokens, which were written with a neutral score.
+        too_long: int. Written lines with more than `max_tokens` tokens, which were written with a neutral score.
         max_tokens: int, the option.
         unknown_words: tuple of UnknownWords, one for each side and model.
         ngrams: tuple of NgramCounts, one for each model of limited context, such as `FeedForwardLanguageModel`.
@@ -90,7 +90,7 @@ class ScoreSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user should know about the lines: sentences."""
+        """Sentences for the user about the lines."""
         neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
         remarks = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
         remarks += [f"{counts}." for counts in self.ngrams]
@@ -129,7 +129,7 @@ def score_file(
 
     Args:
         model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a TextScorer,
-            which stays open, keeps its dtype, and reuses for the next file what it has compiled.
+            which stays open, keeps its dtype, and reuses its compiled functions for the next file.
         input: the file, plain or gzipped; of parallel text that of the targets. "-" is the standard input.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: ScoringOptions. Defaults to `None`: the defaults of the command.

@@ -12,7 +12,7 @@ DTYPES = ("float32", "bfloat16")
 
 @dataclasses.dataclass(frozen=True)
 class ColumnOptions(Configuration):
-    """The columns that a file can get besides ln p, whether the model is here or on a server."""
+    """The columns that a local model or a server can add to a file besides ln p."""
 
     unknown_count: bool = hyperparameter(
         False,
@@ -49,7 +49,7 @@ class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedL
         "an n-best list.",
     )
     feature_name: str | None = hyperparameter(
-        None, "N-best list: name of the new feature; that of the second model counts up, RNN1. Default: RNN0."
+        None, "N-best list: name of the new feature; the second model's gets the next number, RNN1. Default: RNN0."
     )
     dtype: str | None = hyperparameter(
         "float32",
@@ -64,9 +64,7 @@ class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedL
         minimum=1,
     )
     moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.")
-    moses_ini_out: str | None = hyperparameter(
-        None, "moses.ini to write for the output table: one more score, or as many as were added."
-    )
+    moses_ini_out: str | None = hyperparameter(None, "moses.ini to write for the output table, with the added scores.")
     moses_feature: str | None = hyperparameter(
         None, "Name of the table's feature in a moses.ini that has several tables."
     )

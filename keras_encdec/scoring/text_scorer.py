@@ -54,7 +54,7 @@ class TextScorer:
 
         Args:
             model: path of a model directory; a `ModelDirectory`; or a `TextScorer`. A `TextScorer` keeps its dtype
-                and what it has compiled, and stays open when the returned scorer is closed.
+                and its compiled functions, and stays open when the returned scorer is closed.
             dtype: str. See `Scorer`.
 
         Returns:
