@@ -1,1 +1,1 @@
-"""From parallel text to a phrase table and a dictionary."""
+"""Extraction of phrase tables and dictionaries from parallel text."""

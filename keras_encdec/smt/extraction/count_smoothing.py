@@ -1,21 +1,22 @@
-"""Smoothing of the counts that phrase probabilities are made of, as Moses's `consolidate` does it.
+"""Smooths the counts from which phrase probabilities are computed, as Moses's `consolidate` does.
 
-In Moses's letters f is the source and e the target. All is computed in single precision, as there.
+In Moses's letters f is the source and e the target. Everything is computed in single precision, as in Moses.
 """
 
 import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.smt.extraction.extraction_options import SMOOTHINGS
 
+SMOOTHINGS = ("none", "good_turing", "kneser_ney")
 # Counts of counts are kept up to this count.
 MAX_COUNTED = 10
 
-Float32 = np.ndarray
+Float32 = npt.NDArray[np.float32]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +42,10 @@ class CountSmoothing:
     - "none": relative frequencies (Koehn, Och and Marcu 2003).
     - "good_turing": counts r below 9 are multiplied by (r + 1) n_{r+1} / (r n_r), where n_r is 0.1 plus the number of
       pairs extracted r times. A factor is at most 1, and at least the factor of the next lower count.
-    - "kneser_ney": modified absolute discounts D of counts 1, 2 and above (Chen and Goodman 1998); the mass that they
-      free for a source goes to targets in proportion to the number of distinct pairs that they are in: p(e|f) =
-      (c(f, e) - D + D n(f) n(e) / n) / c(f), where n(f) and n(e) count distinct pairs, and n is their total. p(f|e)
-      in the same way.
+    - "kneser_ney": modified absolute discounts D of the counts 1, 2 and above (Chen and Goodman 1998). The probability
+      mass that they free for a source goes to targets in proportion to the number of distinct pairs that contain the
+      target: p(e|f) = (c(f, e) - D + D n(f) n(e) / n) / c(f), where n(f) and n(e) count distinct pairs, and n is their
+      total. p(f|e) is computed in the same way.
 
     Args:
         name: str. One of `SMOOTHINGS`.
@@ -53,7 +54,7 @@ class CountSmoothing:
 
     Raises:
         ConfigurationError: a ValueError, for another name.
-        InputError: for Kneser-Ney, when no pair was extracted once, or twice, or three times.
+        InputError: for Kneser-Ney, when no pair was extracted exactly once, exactly twice or exactly three times.
 
     Reference:
         - Foster, Kuhn and Johnson, 2006, "Phrasetable Smoothing for Statistical Machine Translation" (EMNLP)
@@ -68,7 +69,7 @@ class CountSmoothing:
     def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
         check_smoothing(name)
         self._name, self._total = name, np.float32(counts_of_counts[0])
-        # Moses holds the numbers of pairs in single precision, too.
+        # In single precision, as in Moses.
         count_of_counts = np.zeros(MAX_COUNTED + 1, np.float32)
         known = counts_of_counts[1 : MAX_COUNTED + 1]
         count_of_counts[1 : len(known) + 1] = known
@@ -78,13 +79,13 @@ class CountSmoothing:
             self._discounts = _kneser_ney_discounts(count_of_counts)
 
     def probabilities(self, counts: PhraseCounts) -> tuple[Float32, Float32]:
-        """p(f|e) and p(e|f) of phrase pairs.
+        """Computes p(f|e) and p(e|f) of phrase pairs.
 
         Args:
             counts: PhraseCounts.
 
         Returns:
-            two float32 arrays.
+            tuple: p(f|e) and p(e|f), float32 arrays with an entry for each pair.
         """
         given_target = given_source = counts.joint
         if self._name == "good_turing":
@@ -99,7 +100,7 @@ class CountSmoothing:
             given_target = kept + counts.target * free * (counts.source_distinct / self._total)
         return given_target / counts.target, given_source / counts.source
 
-    def _factor(self, joint):
+    def _factor(self, joint: Float32) -> Float32:
         kept = len(self._factors) - 1  # counts from here on are not discounted
         factors = self._factors[np.minimum(joint, kept).astype(int)]
         return np.where(joint < kept, factors, np.float32(1))
@@ -111,7 +112,7 @@ def check_smoothing(name: str) -> None:
         raise ConfigurationError("found {smoothing}=%r, expected one of %s", name, ", ".join(SMOOTHINGS))
 
 
-def _good_turing_factors(count_of_counts):
+def _good_turing_factors(count_of_counts: Float32) -> Float32:
     factors = [np.float32(0.01)]
     for count in range(1, MAX_COUNTED):
         factor = (
@@ -121,7 +122,7 @@ def _good_turing_factors(count_of_counts):
     return np.array(factors, np.float32)
 
 
-def _kneser_ney_discounts(count_of_counts):
+def _kneser_ney_discounts(count_of_counts: Float32) -> Float32:
     for count in (1, 2, 3):
         if not count_of_counts[count]:
             times = ("once", "twice", "three times")[count - 1]

@@ -1,4 +1,4 @@
-"""Parallel text to a Moses phrase table."""
+"""Extracts a Moses phrase table from parallel text."""
 
 import contextlib
 import dataclasses
@@ -16,8 +16,9 @@ from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
 from keras_encdec.runtime.workers import available_processors, processes
-from keras_encdec.smt.extraction.extraction_job import ExtractionJob, forget_tables
+from keras_encdec.smt.extraction.extraction_job import ExtractionJob
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
+from keras_encdec.smt.extraction.extraction_steps import forget_tables
 from keras_encdec.smt.extraction.sentence_batches import SentenceBatches, SentencePairReader
 
 
@@ -60,8 +61,8 @@ def extract_phrase_table(
     """Aligns parallel text, extracts its phrase pairs and scores them, as Moses's training does.
 
     Lines are those of Moses: `source ||| target ||| p(f|e) lex(f|e) p(e|f) lex(e|f) ||| alignment ||| count(e)
-    count(f) count(f, e) ||| |||`, f the source and e the target, tokens escaped, sorted by their bytes. See
-    `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
+    count(f) count(f, e) ||| |||`, where f is the source and e the target. Tokens are escaped, and lines are sorted by
+    their bytes. See `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
 
     The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output. Memory holds the
     vocabulary, the pairs of aligned words and the aligner's model, but not the text. The output appears when it is
@@ -104,7 +105,7 @@ def extract_phrase_table(
             if getattr(options, name) is not None:
                 raise ConfigurationError(f"found {{{name}}} with {{alignment}}, which is taken as it is")
     start = time.monotonic()
-    with open_output(output) as file, _folder(output) as folder:
+    with open_output(output) as file, _temporary_folder(output) as folder:
         sentences = SentenceBatches(folder)
         text = SentencePairReader(input, format, source, alignment, options)
         text.read(sentences, progress)
@@ -133,7 +134,7 @@ def _check_aligner(aligner: str, max_sentence_length: int) -> None:
 
 
 @contextlib.contextmanager
-def _folder(output: FilePath) -> Iterator[str]:
+def _temporary_folder(output: FilePath) -> Iterator[str]:
     """A temporary folder on the disk of the output, as sorting takes several times the output's space."""
     path = os.path.realpath(output)
     is_file = output != STANDARD_STREAM and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))

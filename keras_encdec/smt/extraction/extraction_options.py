@@ -4,11 +4,10 @@ import dataclasses
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
+from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ProcessesOption
 from keras_encdec.text.tokenizer import Tokenizer
-
-SMOOTHINGS = ("none", "good_turing", "kneser_ney")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +46,7 @@ class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, Pr
     )
     symmetrization: str | None = hyperparameter(
         None,
-        f"How the alignments of both directions are joined. Default: {DEFAULT_SYMMETRIZATION}.",
+        f"How the links of both directions are combined. Default: {DEFAULT_SYMMETRIZATION}.",
         choices=tuple(SYMMETRIZATIONS),
     )
     max_phrase_length: int = hyperparameter(

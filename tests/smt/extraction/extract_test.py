@@ -16,8 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import ReadingProgress
 from keras_encdec.smt import extract_phrase_table, score_phrases
-from keras_encdec.smt.extraction import extract, extraction_job
-from keras_encdec.smt.extraction import extraction_job as extract_steps
+from keras_encdec.smt.extraction import extract, extraction_job, extraction_steps
 
 SENTENCES = [
     ("the house", "la maison", "0-0 1-1"),
@@ -102,7 +101,8 @@ def test_on_the_disk_it_is_as_in_memory(tmp_path, out, monkeypatch, smoothing):
     plan_ranges = functools.partial(extraction_job.plan_ranges, range_bytes=1000)
     monkeypatch.setattr(extraction_job, "plan_ranges", plan_ranges)
     monkeypatch.setattr(extraction_job, "PAIRS_IN_PARTITION", 200)
-    monkeypatch.setattr(extract_steps, "write_runs", functools.partial(extract_steps.write_runs, pairs_in_memory=50))
+    write_runs = functools.partial(extraction_steps.write_runs, pairs_in_memory=50)
+    monkeypatch.setattr(extraction_steps, "write_runs", write_runs)
     expected = in_memory(sentences, max_length=4, smoothing=smoothing)
     assert len(expected) > 300 and expected == sorted(expected, key=str.encode)
     found = extracted(write(tmp_path, sentences), out / "table", max_phrase_length=4, smoothing=smoothing)
