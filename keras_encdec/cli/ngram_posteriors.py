@@ -4,7 +4,7 @@ from typing import Any
 
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import show_summary, task_command
-from keras_encdec.smt.nbest.nbest_options import PosteriorOptions
+from keras_encdec.smt.nbest.ngram_posteriors import PosteriorOptions
 
 
 def main(arguments: dict[str, Any], options: PosteriorOptions) -> None:

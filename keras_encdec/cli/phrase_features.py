@@ -7,7 +7,7 @@ from typing import Any
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Repeated, show_summary, task_command
-from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions
+from keras_encdec.smt.nbest.phrase_features import PhraseFeatureOptions
 
 
 def main(arguments: dict[str, Any], options: PhraseFeatureOptions) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras_encdec.cli.flags import OUTPUT, WEIGHTS, parsed_weights, warn_of_missing
 from keras_encdec.cli.task_command import show_summary, task_command
-from keras_encdec.smt.nbest.nbest_options import RerankOptions
+from keras_encdec.smt.nbest.rerank import RerankOptions
 
 
 def main(arguments: dict[str, Any], options: RerankOptions) -> None:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from keras_encdec.smt.extraction.extraction_options import ExtractionOptions as ExtractionOptions
     from keras_encdec.smt.extraction.phrase_extraction import extract_phrases as extract_phrases
     from keras_encdec.smt.extraction.phrase_scoring import score_phrases as score_phrases
-    from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions as PhraseFeatureOptions
-    from keras_encdec.smt.nbest.nbest_options import PosteriorOptions as PosteriorOptions
-    from keras_encdec.smt.nbest.nbest_options import RerankOptions as RerankOptions
     from keras_encdec.smt.nbest.ngram_posteriors import NgramPosteriorsSummary as NgramPosteriorsSummary
+    from keras_encdec.smt.nbest.ngram_posteriors import PosteriorOptions as PosteriorOptions
     from keras_encdec.smt.nbest.ngram_posteriors import add_ngram_posteriors as add_ngram_posteriors
+    from keras_encdec.smt.nbest.phrase_features import PhraseFeatureOptions as PhraseFeatureOptions
     from keras_encdec.smt.nbest.phrase_features import PhraseFeaturesSummary as PhraseFeaturesSummary
     from keras_encdec.smt.nbest.phrase_features import add_phrase_features as add_phrase_features
+    from keras_encdec.smt.nbest.rerank import RerankOptions as RerankOptions
     from keras_encdec.smt.nbest.rerank import RerankSummary as RerankSummary
     from keras_encdec.smt.nbest.rerank import rerank as rerank
     from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions as NgramOptions

@@ -1,4 +1,4 @@
-"""Dictionaries of words from aligned text: each source word's most frequent translation."""
+"""Makes a dictionary from aligned text: the most frequent translation of each source word."""
 
 import collections
 import dataclasses
@@ -51,14 +51,14 @@ class DictionarySummary(FileSummary):
 def dictionary_entries(
     pairs: Iterable[AlignedPair], min_count: int = DictionaryOptions.min_count
 ) -> list[DictionaryEntry]:
-    """The most frequent translation of each source word of aligned pairs.
+    """Finds the most frequent translation of each source word of aligned pairs.
 
-    Memory holds each pair of aligned words once.
+    Memory holds the count of each distinct pair of aligned words.
 
     Args:
         pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
-        min_count: int. Words that are aligned to their translation less often are left out. Luong et al. (2015) had
-            100, for 12 million pairs. Defaults to `2`.
+        min_count: int. Words that are aligned to their translation less often are left out. Luong et al. (2015) use
+            100 for 12 million pairs. Defaults to `2`.
 
     Returns:
         list of DictionaryEntry, in the code point order of the source words. Among equally frequent translations, the
@@ -78,10 +78,10 @@ def dictionary_entries(
         for i, j in links:
             counts[source[i]][target[j]] += 1
     entries = []
-    for source, targets in sorted(counts.items()):
-        target, count = min(targets.items(), key=lambda item: (-item[1], item[0]))
+    for word, translations in sorted(counts.items()):
+        translation, count = min(translations.items(), key=lambda item: (-item[1], item[0]))
         if count >= min_count:
-            entries.append(DictionaryEntry(source, target, count))
+            entries.append(DictionaryEntry(word, translation, count))
     return entries
 
 
@@ -146,11 +146,11 @@ def write_dictionary(
     return DictionarySummary(len(entries), time.monotonic() - start, output, read.count, reader.malformed)
 
 
-def _line(entry: DictionaryEntry, encoding: FileEncoding, name: str | None, path: FilePath) -> bytes:
+def _line(entry: DictionaryEntry, encoding: FileEncoding, encoding_name: str | None, path: FilePath) -> bytes:
     try:
         return encoding.encode("\t".join(map(str, entry)) + "\n")
     except UnicodeEncodeError as error:
-        raise unencodable(error, name, path) from None
+        raise unencodable(error, encoding_name, path) from None
 
 
 def _counted(pairs: Iterable[AlignedPair], read: Progress) -> Iterator[AlignedPair]:

@@ -14,7 +14,6 @@ from keras_encdec.runtime.progress import CountedWork, ShowProgress
 from keras_encdec.runtime.workers import in_order
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.extraction_steps import (
-    Integers,
     ScoredRange,
     count_targets,
     extract_batch,
@@ -23,11 +22,12 @@ from keras_encdec.smt.extraction.extraction_steps import (
     write_range,
     write_word_pairs,
 )
-from keras_encdec.smt.extraction.lexical_table import WordPairCounts
+from keras_encdec.smt.extraction.lexical_table import Integers, WordPairCounts
 from keras_encdec.smt.extraction.phrase_runs import PAIRS_IN_PARTITION, Range, Run, plan_ranges
 from keras_encdec.smt.extraction.sentence_batches import DIRECTIONS, align_direction
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # WordPairCounts held in memory before they are added up.
 _PARTS_ADDED_AT_ONCE = 16

@@ -40,7 +40,8 @@ class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, Pr
 
     aligner: str | None = hyperparameter(
         None,
-        "Models that align: fast_align; hmm, after IBM model 1; ibm4, after these and IBM model 3; eflomal. "
+        "Alignment model: fast_align; hmm, initialized by IBM model 1; ibm4, initialized by IBM model 1, hmm and IBM "
+        "model 3; eflomal. "
         f"Default: {DEFAULT_ALIGNER}.",
         choices=tuple(ALIGNERS),
     )
@@ -68,7 +69,9 @@ class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
 
     min_count: int = hyperparameter(
         2,
-        "Leave out words that are aligned to their translation less often. The paper has 100, for 12 million pairs.",
+        "Leave out words that are aligned to their translation less often. The paper uses 100 for 12 million pairs.",
         minimum=1,
     )
-    reverse: bool = hyperparameter(False, "Translate target words into source words, for a model that was trained so.")
+    reverse: bool = hyperparameter(
+        False, "Translate target words into source words, for a model trained in that direction."
+    )

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
-from keras_encdec.smt.extraction.lexical_table import LexicalTable, WordPairCounts
+from keras_encdec.smt.extraction.lexical_table import Integers, LexicalTable, WordPairCounts
 from keras_encdec.smt.extraction.phrase_extraction import phrase_pair_keys
 from keras_encdec.smt.extraction.phrase_runs import (
     Range,
@@ -23,8 +22,6 @@ from keras_encdec.smt.extraction.phrase_runs import (
 )
 from keras_encdec.smt.extraction.phrase_scoring import score_merged
 from keras_encdec.smt.extraction.sentence_batches import read_links, read_pairs, read_vocabulary, remove_batch
-
-Integers = npt.NDArray[np.int64]
 
 
 class ExtractedBatch(NamedTuple):

@@ -1,31 +1,33 @@
-"""Word translation probabilities and the lexical weights computed with them."""
+"""Word translation probabilities, and the lexical weights computed from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-# The word that unaligned words count as aligned to. As in Moses it is an ordinary entry of the vocabulary, so a word
-# "NULL" of the text shares its counts.
+# Unaligned words count as aligned to this word. As in Moses it is an ordinary entry of the vocabulary, so a word "NULL"
+# of the text shares its counts.
 NULL = b"NULL"
 # A pair of words is one number: the target word in the low bits, the source word above them.
 _BITS = 32
 _TARGET = (1 << _BITS) - 1
 
 Links = Iterable[tuple[int, int]]
+Integers = npt.NDArray[np.int64]
 
 
 class WordPairCounts:
-    """How often words are aligned to one another, in two arrays: a 16th of the memory of a dict.
+    """Counts how often words are aligned to one another, in two arrays, which take a 16th of the memory of a dict.
 
-    An alignment point counts once for its two words; a word without a point counts once as aligned to
-    NULL (Koehn, Och and Marcu 2003, section 4.4).
+    An alignment point counts once for its two words. A word without a point counts once as aligned to NULL (Koehn, Och
+    and Marcu 2003, section 4.4).
 
     Args:
-        pairs: int64 array. Pairs of word numbers, sorted. Defaults to none.
-        counts: int64 array, as long.
+        pairs: int64 array. Pairs of word numbers, sorted. Defaults to no pairs.
+        counts: int64 array of the same length. The count of each pair.
     """
 
-    def __init__(self, pairs: np.ndarray | None = None, counts: np.ndarray | None = None) -> None:
+    def __init__(self, pairs: Integers | None = None, counts: Integers | None = None) -> None:
         self.pairs = np.empty(0, np.int64) if pairs is None else pairs
         self.counts = np.empty(0, np.int64) if counts is None else counts
 
@@ -39,9 +41,13 @@ class WordPairCounts:
 
         Args:
             sentences: iterable of `(source words, target words, distinct links)`.
-            vocabulary: number of each word of either side, and of NULL.
+            vocabulary: dict from each word of either side, and NULL, to its number.
+
+        Returns:
+            WordPairCounts.
         """
-        pairs, null = [], vocabulary[NULL]
+        pairs: list[int] = []
+        null = vocabulary[NULL]
         for source, target, links in sentences:
             sources, targets = [vocabulary[word] for word in source], [vocabulary[word] for word in target]
             free_sources, free_targets = set(range(len(source))), set(range(len(target)))
@@ -55,7 +61,7 @@ class WordPairCounts:
 
     @classmethod
     def sum(cls, parts: Sequence["WordPairCounts"]) -> "WordPairCounts":
-        """The counts of all parts together."""
+        """Adds up the counts of several parts."""
         pairs, indices = np.unique(np.concatenate([part.pairs for part in parts]), return_inverse=True)
         counts = np.zeros(len(pairs), np.int64)
         np.add.at(counts, indices, np.concatenate([part.counts for part in parts]))
@@ -65,10 +71,10 @@ class WordPairCounts:
 class LexicalTable:
     """Maximum likelihood word translation probabilities w(e|f) and w(f|e).
 
-    Probabilities are rounded to seven decimals, as in the text file through which Moses passes them.
+    Probabilities are rounded to seven decimals, as in the text file in which Moses stores them.
 
     Args:
-        vocabulary: number of each word of either side, and of NULL.
+        vocabulary: dict from each word of either side, and NULL, to its number.
         word_pairs: WordPairCounts.
 
     Example:
@@ -102,18 +108,22 @@ class LexicalTable:
         by_source: Sequence[Sequence[int]],
         by_target: Sequence[Sequence[int]],
     ) -> tuple[float, float]:
-        """lex(f|e) and lex(e|f): products over one side's words of their mean probability given the other's.
+        """Computes lex(f|e) and lex(e|f) of a phrase pair.
+
+        Each is the product, over the words of one side, of the mean probability of the word given the words of the
+        other side that it is aligned to.
 
         Args:
             source, target: lists of bytes, the words of the phrases.
-            by_source: for each source word its target positions, empty when it has none. For lex(f|e).
-            by_target: for each target word its source positions. For lex(e|f).
+            by_source: the target positions that each source word is aligned to, empty for an unaligned word. For
+                lex(f|e).
+            by_target: the source positions that each target word is aligned to. For lex(e|f).
 
         Returns:
-            two floats.
+            tuple: lex(f|e) and lex(e|f), floats.
         """
         known, weight_source, weight_target = self._known, 1.0, 1.0
-        # Most words have one link: their probability needs no sum, which saves time.
+        # Most words have a single link. Without a sum, their probability takes less time.
         for word, positions in zip(source, by_source, strict=True):
             if len(positions) == 1:
                 weight_source *= known[word][target[positions[0]]][1]
@@ -132,24 +142,22 @@ class LexicalTable:
         return weight_source, weight_target
 
     def forget(self) -> None:
-        """Frees the cache of probabilities, which fills again as they are looked up."""
+        """Empties the cache of probabilities to free its memory."""
         self._known.clear()
 
     def look_up(self, source: bytes, target: bytes) -> tuple[float, float]:
-        """w(target|source) and w(source|target), computed from the counts."""
+        """Computes w(target|source) and w(source|target) from the counts."""
         source_number, target_number = self._vocabulary[source], self._vocabulary[target]
         pair = source_number << _BITS | target_number
         index = int(np.searchsorted(self._pairs, np.int64(pair)))
         if index == len(self._pairs) or self._pairs[index] != pair:
             return 1.0, 1.0
         count = int(self._counts[index])
-        return tuple(
-            round(count / float(totals[number]), 7)
-            for totals, number in ((self._sources, source_number), (self._targets, target_number))
-        )
+        of_source, of_target = float(self._sources[source_number]), float(self._targets[target_number])
+        return round(count / of_source, 7), round(count / of_target, 7)
 
 
-class _BySource(dict):
+class _BySource(dict[bytes, "_ByTarget"]):
     """A cache of probabilities by source word, then by target word."""
 
     def __init__(self, table: LexicalTable) -> None:
@@ -161,7 +169,7 @@ class _BySource(dict):
         return by_target
 
 
-class _ByTarget(dict):
+class _ByTarget(dict[bytes, tuple[float, float]]):
     """A cache of the probabilities of a source word, by target word."""
 
     def __init__(self, table: LexicalTable, source: bytes) -> None:

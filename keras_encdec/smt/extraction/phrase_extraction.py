@@ -1,5 +1,6 @@
-"""Extraction of consistent phrase pairs from one word-aligned sentence pair."""
+"""Extracts consistent phrase pairs from a word-aligned sentence pair."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 MAX_PHRASE_LENGTH = 7
@@ -17,9 +18,9 @@ def extract_phrases(
 
     A source span and a target span are consistent when no word inside either is aligned to a word
     outside the other, and at least one alignment point lies inside both (Koehn, Och and Marcu,
-    "Statistical Phrase-Based Translation", NAACL 2003). Unaligned words at the edges of a span belong
-    to it or not, so one core pair gives several. The order is that of Moses's `extract`: by target
-    start, target end; then source start falling, source end rising.
+    "Statistical Phrase-Based Translation", NAACL 2003). A source span may be extended over the unaligned
+    words beside it, and each extension is a phrase pair, too. The order is that of Moses's `extract`: ascending target
+    start, then ascending target end, descending source start and ascending source end.
 
     Args:
         source_length: int. Number of source words.
@@ -38,7 +39,7 @@ def extract_phrases(
     >>> extract_phrases(2, 2, [(0, 1), (1, 0)])
     [(1, 2, 0, 1), (0, 2, 0, 2), (0, 1, 1, 2)]
     """
-    # Per word, the first and the last word that it is aligned to; of an unaligned one, no bound to any span.
+    # The first and the last word that each word is aligned to. For an unaligned word they never limit a span.
     source_first, source_last = [target_length] * source_length, [-1] * source_length
     target_first, target_last = [source_length] * target_length, [-1] * target_length
     for source, target in alignment:
@@ -52,7 +53,7 @@ def extract_phrases(
         target_first[target] = min(target_first[target], source)
         target_last[target] = max(target_last[target], source)
 
-    phrases = []
+    phrases: Spans = []
     for target_start in range(target_length):
         first, last = source_length, -1
         for target_end in range(target_start + 1, min(target_start + max_length, target_length) + 1):
@@ -66,7 +67,7 @@ def extract_phrases(
             if last - first >= max_length:
                 break  # a longer target span reaches at least as far
             if min(source_first[first : last + 1]) < target_start:
-                break  # a longer target span has this word's alignment before it, too
+                break  # for a longer target span, too, this word is aligned to a word before the span
             if max(source_last[first : last + 1]) >= target_end:
                 continue
             phrases.append((first, last + 1, target_start, target_end))
@@ -90,14 +91,11 @@ def phrase_pair_keys(
         max_length: int. See `extract_phrases`.
 
     Yields:
-        bytes. Links stand in the order of the target words, as Moses prints them.
+        bytes. Links are in the order of the target words, as Moses prints them.
     """
     points = sorted({(j, i) for i, j in links})
-    starts, place = [], 0  # of each target word's points
-    for j in range(len(target) + 1):
-        while place < len(points) and points[place][0] < j:
-            place += 1
-        starts.append(place)
+    # The index of the first point of each target word.
+    starts = [bisect_left(points, (j, 0)) for j in range(len(target) + 1)]
     texts: dict[tuple[int, int], bytes] = {}
     spans = extract_phrases(len(source), len(target), [(i, j) for j, i in points], max_length)
     for s, s_end, t, t_end in spans:
@@ -108,8 +106,8 @@ def phrase_pair_keys(
         yield b"%b ||| %b ||| %b" % (text, b" ".join(target[t:t_end]), b" ".join(inside))
 
 
-def _extensions(source_last, first, last, max_length):
-    """Yields the extensions of the span `first` to `last` over unaligned words, ends exclusive."""
+def _extensions(source_last: Sequence[int], first: int, last: int, max_length: int) -> Iterator[tuple[int, int]]:
+    """Yields the spans that extend the span `first` to `last` over unaligned words, ends exclusive."""
     start = first
     while start >= 0 and last - start < max_length and (start == first or source_last[start] < 0):
         end = last + 1

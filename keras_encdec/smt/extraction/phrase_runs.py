@@ -1,7 +1,7 @@
-"""Extracted phrase pairs on the disk: sorted runs, which are merged range by range.
+"""Sorts, merges and counts extracted phrase pairs on the disk.
 
-A run is a file of lines `source ||| target ||| alignment`, tab, count, in the order of their bytes. All runs
-are cut at the same sources into ranges that fit in memory. So ranges can be merged in parallel.
+A run is a file of lines `source ||| target ||| alignment`, tab, count, in the order of their bytes. All runs are cut
+at the same sources into ranges that fit in memory, so that ranges can be merged in parallel.
 """
 
 import hashlib
@@ -12,11 +12,14 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
 
 SEPARATOR = b" ||| "
-# Distinct pairs in memory before they are written as a run: about 150 MB.
+# Number of distinct pairs at which a run is written; they take about 150 MB of memory.
 PAIRS_IN_MEMORY = 500_000
-# Bytes of runs that are merged in memory at once, which then take about 100 MB.
+# Number of bytes of runs that are merged at once; they take about 100 MB of memory.
 RANGE_BYTES = 1 << 24
 _BLOCK = 1 << 16
 
@@ -26,9 +29,9 @@ class Run(NamedTuple):
 
     Attributes:
         path: str.
-        keys: list of bytes. The line that begins each block.
-        offsets: list of int. Where each block begins, and where the file ends.
-        lines: int.
+        keys: list of bytes. The first key of each block.
+        offsets: list of int. The byte position of each block, and the size of the file.
+        lines: int. Number of lines.
     """
 
     path: str
@@ -41,8 +44,8 @@ class Range(NamedTuple):
     """The part of all runs that lies between two sources.
 
     Attributes:
-        first: bytes. The range begins with the first line that is not less; empty for no bound.
-        end: bytes. The range ends before the first line that is not less; `None` for no bound.
+        first: bytes. The range begins with the first line that is not less than this; empty for no bound.
+        end: bytes. The range ends before the first line that is not less than this; `None` for no bound.
         segments: list of `(path, start, end)`, the byte positions in each run that contain the range.
     """
 
@@ -57,7 +60,7 @@ class Range(NamedTuple):
 
 
 def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN_MEMORY) -> list[Run]:
-    """Counts equal keys and writes them, sorted.
+    """Counts equal keys and writes them to sorted runs.
 
     Args:
         keys: iterable of bytes, see `phrase_pair_keys`.
@@ -68,7 +71,7 @@ def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN
         list of Run.
     """
     counts: Counter[bytes] = Counter()
-    runs = []
+    runs: list[Run] = []
     for key in keys:
         counts[key] += 1
         if len(counts) >= pairs_in_memory:
@@ -94,7 +97,8 @@ def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Ran
         for run in runs
         for key, start, end in zip(run.keys, run.offsets[:-1], run.offsets[1:], strict=True)
     )
-    cuts, size = [], 0
+    cuts: list[bytes] = []
+    size = 0
     for key, length in blocks:
         if size >= range_bytes:
             cut = key[: key.index(SEPARATOR)] + SEPARATOR
@@ -115,13 +119,13 @@ def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Ran
 
 
 def merged(part: Range) -> Iterator[tuple[bytes, int]]:
-    """The keys of a range, each once, sorted, with its count in all runs.
+    """Merges the runs of a range and adds up the counts of equal keys.
 
     Args:
         part: Range.
 
     Yields:
-        tuples of key and count.
+        tuple: a key and its count in all runs, in the order of the keys.
     """
     lines: list[bytes] = []
     for path, start, end in part.segments:
@@ -131,13 +135,16 @@ def merged(part: Range) -> Iterator[tuple[bytes, int]]:
         segment.pop()  # the empty text after the last line feed
         segment_end = len(segment) if part.end is None else bisect_left(segment, part.end)
         lines += segment[bisect_left(segment, part.first) : segment_end]
-    lines.sort()  # a merge, as each segment is sorted
+    lines.sort()  # takes linear time, as each segment is sorted
     for key, group in groupby((line.split(b"\t") for line in lines), key=lambda fields: fields[0]):
         yield key, sum(int(count) for _, count in group)
 
 
-def _write_run(counts, path):
-    keys, offsets, block, size, written = [], [], [], 0, 0
+def _write_run(counts: Counter[bytes], path: str) -> Run:
+    keys: list[bytes] = []
+    offsets: list[int] = []
+    block: list[bytes] = []
+    size = written = 0
     with open(path, "wb") as file:
         for key in sorted(counts):
             if not block:
@@ -153,15 +160,13 @@ def _write_run(counts, path):
     return Run(path, keys, [*offsets, written], len(counts))
 
 
-# Phrase pairs whose targets are counted in memory at once, which takes about 100 MB.
+# Number of phrase pairs whose targets are counted at once, in about 100 MB of memory.
 PAIRS_IN_PARTITION = 1_000_000
 _ROW = np.dtype([("low", "<u8"), ("high", "<u8"), ("count", "<i8")])
 _TOTALS = np.dtype([("count", "<i8"), ("distinct", "<i8")])
 
 
-def write_targets(
-    targets: Sequence[bytes], counts: np.ndarray, partitions: int, path: str
-) -> tuple[np.ndarray, np.ndarray]:
+def write_targets(targets: Sequence[bytes], counts: Integers, partitions: int, path: str) -> tuple[Integers, Integers]:
     """Writes the targets of a part of the table, partition by partition.
 
     Args:
@@ -171,12 +176,12 @@ def write_targets(
         path: str. The file to write.
 
     Returns:
-        tuple: int64 array `(partitions,)`, the number of rows in each partition; and the order, an int64 array: row n
-        of the file belongs to the pair order[n].
+        tuple: int64 array `(partitions,)`, the number of rows in each partition; and int64 array `(pairs,)`, the order:
+        row n of the file belongs to pair order[n].
     """
-    prints = b"".join(hashlib.blake2b(target, digest_size=16).digest() for target in targets)
+    digests = b"".join(hashlib.blake2b(target, digest_size=16).digest() for target in targets)
     rows = np.empty(len(targets), _ROW)
-    halves = np.frombuffer(prints, "<u8").reshape(-1, 2)
+    halves = np.frombuffer(digests, "<u8").reshape(-1, 2)
     rows["low"], rows["high"], rows["count"] = halves[:, 0], halves[:, 1], counts
     partition = (rows["low"] % np.uint64(partitions)).astype(np.int64)
     order = np.argsort(partition, kind="stable")
@@ -184,15 +189,15 @@ def write_targets(
     return np.bincount(partition, minlength=partitions), order
 
 
-def count_partition(paths: Sequence[str], rows: np.ndarray, partition: int, path: str) -> None:
+def count_partition(paths: Sequence[str], rows: Integers, partition: int, path: str) -> None:
     """Counts the targets of a partition.
 
     Args:
         paths: list of str. The files of `write_targets`, in the table's order.
         rows: int64 array `(parts, partitions)`. The number of rows of each partition in each file.
         partition: int.
-        path: str. The file to write: for each row of the partition, how often its target was extracted, and how many
-            distinct pairs it is in.
+        path: str. The file to write. For each row of the partition it gets how often the target was extracted, and the
+            number of distinct pairs with the target.
     """
     starts = rows[:, :partition].sum(axis=1)
     parts = [
@@ -213,10 +218,8 @@ def count_partition(paths: Sequence[str], rows: np.ndarray, partition: int, path
     totals.tofile(path)
 
 
-def read_target_counts(
-    paths: Sequence[str], rows: np.ndarray, part: int, order: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The counts of the targets of a part of the table.
+def read_target_counts(paths: Sequence[str], rows: Integers, part: int, order: Integers) -> tuple[Integers, Integers]:
+    """Reads the counts of the targets of a part of the table.
 
     Args:
         paths: list of str. The files of `count_partition`.
@@ -225,8 +228,8 @@ def read_target_counts(
         order: int64 array, as `write_targets` returns it.
 
     Returns:
-        two int64 arrays: for each pair of the part how often its target was extracted, and how many distinct pairs it
-        is in.
+        tuple: two int64 arrays with an entry for each pair of the part: how often its target was extracted, and the
+        number of distinct pairs with that target.
     """
     starts = rows[:part].sum(axis=0)
     counts = np.concatenate(

@@ -1,6 +1,6 @@
-"""Phrase tables from word-aligned sentence pairs, as Moses scores them.
+"""Scores extracted phrase pairs as Moses does.
 
-In Moses's letters, which the phrase table formats keep, f is the source and e the target.
+In Moses's letters, which the phrase table format keeps, f is the source and e the target.
 """
 
 import dataclasses
@@ -10,23 +10,25 @@ from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_encdec.formats import escape
 from keras_encdec.smt.extraction.count_smoothing import MAX_COUNTED, CountSmoothing, PhraseCounts
-from keras_encdec.smt.extraction.lexical_table import NULL, LexicalTable, Links, WordPairCounts
+from keras_encdec.smt.extraction.lexical_table import NULL, Integers, LexicalTable, Links, WordPairCounts
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH, phrase_pair_keys
 from keras_encdec.smt.extraction.phrase_runs import SEPARATOR
 
 # Maximum number of alignments whose parsed forms are cached. Most pairs have one of a few hundred alignments.
 _MOST_PARSED = 50_000
 
-# For each word of one side, its positions on the other.
+# For each word of one side, the positions of the words of the other side that it is aligned to.
 Positions = tuple[tuple[int, ...], ...]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredPhrases:
-    """Phrase pairs with the scores that do not depend on the counts of their targets, in columns.
+    """Phrase pairs with the scores that do not depend on the counts of their targets, as columns.
 
     Attributes:
         phrases: list of bytes. `source ||| target`.
@@ -39,25 +41,25 @@ class ScoredPhrases:
 
     phrases: list[bytes]
     alignments: list[bytes]
-    lexical_source: np.ndarray
-    lexical_target: np.ndarray
-    joint: np.ndarray
-    source: np.ndarray
-    source_distinct: np.ndarray
+    lexical_source: Floats
+    lexical_target: Floats
+    joint: Integers
+    source: Integers
+    source_distinct: Integers
 
     @property
     def targets(self) -> list[bytes]:
         """The target of each pair."""
         return [phrase[phrase.index(SEPARATOR) + len(SEPARATOR) :] for phrase in self.phrases]
 
-    def counts_of_counts(self) -> np.ndarray:
-        """Entry r is the number of pairs extracted r times; entry 0 the number of all pairs: see `CountSmoothing`."""
+    def counts_of_counts(self) -> Integers:
+        """Counts the pairs that were extracted r times (entry r) and all pairs (entry 0), see `CountSmoothing`."""
         counts = np.bincount(self.joint[self.joint <= MAX_COUNTED], minlength=MAX_COUNTED + 1)
         counts[0] = len(self.joint)
         return counts
 
-    def lines(self, target: np.ndarray, target_distinct: np.ndarray, smoothing: CountSmoothing) -> Iterator[bytes]:
-        """The lines of the phrase table.
+    def lines(self, target: Integers, target_distinct: Integers, smoothing: CountSmoothing) -> Iterator[bytes]:
+        """Yields the lines of the phrase table.
 
         Args:
             target: int64 array. How often the target of each pair was extracted.
@@ -92,12 +94,12 @@ class ScoredPhrases:
 
 
 def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> ScoredPhrases:
-    """Scores extracted phrase pairs of whole sources.
+    """Scores the extracted phrase pairs of whole sources.
 
-    Lexical weights are computed with the alignment that the pair was most often extracted with. Between equally
-    frequent alignments the greater one wins, as in Moses: the lists are compared that have, for each word of the phrase
-    whose probability is computed, the ascending positions of the words it is aligned to. So the two lexical weights
-    may use different alignments. The alignment written to the table is the one used for lex(e|f).
+    Lexical weights are computed with the alignment with which the pair was extracted most often. Among equally frequent
+    alignments, the greatest one is used, as in Moses. An alignment is compared as a list: for each word of the phrase
+    whose probability is computed, the ascending positions of the words that it is aligned to. So the two lexical
+    weights may use different alignments. The table gets the alignment used for lex(e|f).
 
     Args:
         keys: iterable of key and count, see `merged`.
@@ -106,9 +108,13 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     Returns:
         ScoredPhrases.
     """
-    positions = _Positions()
-    phrases, alignments, weights, joint = [], [], [], []
-    source_counts, source_distinct = [], []
+    parser = _AlignmentParser()
+    phrases: list[bytes] = []
+    alignments: list[bytes] = []
+    weights: list[tuple[float, float]] = []
+    joint: list[int] = []
+    source_counts: list[int] = []
+    source_distinct: list[int] = []
     pairs = ((*key.split(SEPARATOR), count) for key, count in keys)
     for source, source_pairs in groupby(pairs, key=itemgetter(0)):
         source_words, before = source.split(b" "), len(joint)
@@ -117,9 +123,9 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
             lengths = len(source_words), len(target_words)
             if len(variants) == 1:
                 _, _, links, count = variants[0]
-                by_source, by_target = positions.of(links, *lengths)
+                by_source, by_target = parser.parse(links, *lengths)
             else:
-                parsed = [(pair[3], positions.of(pair[2], *lengths)) for pair in variants]
+                parsed = [(pair[3], parser.parse(pair[2], *lengths)) for pair in variants]
                 by_source, by_target = (max((count, by[side]) for count, by in parsed)[1] for side in (0, 1))
                 links, count = _links(by_target), sum(pair[3] for pair in variants)
             phrases.append(source + SEPARATOR + target)
@@ -145,13 +151,13 @@ def score_phrases(
 ) -> Iterator[str]:
     """Extracts and scores every phrase pair, as Moses's `extract`, `score` and `consolidate` do, in memory.
 
-    Each pair gets four scores in this order: p(f|e), lex(f|e), p(e|f), lex(e|f). The first and third
-    are relative frequencies among the extracted pairs (Koehn, Och and Marcu 2003), with optional smoothing; the others
-    are lexical weights, see `score_merged`. `extract_phrase_table` does the same for text larger than memory.
+    Each pair gets four scores in this order: p(f|e), lex(f|e), p(e|f), lex(e|f). The first and third are relative
+    frequencies among the extracted pairs (Koehn, Och and Marcu 2003), with optional smoothing. The others are lexical
+    weights, see `score_merged`. `extract_phrase_table` does the same for text larger than memory.
 
     Args:
         sentence_pairs: list of `(source_words, target_words)`, not escaped.
-        alignments: list, as long, of iterables of `(source_index, target_index)`.
+        alignments: list of iterables of `(source_index, target_index)`, one for each sentence pair.
         max_length: int. Maximum number of words in a phrase. Defaults to 7.
         smoothing: str. See `CountSmoothing`. Defaults to "none".
 
@@ -159,8 +165,8 @@ def score_phrases(
         str. Lines as `ScoredPhrases.lines` makes them, tokens escaped, in the order of their UTF-8 bytes.
     """
     sentences = [
-        (*([escape(word).encode() for word in words] for words in pair), sorted(set(links)))
-        for pair, links in zip(sentence_pairs, alignments, strict=True)
+        ([escape(word).encode() for word in source], [escape(word).encode() for word in target], sorted(set(links)))
+        for (source, target), links in zip(sentence_pairs, alignments, strict=True)
     ]
     words = {word for source, target, _ in sentences for side in (source, target) for word in side}
     vocabulary = {word: number for number, word in enumerate([NULL, *sorted(words - {NULL})])}
@@ -168,43 +174,47 @@ def score_phrases(
     extracted = Counter(key for sentence in sentences for key in phrase_pair_keys(*sentence, max_length))
     scored = score_merged(sorted(extracted.items()), lexical)
     targets = scored.targets
-    target_counts, target_distinct = Counter(), Counter(targets)
+    target_counts: Counter[bytes] = Counter()
+    target_distinct = Counter(targets)
     for target, count in zip(targets, scored.joint.tolist(), strict=True):
         target_counts[target] += count
-    columns = (np.array([counts[target] for target in targets]) for counts in (target_counts, target_distinct))
-    for line in scored.lines(*columns, CountSmoothing(smoothing, scored.counts_of_counts().tolist())):
+    counts, distinct = (np.array([table[target] for target in targets]) for table in (target_counts, target_distinct))
+    for line in scored.lines(counts, distinct, CountSmoothing(smoothing, scored.counts_of_counts().tolist())):
         yield line.decode()
 
 
-class _Positions:
+class _AlignmentParser:
     """Parses alignments, and caches the parsed ones."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[bytes, int, int], tuple[Positions, Positions]] = {}
 
-    def of(self, links: bytes, source_length: int, target_length: int) -> tuple[Positions, Positions]:
-        """The target positions of each source word, and the source positions of each target word."""
+    def parse(self, links: bytes, source_length: int, target_length: int) -> tuple[Positions, Positions]:
+        """Returns the target positions of each source word, and the source positions of each target word."""
         key = links, source_length, target_length
-        positions = self._parsed.get(key)
-        if positions is None:
+        parsed = self._parsed.get(key)
+        if parsed is None:
             if len(self._parsed) >= _MOST_PARSED:
                 self._parsed.clear()
-            by_source, by_target = ([[] for _ in range(length)] for length in key[1:])
+            by_source: list[list[int]] = [[] for _ in range(source_length)]
+            by_target: list[list[int]] = [[] for _ in range(target_length)]
             for link in links.split():
                 i, j = map(int, link.split(b"-"))
                 by_source[i].append(j)
                 by_target[j].append(i)
-            positions = self._parsed[key] = tuple(
-                tuple(tuple(sorted(aligned)) for aligned in by_word) for by_word in (by_source, by_target)
-            )
-        return positions
+            parsed = self._parsed[key] = _sorted_positions(by_source), _sorted_positions(by_target)
+        return parsed
 
 
-def _links(by_target):
+def _sorted_positions(by_word: Sequence[Sequence[int]]) -> Positions:
+    return tuple(tuple(sorted(aligned)) for aligned in by_word)
+
+
+def _links(by_target: Positions) -> bytes:
     return b" ".join(b"%d-%d" % (i, j) for j, sources in enumerate(by_target) for i in sources)
 
 
-def _single_precision(values):
-    """Values rounded to single precision as in Moses, except that values which would become 0 are kept."""
+def _single_precision(values: npt.NDArray[np.floating]) -> Floats:
+    """Rounds to single precision as Moses does, but keeps values that would become 0."""
     single = values.astype(np.float32).astype(np.float64)
     return np.where(single == 0, values, single)

@@ -1,4 +1,4 @@
-"""Parallel sentences on the disk, in batches that several processes work on at the same time."""
+"""Stores parallel sentences on the disk, in batches that several processes work on at the same time."""
 
 import collections
 import os
@@ -25,14 +25,14 @@ WordBytes = list[bytes]
 
 
 class SentenceBatches:
-    """Writes sentence pairs to a folder, and numbers their words.
+    """Writes sentence pairs to a folder in batches, and numbers their words.
 
     Args:
         folder: str. An existing folder.
         words_in_batch: int. Number of words of both sides at which a batch is written. Defaults to `WORDS_IN_BATCH`.
 
     Attributes:
-        vocabulary: dict. The number of each word of either side, and of NULL.
+        vocabulary: dict from each word of either side, and NULL, to its number.
         lengths: list of int. Number of sentence pairs in each batch.
     """
 
@@ -49,7 +49,7 @@ class SentenceBatches:
 
         Args:
             source, target: bytes. Words separated by single spaces, escaped.
-            links: pairs of source position and target position; `None` where the sentences are aligned later.
+            links: pairs of source position and target position; `None` if the sentences are aligned later.
         """
         for side in (source, target):
             words = side.split(b" ")
@@ -70,7 +70,7 @@ class SentenceBatches:
         with open(_path(self._folder, "vocabulary"), "wb") as file:
             file.writelines(word + b"\n" for word in self.vocabulary)
 
-    def _write(self):
+    def _write(self) -> None:
         for name, lines in (("pairs", self._pairs), ("links", self._links)):
             if lines:
                 with open(_path(self._folder, name, len(self.lengths)), "wb") as file:
@@ -80,13 +80,13 @@ class SentenceBatches:
 
 
 def read_vocabulary(folder: str) -> dict[bytes, int]:
-    """The number of each word, as SentenceBatches has written it."""
+    """Reads the vocabulary that SentenceBatches wrote to a folder: the number of each word."""
     with open(_path(folder, "vocabulary"), "rb") as file:
         return {line[:-1]: number for number, line in enumerate(file)}
 
 
 def align_direction(folder: str, batches: int, direction: str, aligner: str, round_done: Callable[[], None]) -> None:
-    """Aligns all sentences of a folder in one direction, and writes the links of each batch.
+    """Aligns all sentences in one direction, and writes the links of each batch.
 
     Args:
         folder: str.
@@ -99,7 +99,7 @@ def align_direction(folder: str, batches: int, direction: str, aligner: str, rou
     def pairs(numbers: Iterable[int]) -> Iterator[tuple[list[str], list[str]]]:
         for number in numbers:
             for source, target in read_pairs(folder, number):
-                # Any bytes make words of their own; Latin-1 has a character for each.
+                # The aligner only compares words, and Latin-1 decodes any bytes.
                 sides = [word.decode("latin-1") for word in source], [word.decode("latin-1") for word in target]
                 yield sides if direction == "direct" else sides[::-1]
 
@@ -110,7 +110,7 @@ def align_direction(folder: str, batches: int, direction: str, aligner: str, rou
 
 
 def read_pairs(folder: str, number: int) -> Iterator[tuple[WordBytes, WordBytes]]:
-    """The words of a batch's sentence pairs."""
+    """Yields the source words and the target words of each sentence pair of a batch."""
     with open(_path(folder, "pairs", number), "rb") as file:
         for line in file:
             source, target = line[:-1].split(b"\t")
@@ -118,7 +118,7 @@ def read_pairs(folder: str, number: int) -> Iterator[tuple[WordBytes, WordBytes]
 
 
 def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Points]:
-    """The links of a batch's sentence pairs: the given links, or the symmetrized links of both directions."""
+    """Yields the links of each sentence pair of a batch: the given links, or else the symmetrized links."""
     if os.path.exists(_path(folder, "links", number)):
         with open(_path(folder, "links", number), "rb") as file:
             for line in file:
@@ -129,7 +129,8 @@ def read_links(folder: str, number: int, symmetrization: str) -> Iterator[Points
         open(_path(folder, DIRECTIONS[1], number), encoding="ascii") as inverse,
     ):
         for lines in zip(direct, inverse, strict=True):
-            yield symmetrize(*(list(map(int, line.split())) for line in lines), symmetrization)
+            links, inverse_links = (list(map(int, line.split())) for line in lines)
+            yield symmetrize(links, inverse_links, symmetrization)
 
 
 def remove_batch(folder: str, number: int) -> None:
@@ -144,7 +145,7 @@ def _path(folder: str, *parts: object) -> str:
 
 
 class SentencePairReader:
-    """Reads parallel text, and the file of its links if there is one, into SentenceBatches.
+    """Reads parallel text, and optionally the file of its links, into SentenceBatches.
 
     Args:
         path, format, source, alignment, options: see `extract_phrase_table`, where `path` is called `input`.
@@ -180,7 +181,7 @@ class SentencePairReader:
             self._path, self._source, self._options.encoding, self._options.on_error
         ) as reader:
             reader.kept = "leave such lines out"
-            # The tokenizer reads ahead: each pair's links and line number wait here.
+            # The tokenizer reads ahead, so each pair's links and line number wait here.
             waiting: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
             if self._alignment:
                 records: Iterable[tuple[Record, LinksLine | None]] = links_beside(reader, self._alignment)
@@ -203,11 +204,13 @@ class SentencePairReader:
     def _add(self, sentences: SentenceBatches, pair: WordPair, links: LinksLine | None, line: int) -> None:
         if not self._usable(pair, line):
             return
-        texts = (escape(" ".join(words)) for words in pair)
-        sides = (self._encoded(text, path, line) for text, path in zip(texts, self._paths, strict=True))
-        sentences.add(*sides, links and links.parse(*map(len, pair)))
+        source, target = (
+            self._encoded(escape(" ".join(words)), path, line) for words, path in zip(pair, self._paths, strict=True)
+        )
+        sentences.add(source, target, links and links.parse(*map(len, pair)))
 
     def _usable(self, pair: WordPair, line: int) -> bool:
+        """Returns whether to use a pair; raises for a pair that `--on_error=stop` does not allow."""
         remedy = "or give --on_error=keep to leave such lines out"
         for words, path in zip(pair, self._paths, strict=True):
             problem = None

@@ -1,4 +1,4 @@
-"""The hypotheses of an n-best list, sentence by sentence."""
+"""Reads the hypotheses of an n-best list sentence by sentence."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -34,11 +34,11 @@ class Hypothesis:
     parsed: NBestLine
 
     def words(self, encoding: FileEncoding, path: FilePath) -> list[str]:
-        """The words of the hypothesis, without factors and Moses's escapes.
+        """Returns the words of the hypothesis, without factors and Moses's escapes.
 
         Args:
             encoding: FileEncoding of the list.
-            path: the list, named in errors.
+            path: path of the list, for errors.
 
         Raises:
             InputError: when its bytes are invalid in the encoding.
@@ -116,11 +116,11 @@ def add_word_penalty(
     Args:
         features: dict of str to list of float, as `parse_features` returns it.
         hypothesis: bytes. The hypothesis as it is written in the list.
-        path: the n-best list, named in errors. Optional.
-        line: int. The line's number. Optional.
+        path: path of the n-best list, for errors. Optional.
+        line: int. The line number, for errors. Optional.
 
     Raises:
-        InputError: when the feature exists already.
+        InputError: when the hypothesis has the feature already.
 
     Example:
 
@@ -134,17 +134,17 @@ def add_word_penalty(
 
 
 def with_word_penalty(hypothesis: Hypothesis, path: FilePath | None = None) -> Hypothesis:
-    """A hypothesis with the feature `WordPenalty0` added to its line.
+    """Returns a hypothesis with the feature `WordPenalty0` added to its line.
 
     Args:
         hypothesis: Hypothesis.
-        path: the n-best list, named in errors. Optional.
+        path: path of the n-best list, for errors. Optional.
 
     Returns:
         Hypothesis.
 
     Raises:
-        InputError: when the feature exists already.
+        InputError: when the hypothesis has the feature already.
     """
     features = parse_features(hypothesis.parsed.features)
     add_word_penalty(features, hypothesis.parsed.hypothesis, path, hypothesis.line_number)

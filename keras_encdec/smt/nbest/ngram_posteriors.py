@@ -1,4 +1,4 @@
-"""Posterior probabilities of n-grams as a feature of an n-best list."""
+"""Adds the posterior probabilities of n-grams to an n-best list, as a feature."""
 
 import collections
 import dataclasses
@@ -7,19 +7,38 @@ from typing import Any
 
 import numpy as np
 
+from keras_encdec.configuration import hyperparameter
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, append_features, open_output, parse_features
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
-from keras_encdec.formats.nbest_line import check_new_features
+from keras_encdec.formats.nbest_line import check_feature_name, check_new_features
 from keras_encdec.formats.pair_format import log_prob_text
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.smt.nbest.nbest_options import PosteriorOptions
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence
+from keras_encdec.task_options import EncodingOption
 
 # The longest n-grams that BLEU counts.
 LONGEST = 4
+
+Ngram = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PosteriorOptions(EncodingOption):
+    """Options of `add_ngram_posteriors`."""
+
+    scale: float = hyperparameter(
+        1.0,
+        "A translation's probability is proportional to exp(scale * total score); with 0, all translations of a "
+        "sentence are equally probable.",
+        minimum=0.0,
+    )
+    feature_name: str = hyperparameter("NgramPosterior0", "Name of the feature, which has four values.")
+
+    def check(self) -> None:
+        check_feature_name(self.feature_name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +64,7 @@ def add_ngram_posteriors(
     progress: Callable[[InputLines], Progress] = Progress,
     **values: Any,
 ) -> NgramPosteriorsSummary:
-    """Adds to each hypothesis of an n-best list how probable its n-grams are in other translations of the sentence.
+    """Adds a feature to an n-best list: how probable the n-grams of a hypothesis are in other translations.
 
         p(y | x)  proportional to exp(scale * total of y), over the translations y of the sentence x
         P(u | x)  = sum of p(y | x) over the translations that have the n-gram u
@@ -85,7 +104,7 @@ def add_ngram_posteriors(
     feature_name, file_encoding, count = options.feature_name, FileEncoding(options.encoding), 0
     with InputLines(input) as lines, InputLines(translations) as others, open_output(output) as file:
         translations_left = hypotheses_by_sentence(others)
-        translated = next(translations_left)
+        translated: SentenceHypotheses | None = next(translations_left)
         with progress(lines) as written:
             for sentence in hypotheses_by_sentence(lines):
                 while translated is not None and translated.id < sentence.id:
@@ -111,7 +130,7 @@ def add_ngram_posteriors(
                     rewritten.append(append_features(hypothesis.raw, [(feature_name, text)]))
                 file.write(b"\n" * (written.count > 0) + b"\n".join(rewritten))
                 written.add(len(rewritten))
-        for _ in translations_left:  # raises for an error in the rest of the list, such as a truncated gzip file
+        for _ in translations_left:  # reports errors in the rest of the list, such as a truncated gzip file
             pass
         if lines.ended_with_newline:
             file.write(b"\n")
@@ -120,14 +139,14 @@ def add_ngram_posteriors(
 
 def _posteriors(
     translated: SentenceHypotheses, scale: float, encoding: FileEncoding, path: FilePath
-) -> Mapping[tuple[str, ...], float]:
-    """P(u | x) of each n-gram in the translations of a sentence."""
+) -> Mapping[Ngram, float]:
+    """Computes P(u | x) of each n-gram in the translations of a sentence."""
     totals = np.array([hypothesis.parsed.total for hypothesis in translated.hypotheses])
-    # The bound keeps differences finite: an infinite one times a scale of 0 would be nan.
+    # The bound keeps differences finite: an infinite difference times a scale of 0 would be nan.
     with np.errstate(over="ignore"):
         below = np.maximum(totals - totals.max(), -LARGEST)
         probabilities = np.exp(scale * below)
-    posteriors: collections.Counter[tuple[str, ...]] = collections.Counter()
+    posteriors: dict[Ngram, float] = collections.defaultdict(float)
     for hypothesis, probability in zip(translated.hypotheses, probabilities / probabilities.sum(), strict=True):
         words = hypothesis.words(encoding, path)
         for ngram in {ngram for ngrams in _ngrams(words) for ngram in ngrams}:
@@ -135,7 +154,7 @@ def _posteriors(
     return posteriors
 
 
-def _ngrams(words: list[str]) -> Iterator[list[tuple[str, ...]]]:
-    """Yields the n-grams of each order, repeated ones too."""
+def _ngrams(words: list[str]) -> Iterator[list[Ngram]]:
+    """Yields the n-grams of each order, with repetitions."""
     for order in range(1, LONGEST + 1):
         yield [tuple(words[i : i + order]) for i in range(len(words) - order + 1)]

@@ -1,14 +1,13 @@
-"""Scores of a phrase table as features of an n-best list: the sums over the phrases of each hypothesis."""
+"""Adds the scores of a phrase table to an n-best list: sums over the phrases of each hypothesis, as features."""
 
 import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
-from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     Column,
     ColumnKind,
@@ -16,12 +15,9 @@ from keras_encdec.formats import (
     InputLines,
     NBestFormat,
     NBestPairReader,
-    PhraseSpan,
     append_features,
     model_words,
     open_output,
-    parse_features,
-    parse_segmentation,
 )
 from keras_encdec.formats.nbest import NBestPairRecord
 from keras_encdec.formats.nbest_line import check_feature_name, features_of
@@ -30,101 +26,32 @@ from keras_encdec.formats.phrase_table import LOWEST_LOG_PROBABILITY
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions
+from keras_encdec.smt.nbest.hypothesis_phrases import HypothesisPhrases
 from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores, read_phrase_scores
-from keras_encdec.smt.nbest.segmentation_search import DerivationFeatures, SearchGivenUp, find_segmentation
+from keras_encdec.smt.nbest.segmentation_search import SearchGivenUp
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 
-DISTORTION, PHRASE_PENALTY = "Distortion0", "PhrasePenalty0"
-
-
-class Derivations:
-    """The phrases of each hypothesis of a sentence.
-
-    Args:
-        scores: PhraseScores of the table.
-        source: list of str. The words of the sentence.
-        hypotheses: list of lists of str. The words of all hypotheses.
-        moses_feature: str. Name of the table's feature in the list.
-
-    Attributes:
-        recovered: int. Number of hypotheses so far whose phrases were recovered, as the list has no segmentation.
-    """
-
-    def __init__(
-        self, scores: PhraseScores, source: Sequence[str], hypotheses: Sequence[Sequence[str]], moses_feature: str
-    ) -> None:
-        self._scores, self._source, self._hypotheses, self._moses_feature = scores, source, hypotheses, moses_feature
-        self.recovered = 0
-
-    def phrases(self, line: bytes, words: Sequence[str]) -> list[PhraseOption]:
-        """The phrases of a hypothesis.
-
-        Args:
-            line: bytes. The hypothesis's line of the list.
-            words: list of str. The words of the hypothesis.
-
-        Returns:
-            list of PhraseOption, in the order of the hypothesis.
-
-        Raises:
-            MalformedLine: a ValueError with `found` and `expected`, when the phrases are not found.
-        """
-        spans = parse_segmentation(line, len(self._source), len(words))
-        if spans is not None:
-            return [self._option(span, words) for span in spans]
-        phrases = find_segmentation(
-            self._options, len(self._source), words, self._scores.longest, self._features(line.split(b"|||")[2])
-        )
-        if phrases is None:
-            raise MalformedLine(
-                "found no phrases in the table that form the hypothesis and whose scores add up to "
-                f"{self._moses_feature}",
-                "expected the sentences and the table that the list was made with",
-            )
-        self.recovered += 1
-        return phrases
-
-    @cached_property
-    def _options(self):
-        longest = self._scores.longest
-        targets = {
-            " ".join(words[start:end])
-            for words in self._hypotheses
-            for start in range(len(words))
-            for end in range(start + 1, min(len(words), start + longest) + 1)
-        }
-        return self._scores.options(self._source, targets | {""})
-
-    def _option(self, span: PhraseSpan, words: Sequence[str]) -> PhraseOption:
-        target = " ".join(words[span.target_start : span.target_end])
-        options = self._scores.options_at(self._source, span.source_start, span.source_end, target)
-        if not options:
-            source = " ".join(self._source[span.source_start : span.source_end])
-            raise MalformedLine(
-                f"found the phrases {quoted(source)} and {quoted(target)} in the segmentation",
-                "expected a pair of the table",
-            )
-        return options[0]
-
-    def _features(self, field: bytes) -> DerivationFeatures:
-        features = parse_features(field)
-        scores = features.get(self._moses_feature)
-        if scores is None:
-            raise MalformedLine(
-                f"found neither a segmentation nor the feature {self._moses_feature}",
-                "expected one of them (--moses_feature names the feature of the table)",
-            )
-        if len(scores) > self._scores.num_scores:
-            raise MalformedLine(
-                f"found {len(scores)} values of {self._moses_feature}",
-                f"expected at most {self._scores.num_scores}, the number of scores in the table",
-            )
-        (phrases,), (distortion,) = (features.get(name, [None])[:1] for name in (PHRASE_PENALTY, DISTORTION))
-        return DerivationFeatures(scores, phrases, distortion)
-
-
-# The score that `encdec-score` adds to a table of Moses's four.
+# The score that `encdec-score` adds to the four scores of a Moses table.
 FEATURES = {"RNN0": (5,)}
+
+
+@dataclasses.dataclass(frozen=True)
+class PhraseFeatureOptions(EncodingOption, MalformedLinesOption):
+    """Options of `add_phrase_features`."""
+
+    moses_feature: str = hyperparameter(
+        "TranslationModel0",
+        "Name of the phrase table's feature in the list; its values are used to recover the phrases if the list has no "
+        "segmentation.",
+    )
+    on_error: str = hyperparameter(
+        "stop",
+        "A malformed line, or a hypothesis whose phrases are not found, stops the command (stop); or such lines are "
+        "counted (keep): the hypothesis gets the mean of the others of its sentence, or -100 for each word of the "
+        "sentence if no hypothesis's phrases are found; a malformed line gets 0, and a malformed line of the table is "
+        "left out.",
+        choices=("stop", "keep"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,8 +83,10 @@ class PhraseFeaturesSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """Where the phrases came from, and warnings for the user, as sentences."""
-        remarks = [f"Phrases of {self.segmented:,} hypotheses stood in the list, of {self.recovered:,} were recovered."]
+        """Sentences for the user: where the phrases came from, and warnings."""
+        remarks = [
+            f"The list has the phrases of {self.segmented:,} hypotheses; those of {self.recovered:,} were recovered."
+        ]
         if self.unsegmented:
             remarks.append(
                 f"{self.unsegmented:,} hypotheses, whose phrases were not found, were written with the mean of the "
@@ -228,7 +157,6 @@ def add_phrase_features(
     features, options = FEATURES if features is None else features, PhraseFeatureOptions.combined(options, values)
     _check_features(features)
     check_distinct_files(input, source, phrase_table, output)
-    recovered = known = unsegmented = lowest = lowest_sentences = 0
     with NBestPairReader(input, source, options.encoding, options.on_error) as reader, open_output(output) as file:
         sentences = {tuple(model_words(sentence)) for sentence in reader.sentences}
         scores = read_phrase_scores(
@@ -240,71 +168,113 @@ def add_phrase_features(
             progress=progress,
         )
         records = NBestFormat().check_columns(reader, [Column(ColumnKind.LOG_PROB, name) for name in features])
+        writer = _FeatureWriter(scores, features, options, reader.lines)
         with progress(reader.lines) as written:
             for sentence, group in itertools.groupby(enumerate(records, 1), key=lambda numbered: numbered[1].source):
                 numbers, hypotheses = zip(*group, strict=True)
-                words = [model_words(hypothesis.target) for hypothesis in hypotheses]
-                source_words = model_words(sentence)
-                derivations = Derivations(scores, source_words, words, options.moses_feature)
-                sums: list[list[float] | None] = [None] * len(hypotheses)
-                for index, hypothesis in enumerate(hypotheses):
-                    try:
-                        if hypothesis.problem is None:
-                            sums[index] = _sums(derivations.phrases(hypothesis.raw, words[index]), features)
-                    except MalformedLine as error:
-                        if options.on_error == "stop":
-                            raise _problem(error, reader.lines.path, numbers[index]) from None
-                lines = _lines(hypotheses, sums, features, lowest_sum(len(source_words)))
+                lines = writer.lines(model_words(sentence), hypotheses, numbers)
                 file.write(b"\n" * (written.count > 0) + b"\n".join(lines))
                 written.add(len(lines))
-                recovered += derivations.recovered
-                with_phrases = len(lines) - sums.count(None)
-                missing = sum(hypothesis.problem is None for hypothesis in hypotheses) - with_phrases
-                known += with_phrases
-                if with_phrases:
-                    unsegmented += missing
-                else:
-                    lowest += missing
-                    lowest_sentences += missing > 0
         if reader.lines.ended_with_newline:
             file.write(b"\n")
     return PhraseFeaturesSummary(
         written.count,
         written.seconds,
         output,
-        known - recovered,
-        recovered,
-        unsegmented,
-        lowest,
-        lowest_sentences,
-        reader.malformed,
-        scores.malformed,
+        **writer.counts,
+        malformed=reader.malformed,
+        malformed_pairs=scores.malformed,
     )
 
 
-def lowest_sum(source_words: int) -> float:
-    """The lowest sum of log-scores that a hypothesis can have: the lowest log-score for each word of the sentence.
+class _FeatureWriter:
+    """Writes the lines of a sentence's hypotheses with the new features.
 
-    A hypothesis without known phrases must not get a better value than a hypothesis of the same sentence in another
-    list, whose phrases are known. Within a list all hypotheses of the sentence get this value, so it does not change
-    their order.
+    Args:
+        scores: PhraseScores of the table.
+        features: dict from the name of a feature to the numbers of its scores in the table, from 1.
+        options: PhraseFeatureOptions.
+        list_lines: InputLines of the list, for errors.
+
+    Attributes:
+        counts: dict of int by attribute of PhraseFeaturesSummary: how hypotheses so far got their values.
+    """
+
+    def __init__(
+        self,
+        scores: PhraseScores,
+        features: Mapping[str, Sequence[int]],
+        options: PhraseFeatureOptions,
+        list_lines: InputLines,
+    ) -> None:
+        self._scores, self._features, self._options, self._list_lines = scores, features, options, list_lines
+        self.counts = dict.fromkeys(("segmented", "recovered", "unsegmented", "lowest", "lowest_sentences"), 0)
+
+    def lines(
+        self, source_words: Sequence[str], hypotheses: Sequence[NBestPairRecord], numbers: Sequence[int]
+    ) -> list[bytes]:
+        """Returns the lines of all hypotheses of a sentence.
+
+        Args:
+            source_words: list of str. The words of the sentence.
+            hypotheses: list of NBestPairRecord.
+            numbers: list of int. The line number of each hypothesis.
+
+        Raises:
+            InputError: for a hypothesis whose phrases are not found, with `on_error="stop"`.
+        """
+        words = [model_words(hypothesis.target) for hypothesis in hypotheses]
+        phrases = HypothesisPhrases(self._scores, source_words, words, self._options.moses_feature)
+        sums: list[list[float] | None] = [None] * len(hypotheses)
+        for index, hypothesis in enumerate(hypotheses):
+            try:
+                if hypothesis.problem is None:
+                    sums[index] = _sums(phrases.phrases(hypothesis.raw, words[index]), self._features)
+            except MalformedLine as error:
+                if self._options.on_error == "stop":
+                    raise _problem(error, self._list_lines.path, numbers[index]) from None
+        self._count(hypotheses, sums, phrases.recovered)
+        return _lines(hypotheses, sums, self._features, lowest_sum(len(source_words)))
+
+    def _count(
+        self, hypotheses: Sequence[NBestPairRecord], sums: Sequence[Sequence[float] | None], recovered: int
+    ) -> None:
+        known = len(sums) - sums.count(None)
+        unknown = sum(hypothesis.problem is None for hypothesis in hypotheses) - known
+        self.counts["segmented"] += known - recovered
+        self.counts["recovered"] += recovered
+        if known:
+            self.counts["unsegmented"] += unknown
+        else:
+            self.counts["lowest"] += unknown
+            self.counts["lowest_sentences"] += unknown > 0
+
+
+def lowest_sum(source_words: int) -> float:
+    """Returns the lowest sum of log-scores of a hypothesis: the lowest log-score for each word of the sentence.
+
+    It is the value of all hypotheses of a sentence if the phrases of none of them are found, so it does not change
+    their order. Being the lowest, it is not better than the value of a hypothesis of the sentence in another list.
 
     Args:
         source_words: int. Number of words in the sentence.
+
+    Returns:
+        float. -100 for each word; for an empty sentence as for one word.
     """
     return LOWEST_LOG_PROBABILITY * max(source_words, 1)
 
 
 def _check_features(features: Mapping[str, Sequence[int]]) -> None:
     if not features:
-        raise ConfigurationError("found no {features}, expected one at least")
+        raise ConfigurationError("found no {features}, expected at least one")
     for name, columns in features.items():
         check_feature_name(name, "features")
         if not columns or min(columns) < 1:
             raise ConfigurationError("found {features} with the scores %s, expected numbers from 1", list(columns))
 
 
-def _problem(error, path, line):
+def _problem(error: MalformedLine, path: FilePath, line: int) -> InputError:
     remedy = "check --source and --phrase_table"
     if isinstance(error, SearchGivenUp):
         remedy = "let Moses write segmentations (-include-segmentation-in-n-best)"
@@ -312,8 +282,8 @@ def _problem(error, path, line):
     return InputError(error.found, error.expected, f"{remedy}, {keep}", path, line)
 
 
-def _sums(phrases, features):
-    """The values of all new features in a row."""
+def _sums(phrases: Sequence[PhraseOption], features: Mapping[str, Sequence[int]]) -> list[float]:
+    """Returns the values of all new features as one list."""
     return [sum(phrase.log_scores[column - 1] for phrase in phrases) for column in itertools.chain(*features.values())]
 
 
@@ -323,7 +293,7 @@ def _lines(
     features: Mapping[str, Sequence[int]],
     lowest: float,
 ) -> list[bytes]:
-    """The lines of a sentence's hypotheses with the new features.
+    """Appends the new features to the lines of a sentence's hypotheses.
 
     Hypotheses without values get the mean of the others, or the lowest value if no hypothesis has values.
     """

@@ -1,9 +1,9 @@
-"""The scores of the phrase pairs in a table whose source phrases occur in given sentences."""
+"""Reads the scores of the phrase pairs of a table whose source phrases occur in given sentences."""
 
 import dataclasses
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from typing import NamedTuple
 
 from keras_encdec.errors import InputError
@@ -51,7 +51,7 @@ class PhraseScores:
     malformed: int = 0
 
     def options_at(self, words: Sequence[str], start: int, end: int, target: str) -> list[PhraseOption]:
-        """The ways to translate a phrase of a sentence into a given target.
+        """Returns the ways to translate a phrase of a sentence into a given target.
 
         Args:
             words: list of str. The sentence.
@@ -60,7 +60,7 @@ class PhraseScores:
 
         Returns:
             list of PhraseOption, one for each line of the table with the pair, in their order. A word without a phrase
-            in the table may be copied: all of its log-scores are 0.
+            in the table may be copied; all log-scores of the copy are 0.
         """
         source = " ".join(words[start:end])
         targets = self.pairs.get(source)
@@ -71,8 +71,8 @@ class PhraseScores:
         coverage = (1 << end) - (1 << start)
         return [PhraseOption(coverage, start, end, (end - start, 1, *log_scores)) for log_scores in scores]
 
-    def options(self, words: Sequence[str], targets: Collection[str]) -> dict[str, list[PhraseOption]]:
-        """The ways to get each target from a phrase of a sentence.
+    def options(self, words: Sequence[str], targets: Set[str]) -> dict[str, list[PhraseOption]]:
+        """Returns the ways to translate any phrase of a sentence into each target.
 
         Args:
             words: list of str. The sentence.
@@ -121,10 +121,13 @@ def read_phrase_scores(
     Raises:
         InputError: when the table cannot be read or has fewer scores.
     """
-    # A phrase occurs if a suffix of a sentence begins with it and a space: without the space it could end in a word.
+    # A phrase occurs if a suffix of a sentence begins with it and a space. Without the space, the phrase could end
+    # inside a word.
     suffixes = sorted({" ".join([*words[start:], ""]) for words in sentences for start in range(len(words))})
     pairs: dict[str, dict[str, list[tuple[float, ...]]]] = {}
-    last_source, targets, longest = None, None, 1
+    last_source: str | None = None
+    targets: dict[str, list[tuple[float, ...]]] | None = None
+    longest = 1
     with PhraseTableReader(path, encoding, on_error) as reader, progress(reader.lines) as read:
         reader.kept = "leave such lines out"
         for record in reader:
@@ -152,7 +155,7 @@ def read_phrase_scores(
                 targets.setdefault(" ".join(words), []).append(tuple(map(_log, scores)))
         if reader.num_scores is None:
             raise InputError(
-                f"found only malformed lines, {reader.malformed:,} of them",
+                f"found {reader.malformed:,} lines, all malformed",
                 "expected a phrase table",
                 "give another file",
                 path,
@@ -161,10 +164,11 @@ def read_phrase_scores(
     return PhraseScores(known, reader.num_scores, longest, reader.malformed)
 
 
-def _occurs(phrase, suffixes):
+def _occurs(phrase: str, suffixes: Sequence[str]) -> bool:
+    """Returns whether a sorted list of suffixes has one that begins with the phrase."""
     index = bisect_left(suffixes, f"{phrase} ")
     return index < len(suffixes) and suffixes[index].startswith(f"{phrase} ")
 
 
-def _log(score):
+def _log(score: float) -> float:
     return max(LOWEST_LOG_PROBABILITY, math.log(score)) if score > 0 else LOWEST_LOG_PROBABILITY

@@ -1,10 +1,10 @@
-"""Re-ranking as a function: an n-best list sorted by the weighted sums of its features."""
+"""Sorts an n-best list by the weighted sums of its features."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     FeatureWeights,
@@ -19,13 +19,30 @@ from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.feature_weights import check_weights
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.smt.nbest.nbest_options import RerankOptions
 from keras_encdec.smt.nbest.nbest_sentences import SentenceHypotheses, hypotheses_by_sentence, with_word_penalty
+from keras_encdec.task_options import EncodingOption
 
-# Maximum number of sentences in a row without hypotheses. A larger gap is a wrong id, which would fill the disk.
+# Maximum number of consecutive sentences without hypotheses. A larger gap comes from a wrong id and would fill the
+# disk with empty lines.
 MOST_MISSING = 1_000_000
 
 Weights = Mapping[str, Sequence[float]]
+FORMATS = ("nbest", "text")
+
+
+@dataclasses.dataclass(frozen=True)
+class RerankOptions(EncodingOption):
+    """Options of `rerank`."""
+
+    format: str = hyperparameter(
+        "nbest",
+        "The sorted list with new totals (nbest); or the best hypothesis of each sentence, one per line, and an empty "
+        "line for a sentence without hypotheses (text).",
+        choices=FORMATS,
+    )
+    word_penalty: bool = hyperparameter(
+        False, "Add the feature WordPenalty0, minus the number of words, to a list that lacks it."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +53,7 @@ class RerankSummary(FileSummary):
         lines: int. Number of lines written.
         seconds: float.
         output: the file.
-        missing: int. Number of empty lines among them, for sentences without hypotheses.
+        missing: int. Number of empty lines among them, one for each sentence without hypotheses.
     """
 
     missing: int = 0
@@ -57,8 +74,8 @@ def rerank(
     Args:
         input: n-best list with all features, plain or gzipped. "-" is the standard input.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
-        weights: moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses keeps out of its lists, such
-            as that of unknown words, are not part of the new totals. Optional.
+        weights: moses.ini, or a file of lines "Name= w [w ...]". Penalties that Moses does not write into its
+            lists, such as the penalty of unknown words, are not part of the new totals. Optional.
         options: RerankOptions. Defaults to `None`: those of the command. Hypotheses with equal totals keep their
             order.
         other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
@@ -72,7 +89,7 @@ def rerank(
 
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used, and without weights.
-        InputError: when the list or the weights cannot be read or do not fit one another.
+        InputError: when the list or the weights cannot be read, or their features differ.
 
     Example:
 
@@ -104,7 +121,7 @@ def rerank(
     return RerankSummary(written.count, written.seconds, output, missing if options.format == "text" else 0)
 
 
-def _feature_weights(path, other_weights):
+def _feature_weights(path: FilePath | None, other_weights: Weights) -> FeatureWeights:
     check_weights(other_weights)
     try:
         weights, unlisted = read_weights(path) if path is not None else ({}, set())
@@ -115,14 +132,14 @@ def _feature_weights(path, other_weights):
 
 
 def _write_ranked(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
-    """Writes all hypotheses, the last without a line feed; returns the number of lines."""
+    """Writes all hypotheses, without a line feed after the last one; returns the number of lines."""
     ranked = sorted(zip(totals, sentence.hypotheses, strict=True), key=lambda pair: -pair[0])
     file.write(b"\n".join([replace_total(hypothesis.raw, f"{total:.6g}") for total, hypothesis in ranked]))
     return len(ranked)
 
 
 def _write_best(file: BinaryIO, sentence: SentenceHypotheses, totals: list[float], lines: InputLines) -> int:
-    """Writes the best hypothesis as it is, after an empty line per missing sentence; returns the number of lines."""
+    """Writes an empty line for each missing sentence, then the best hypothesis; returns the number of lines."""
     if sentence.missing > MOST_MISSING:
         before = f" after {sentence.previous_id}" if sentence.previous_id >= 0 else ", the first one"
         raise InputError(

@@ -1,4 +1,4 @@
-"""The phrases that a hypothesis of an n-best list consists of, recovered from its features."""
+"""Recovers the phrases that a hypothesis of an n-best list consists of from its features."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,19 @@ from typing import NamedTuple
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.smt.nbest.phrase_scores import PhraseOption
 
-# Sums of the same numbers in another order agree to this many decimals; a list shows fewer.
+# Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
 _DECIMALS = 9
-# Number of states after which a search is given up: about ten seconds and some hundred MB. Most hypotheses of captions
-# of 12 words take tens of states, sentences of 50 words some thousands.
+# Number of states after which a search is given up, which takes about ten seconds and some hundred MB. Most hypotheses
+# of captions of 12 words take tens of states, and of sentences of 50 words some thousands.
 MOST_STATES = 1_000_000
 
 
+# The phrases of a partial segmentation as a linked list: the last phrase, and those before it.
+_Chosen = tuple[PhraseOption, "_Chosen | None"]
+
+
 class SearchGivenUp(MalformedLine):
-    """The search was given up before it found a segmentation, which may exist."""
+    """The search was given up before it found a segmentation. One may exist."""
 
     def __init__(self, words: int, states: int) -> None:
         super().__init__(
@@ -60,12 +64,12 @@ def find_segmentation(
         features: DerivationFeatures.
 
     Returns:
-        list of PhraseOption in the order of the hypothesis; `None` when no phrases fit. Among several segmentations
-        that fit, the one whose first phrase has the fewest target words is taken; then the one whose first phrase comes
-        first in `options`; then the next phrases decide in the same way.
+        list of PhraseOption in the order of the hypothesis; `None` if no phrases fit. Among several segmentations that
+        fit, the result is the one whose first phrase has the fewest target words; among these, the one whose first
+        phrase comes first in `options`; then the next phrases decide in the same way.
 
     Raises:
-        SearchGivenUp: when none is found within a million partial segmentations.
+        SearchGivenUp: when it finds no segmentation within a million partial segmentations.
     """
     remaining = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
@@ -73,7 +77,7 @@ def find_segmentation(
     if bounds[0] is None:
         return None
     states = [(0, 0, 0, features.distortion, remaining, None)]
-    seen = set()
+    seen: set[tuple[int, int, int, float | None, tuple[float, ...]]] = set()
     while states:
         if len(seen) == MOST_STATES:
             raise SearchGivenUp(len(target), MOST_STATES)
@@ -106,12 +110,14 @@ def find_segmentation(
     return None
 
 
-def _candidates(options, target, longest, tolerances):
-    """The phrases that may follow at each position of the target, and the bounds of each sum over the rest.
+def _candidates(
+    options: Mapping[str, Sequence[PhraseOption]], target: Sequence[str], longest: int, tolerances: Sequence[float]
+) -> tuple[list[list[tuple[int, PhraseOption]]], list[list[tuple[float, float]] | None]]:
+    """Finds the phrases that may follow at each position of the target, and bounds of their remaining sums.
 
     Returns:
-        list of lists of `(position after it, PhraseOption)`, and list of lists of `(lowest, highest)`, for each sum;
-        `None` for positions whose rest cannot be translated.
+        tuple: for each position a list of `(position after the phrase, PhraseOption)`; and for each position a list of
+        `(lowest, highest)`, one for each sum over the remaining words, or `None` if these cannot be translated.
     """
     size = len(target)
     candidates, sums = [[] for _ in range(size + 1)], [None] * size + [([0.0] * len(tolerances),) * 2]
@@ -134,8 +140,8 @@ def _candidates(options, target, longest, tolerances):
     return candidates, bounds
 
 
-def _least_jumps(source_words, covered, previous):
-    """The least sum of jumps to come: to the first uncovered word, then over covered words up to the last one."""
+def _least_jumps(source_words: int, covered: int, previous: int) -> int:
+    """Returns the least sum of jumps to come: to the first uncovered word, then over covered words to the last."""
     left = ~covered & ((1 << source_words) - 1)
     if not left:
         return 0
@@ -144,21 +150,21 @@ def _least_jumps(source_words, covered, previous):
     return abs(first - previous) + crossed.bit_count()
 
 
-def _is_done(jumps, remaining, tolerances):
+def _is_done(jumps: float | None, remaining: Sequence[float], tolerances: Sequence[float]) -> bool:
     if jumps is not None and jumps < -0.5:
         return False
     return all(abs(value) <= most for value, most in zip(remaining, tolerances, strict=True))
 
 
-def _phrases(chosen):
-    phrases = []
+def _phrases(chosen: _Chosen | None) -> list[PhraseOption]:
+    phrases: list[PhraseOption] = []
     while chosen:
         option, chosen = chosen
         phrases.append(option)
     return phrases[::-1]
 
 
-def _tolerance(value):
-    """The largest difference between a sum and its six digits in a list, computed in single precision."""
+def _tolerance(value: float) -> float:
+    """Returns the largest difference between a sum and its six digits in a list, computed in single precision."""
     digit = 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 1e-6
     return digit / 2 + 2e-6 * max(1.0, abs(value))

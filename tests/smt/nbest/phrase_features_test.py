@@ -61,7 +61,7 @@ def added(folder, features=None, output="out/nbest", **options):
         return summary, b"".join(line + b"\n" for line in lines).decode("utf-8", "replace")
 
 
-def test_sums_over_the_phrases_come_after_the_other_features(files):
+def test_sums_over_the_phrases_are_appended_to_the_features(files):
     summary, written = added(files)
     assert len(written.splitlines()) == len(LINES)
     for line, (before, expected) in zip(written.splitlines(), LINES.items(), strict=True):
@@ -69,7 +69,7 @@ def test_sums_over_the_phrases_come_after_the_other_features(files):
         assert value == pytest.approx(expected, abs=1e-4)
         assert line.replace(f" RNN0= {value:.6f}", "", 1) == before
     assert (summary.lines, summary.segmented, summary.recovered, summary.unsegmented) == (5, 1, 4, 0)
-    assert summary.remarks == ["Phrases of 1 hypotheses stood in the list, of 4 were recovered."]
+    assert summary.remarks == ["The list has the phrases of 1 hypotheses; those of 4 were recovered."]
 
 
 def test_several_features_of_several_scores_of_gzipped_files(files):
@@ -142,7 +142,7 @@ def test_the_phrases_of_random_translations_are_recovered(tmp_path_factory, seed
     assert summary.recovered == 5
 
 
-def test_of_several_segmentations_the_first_counts(files):
+def test_the_first_of_several_segmentations_is_used(files):
     (files / "source").write_text("a b\n")
     pairs = {"a b ||| x y": 0.5, "a ||| x": 0.25, "b ||| y": 0.25, "b ||| x": 0.125, "a ||| y": 0.125}
     (files / "table").write_text("".join(f"{pair} ||| 1 {score}\n" for pair, score in pairs.items()))
@@ -156,7 +156,7 @@ def test_of_several_segmentations_the_first_counts(files):
         assert f" R= {math.log(expected):.6f} |||" in written
 
 
-def test_a_negative_score_takes_a_pair_from_the_table_as_in_moses(files):
+def test_pairs_with_a_negative_score_are_left_out_as_in_moses(files):
     (files / "source").write_text("a\n")
     (files / "nbest").write_text("0 ||| x  ||| TM= -1 ||| 0 ||| 0=0\n0 ||| a  ||| TM= 0 ||| 0\n")
     (files / "table").write_text("a ||| x ||| -0.5\n")
@@ -182,7 +182,7 @@ def test_hypotheses_without_phrases_stop_or_get_the_mean_of_their_sentence(files
     assert (summary.lines, summary.unsegmented, summary.malformed, summary.malformed_pairs) == (8, 1, 2, 1)
     assert len(summary.remarks) == 4 and summary.lowest == summary.lowest_sentences == 0
     (files / "table").write_text("malformed\nmalformed\n")
-    with pytest.raises(InputError, match="table: found only malformed lines, 2 of them, expected a phrase table"):
+    with pytest.raises(InputError, match="table: found 2 lines, all malformed, expected a phrase table"):
         added(files, on_error="keep")
     (files / "table").write_text(TABLE)
     del lines[3:5]
@@ -196,7 +196,7 @@ def test_hypotheses_without_phrases_stop_or_get_the_mean_of_their_sentence(files
     assert os.listdir(files / "out") == ["nbest"]
 
 
-def test_what_does_not_belong_together_is_named(files):
+def test_inputs_that_do_not_fit_one_another_are_reported(files):
     for name, text, sentence in (
         ("source", "the big house &apos;s\n", "nbest, line 4: found the id 1, expected at most 0, as .*source has 1"),
         ("source", "the house &apos;s\n\nthe unheard\n", "nbest, line 1: found no phrases in the table"),
@@ -221,7 +221,7 @@ def test_arguments_that_cannot_be_used_are_refused(files):
         ({"RNN_0": [5]}, "found features='RNN_0', expected a name without white space, _, = and |"),
         ({"RNN0": [0]}, "found features with the scores [0], expected numbers from 1"),
         ({"RNN0": []}, "found features with the scores [], expected numbers from 1"),
-        ({}, "found no features, expected one at least"),
+        ({}, "found no features, expected at least one"),
     ):
         with pytest.raises(ConfigurationError, match=re.escape(sentence)):
             added(files, features)
@@ -231,7 +231,7 @@ def test_arguments_that_cannot_be_used_are_refused(files):
         added(files, output="table")
 
 
-def test_a_search_that_takes_long_is_given_up_and_does_not_blame_the_files(files, monkeypatch):
+def test_a_search_that_takes_too_long_is_given_up_without_blaming_the_files(files, monkeypatch):
     added(files)
     monkeypatch.setattr(search, "MOST_STATES", 1)
     sentence = "nbest, line 1: found no segmentation of the 5 words within 1 partial segmentations, .* let Moses write"
@@ -252,6 +252,6 @@ def test_hypotheses_of_a_sentence_without_any_phrases_get_the_lowest_value(files
     )
 
 
-def test_a_feature_that_the_list_has_is_refused(files):
+def test_a_feature_that_the_list_already_has_is_refused(files):
     with pytest.raises(InputError, match="nbest, line 1: found the feature TranslationModel0, expected it to be new"):
         added(files, {"TranslationModel0": [5]})

@@ -96,7 +96,7 @@ def test_other_weights_override_and_add(files):
     assert ranked(files, format="text", other_weights={"R": [10]}) == b"\n\nb\n"
 
 
-def test_weights_and_features_that_do_not_fit_are_named(files):
+def test_weights_and_features_that_do_not_fit_are_reported(files):
     start = f"{files}/nbest, line "
     for name, values, sentence in (
         ("TM0", [1], "1: found 2 values of TM0, expected 1, one for each of its weights; give the --weights that bel"),
@@ -118,7 +118,7 @@ def test_weights_and_features_that_do_not_fit_are_named(files):
     assert ranked(files, other_weights={"Sparse_x": [1e9]}) != unweighted
 
 
-def test_weights_that_cannot_be_read_are_named(files):
+def test_unreadable_weights_are_reported(files):
     for text, sentence in {
         "LM0= 1\nTM0 1 2\n": ', line 2: found "TM0 1 2", expected "Name= w [w ...]" with numbers from -1e+30 to',
         "LM0= x": ', line 1: found "LM0= x", expected',
@@ -142,7 +142,7 @@ def test_weights_that_cannot_be_read_are_named(files):
     assert os.listdir(files / "out") == []
 
 
-def test_a_list_that_cannot_be_ranked_is_named(files):
+def test_a_list_that_cannot_be_ranked_is_reported(files):
     first, *_, last = LINES
     for lines, sentence in {
         (first, last, first): ", line 3: found the id 0 after 4, expected the hypotheses of each sentence together",
@@ -158,7 +158,7 @@ def test_a_list_that_cannot_be_ranked_is_named(files):
 
 
 @pytest.mark.parametrize("before", [[], ["0 ||| x  ||| LM0= 1 TM0= 0 0 ||| 9"]])
-def test_an_absurd_id_is_no_file_of_empty_lines(files, before):
+def test_an_absurd_id_is_an_error_and_not_a_file_of_empty_lines(files, before):
     line = "999999999 ||| x  ||| LM0= 1 TM0= 0 0 ||| 0.5"
     (files / "nbest").write_text("\n".join([*before, line]))
     which = "999999999 after 0" if before else "999999999, the first one"
@@ -171,7 +171,7 @@ def test_an_absurd_id_is_no_file_of_empty_lines(files, before):
     assert ranked(files, format="text") == b"\n" * 1_000_000 + b"x"
 
 
-def test_arguments_that_contradict_are_refused(files):
+def test_contradictory_arguments_are_refused(files):
     with pytest.raises(ValueError, match="found neither weights nor other_weights, expected the weights to rank by"):
         ranked(files, weights=None)
     with pytest.raises(ValueError, match="found format='xml', expected one of nbest, text"):
