@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.task_command import Repeated, task_command
-from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
+from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
 
 
 def main(arguments: dict[str, Any], options: EvaluationOptions) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, parsed_weights, warn_of_missing
 from keras_encdec.cli.task_command import Repeated, task_command
-from keras_encdec.smt.tuning.tuning_options import TuningOptions
+from keras_encdec.smt.tuning.tune import TuningOptions
 
 
 def main(arguments: dict[str, Any], options: TuningOptions) -> None:

@@ -11,7 +11,8 @@ from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions
-from keras_encdec.smt.tuning.tuning_options import DecoderTuningOptions, TuningOptions
+from keras_encdec.smt.tuning.decoder_tuning import DecoderTuningOptions
+from keras_encdec.smt.tuning.tune import TuningOptions
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 

@@ -12,15 +12,13 @@ from keras_encdec.runtime.settings_files import write_json
 from keras_encdec.scoring.score_file import score_file
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
-from keras_encdec.smt.evaluation.evaluate import evaluate
-from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
+from keras_encdec.smt.evaluation.evaluate import EvaluationOptions, evaluate
 from keras_encdec.smt.extraction.extract import extract_phrase_table
 from keras_encdec.smt.nbest.phrase_features import add_phrase_features
 from keras_encdec.smt.nbest.rerank import rerank
 from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 from keras_encdec.smt.tuning.decoder_tuning import tune_decoder
-from keras_encdec.smt.tuning.tune import tune
-from keras_encdec.smt.tuning.tuning_options import TuningOptions
+from keras_encdec.smt.tuning.tune import TuningOptions, tune
 from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData

@@ -1,9 +1,9 @@
-"""BLEU, chrF and TER of sacrebleu, from counts of sentences, which can be added up in any order."""
+"""BLEU, chrF and TER as in sacrebleu, computed from sums of the counts of sentences."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -15,14 +15,15 @@ TOKENIZERS = ("none", "13a", "intl", "char", "zh")
 # The index of the reference's length among the counts of every metric: in words, characters, words.
 REFERENCE_LENGTH = 1
 
-Array = np.ndarray
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 
 class CorpusMetric:
     """A corpus metric as in sacrebleu, split into counts per sentence and the score of their sums.
 
-    Tuning and tests of significance score a corpus many thousands of times, each with other hypotheses. The counts of
-    each hypothesis are sacrebleu's; sums of them are scored here for many corpora at once.
+    Tuning and tests of significance score a corpus many thousands of times, with different hypotheses. Sacrebleu counts
+    each hypothesis once. Sums of the counts are scored here, for many corpora at once.
 
     Args:
         name: str. "bleu", "chrf" or "ter".
@@ -35,6 +36,7 @@ class CorpusMetric:
         label: str. What sacrebleu calls it, such as "BLEU" or "chrF2".
         signature: str. Sacrebleu's signature, which names all settings of the score.
         sentences: int. Number of sentences.
+        scores: callable of an array of counts `(..., size)` that returns their scores, an array `(...)`, 0 to 100.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown name or tokenizer.
@@ -58,11 +60,10 @@ class CorpusMetric:
         metrics = import_sacrebleu().metrics
         self.name = name
         if name == "bleu":
-            self._metric, self.scores = metrics.BLEU(tokenize=tokenize, force=True), bleu_scores
-        elif name == "chrf":
-            self._metric, self.scores = metrics.CHRF(), chrf_scores
+            self._metric = metrics.BLEU(tokenize=tokenize, force=True)
         else:
-            self._metric, self.scores = metrics.TER(), ter_scores
+            self._metric = {"chrf": metrics.CHRF, "ter": metrics.TER}[name]()
+        self.scores: Callable[[Array], Array] = {"bleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
         self._references = self._metric._cache_references(references)
         self.sentences = len(self._references)
         self.signature = str(self._metric.get_signature())
@@ -74,7 +75,7 @@ class CorpusMetric:
         return {"bleu": 10, "chrf": 18, "ter": 2}[self.name]
 
     def counts(self, sentence: int, hypothesis: str) -> Array:
-        """The counts of a hypothesis: float64 array `(size,)`.
+        """Counts what the score of a hypothesis is computed from: float64 array `(size,)`.
 
         Args:
             sentence: int. The number of the sentence, from 0.
@@ -84,27 +85,28 @@ class CorpusMetric:
         return np.array(self._metric._compute_segment_statistics(text, self._references[sentence]), np.float64)
 
     def corpus_counts(self, hypotheses: Sequence[str]) -> Array:
-        """The counts of a hypothesis of each sentence: float64 array `(sentences, size)`."""
+        """Counts one hypothesis of each sentence: float64 array `(sentences, size)`."""
         return np.stack([self.counts(number, hypothesis) for number, hypothesis in enumerate(hypotheses)])
 
     def score(self, counts: Array) -> float:
-        """The score that sacrebleu gives, 0 to 100, from the sum of the counts of all sentences `(size,)`."""
+        """Computes the score with sacrebleu, 0 to 100, from the sum of the counts of all sentences `(size,)`."""
         whole = [int(count) if count == int(count) else float(count) for count in counts.tolist()]
         return float(self._metric._compute_score_from_stats(whole).score)
 
     def sentence_scores(self, counts: Array) -> Array:
-        """The scores of single hypotheses, 0 to 1. BLEU is smoothed, see `smoothed_sentence_bleu`.
+        """Computes the scores of single hypotheses, 0 to 1. BLEU is smoothed, see `smoothed_sentence_bleu`.
 
         Args:
             counts: array `(..., size)`.
+
+        Returns:
+            float64 array `(...)`.
         """
         return smoothed_sentence_bleu(counts) if self.name == "bleu" else self.scores(counts) / 100
 
-    scores: Any  # of arrays of counts (..., size): the scores (...), 0 to 100
-
 
 def bleu_scores(counts: Array) -> Array:
-    """BLEU of corpora, with sacrebleu's default smoothing, "exp".
+    """Computes BLEU of corpora, with sacrebleu's default smoothing, "exp".
 
     Args:
         counts: array `(..., 10)`: length of the hypotheses, of the references, matching 1- to 4-grams, 1- to 4-grams.
@@ -124,9 +126,9 @@ def bleu_scores(counts: Array) -> Array:
 
 
 def smoothed_sentence_bleu(counts: Array) -> Array:
-    """BLEU+1 of sentences: one is added to the counts of 2-, 3- and 4-grams, and to the length of the reference.
+    """Computes BLEU+1 of sentences: BLEU with 1 added to the counts of 2-, 3- and 4-grams.
 
-    Without the longer reference, tuning for BLEU+1 makes translations too short.
+    1 is also added to the length of the reference, as tuning for BLEU+1 otherwise makes translations too short.
 
     Args:
         counts: array `(..., 10)`, see `bleu_scores`.
@@ -147,11 +149,11 @@ def smoothed_sentence_bleu(counts: Array) -> Array:
 
 
 def chrf_scores(counts: Array) -> Array:
-    """ChrF2 of corpora.
+    """Computes chrF2 of corpora.
 
     Args:
-        counts: array `(..., 18)`: of each order 1 to 6 the n-grams of characters of the hypotheses, of the references,
-            and those that match.
+        counts: array `(..., 18)`: for each order 1 to 6, the number of character n-grams of the hypotheses, of the
+            references, and of matches.
 
     Returns:
         float64 array `(...)`, 0 to 100.
@@ -167,7 +169,7 @@ def chrf_scores(counts: Array) -> Array:
 
 
 def ter_scores(counts: Array) -> Array:
-    """TER of corpora.
+    """Computes TER of corpora.
 
     Args:
         counts: array `(..., 2)`: edits, and words of the references.
@@ -206,14 +208,14 @@ def read_text(path: FilePath, encoding: str | None = None, unescaped: bool = Fal
 
 
 def is_escaped(sentences: Sequence[str]) -> bool | None:
-    """Whether text has Moses's escapes; `None` for text without any characters that Moses escapes."""
+    """Returns whether text has Moses's escapes; `None` for text without any characters that Moses escapes."""
     if any(unescape(sentence) != sentence for sentence in sentences):
         return True
     return False if any(escape(sentence) != sentence for sentence in sentences) else None
 
 
 def check_lines(path: FilePath, lines: int, reference: FilePath, expected: int) -> None:
-    """Raises InputError unless a file has the number of lines of the references."""
+    """Raises InputError unless a file has the same number of lines as the references."""
     if lines != expected:
         raise InputError(
             f"found {lines:,} lines",

@@ -1,4 +1,4 @@
-"""Evaluation as a function: the scores of systems, and which differences from a baseline are significant."""
+"""Scores the translations of systems, and tests which differences from a baseline are significant."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -6,25 +6,44 @@ from typing import Any
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.formats import FilePath
 from keras_encdec.smt.evaluation.corpus_metric import (
     METRICS,
+    TOKENIZERS,
     CorpusMetric,
     check_lines,
     is_escaped,
     read_references,
     read_text,
 )
-from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
 from keras_encdec.smt.evaluation.significance import (
+    BOOTSTRAP_SAMPLES,
+    RANDOMIZATION_TRIALS,
+    SEED,
     approximate_randomization,
     bootstrap_scores,
     confidence_interval,
     paired_bootstrap,
 )
+from keras_encdec.task_options import EncodingOption
 
 BASELINE = "baseline"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationOptions(EncodingOption):
+    """Options of `evaluate`."""
+
+    tokenize: str = hyperparameter(
+        "13a", "Sacrebleu's tokenizer for BLEU: none for text in tokens, 13a for raw text.", choices=TOKENIZERS
+    )
+    unescape: bool = hyperparameter(False, "Remove Moses's escapes, such as &apos;, from all texts.")
+    bootstrap_samples: int = hyperparameter(
+        BOOTSTRAP_SAMPLES, "Number of bootstrap samples of the test set.", minimum=1
+    )
+    trials: int = hyperparameter(RANDOMIZATION_TRIALS, "Number of trials of approximate randomization.", minimum=1)
+    seed: int = hyperparameter(SEED, "Random seed of both tests. The default is sacrebleu's.", minimum=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +98,7 @@ class Evaluation:
         systems: tuple of SystemScore, the baseline first.
         bootstrap_samples, trials, seed: int. Options of the significance tests.
         unlike_references: tuple of str. The systems' files that have Moses's escapes while the references have none, or
-            the other way round. Escaped words count as wrong then.
+            the other way round, so that escaped words count as wrong.
     """
 
     metric: str
@@ -91,7 +110,7 @@ class Evaluation:
     unlike_references: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation as values that JSON can hold."""
+        """Returns the evaluation as values that JSON can represent."""
         systems = [
             {**dataclasses.asdict(system), "mean": system.mean, "deviation": system.deviation}
             for system in self.systems
@@ -106,7 +125,8 @@ class Evaluation:
         return "\n".join([f"{self.metric}|{self.signature}", *lines])
 
 
-def _row(system):
+def _row(system: SystemScore) -> tuple[str, ...]:
+    """Returns the cells of a system in the table of an evaluation."""
     row = (
         system.system,
         str(len(system.scores)),
@@ -131,13 +151,14 @@ def evaluate(
     """Scores systems against references, and tests their differences from a baseline for significance.
 
     A system may have several runs, such as tunings with several seeds. Its score is their mean. Approximate
-    randomization shuffles the hypotheses of all runs, so that a lucky tuning does not pass for a better system.
+    randomization shuffles the hypotheses of all runs, so that the randomness of tuning is not taken for a difference
+    between systems.
 
     Args:
         references: files of reference translations, a sentence a line.
         systems: dict of name to the system's files, one for each run.
-        baseline: the baseline's files, one for each run. Optional: without it nothing is compared.
-        metrics: list of str, of "bleu", "chrf" and "ter". Defaults to BLEU.
+        baseline: the baseline's files, one for each run. Optional; without them no differences are tested.
+        metrics: list of str, each "bleu", "chrf" or "ter". Defaults to BLEU.
         options: EvaluationOptions. Defaults to `None`: those of the command.
         **values: options by name, which override those in `options`.
 
@@ -159,15 +180,17 @@ def evaluate(
     options = EvaluationOptions.combined(options, values)
     if not systems and not baseline:
         raise ConfigurationError("found neither {systems} nor {baseline}, expected translations to score")
-    for name in metrics or (None,):
+    if not metrics:
+        raise ConfigurationError("found no {metrics}, expected at least one of %s", ", ".join(METRICS))
+    for name in metrics:
         if name not in METRICS:
             raise ConfigurationError("found {metrics}=%r, expected one of %s", name, ", ".join(METRICS))
     files = {BASELINE: baseline, **systems} if baseline else dict(systems)
     sentences = read_references(references, options.encoding, options.unescape)
     corpus_metrics = [CorpusMetric(name, sentences, options.tokenize) for name in metrics]
-    runs = {name: [] for name in files}
+    runs: dict[str, list[list[str]]] = {name: [] for name in files}
     escaped = None if options.unescape else is_escaped([sentence for reference in sentences for sentence in reference])
-    unlike = []
+    unlike: list[str] = []
     for name, paths in files.items():
         for path in paths:
             text = read_text(path, options.encoding, options.unescape)
@@ -184,9 +207,12 @@ def evaluate(
     ]
 
 
-def _compared(metric, runs, bootstrap_samples, trials, seed):
+def _compared(
+    metric: CorpusMetric, runs: Mapping[str, Sequence[Sequence[str]]], bootstrap_samples: int, trials: int, seed: int
+) -> tuple[SystemScore, ...]:
+    """Scores all systems, the baseline first, and compares the others with it."""
     counts = {name: [metric.corpus_counts(text) for text in texts] for name, texts in runs.items()}
-    systems = []
+    systems: list[SystemScore] = []
     for name, matrices in counts.items():
         scores = tuple(metric.score(matrix.sum(axis=0)) for matrix in matrices)
         if BASELINE not in counts or name == BASELINE:

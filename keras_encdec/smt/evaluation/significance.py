@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-Array = np.ndarray
+from keras_encdec.smt.evaluation.corpus_metric import Array
+
 Scores = Callable[[Array], Array]
 
 BOOTSTRAP_SAMPLES = 1000
@@ -29,7 +30,7 @@ class BootstrapResult(NamedTuple):
 def bootstrap_scores(
     runs: Sequence[Array], scores: Scores, samples: int = BOOTSTRAP_SAMPLES, seed: int = SEED
 ) -> Array:
-    """The scores of a system on test sets whose sentences are drawn, with replacement, from one test set.
+    """Scores a system on test sets whose sentences are drawn, with replacement, from one test set.
 
     Args:
         runs: list of arrays `(sentences, counts)`, one for each run of the system.
@@ -53,10 +54,10 @@ def paired_bootstrap(
     samples: int = BOOTSTRAP_SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Paired bootstrap resampling: how often is the difference as large by chance on resampled test sets?
+    """Tests by paired bootstrap resampling how often the difference is as large by chance on resampled test sets.
 
-    With one run of each system, the test is that of `sacrebleu --paired-bs`, with one exception: a difference exactly
-    as large as the observed one counts as due to chance, as is usual. So a system has a p-value of 1 against itself.
+    With one run of each system, this is the test of `sacrebleu --paired-bs` with one exception: a difference that
+    equals the observed one counts as due to chance, as is usual. So the p-value of a system against itself is 1.
 
     Args:
         system, baseline: lists of arrays `(sentences, counts)`, one for each run, of the same sentences.
@@ -77,7 +78,7 @@ def paired_bootstrap(
 
 
 def confidence_interval(drawn: Array) -> float:
-    """Half the width of the interval that contains 95 % of the sampled scores."""
+    """Returns half the width of the interval that contains 95 % of the sampled scores."""
     drawn = np.sort(drawn)
     outside = len(drawn) // 40
     return float(drawn[len(drawn) - outside - 1] - drawn[outside]) / 2
@@ -90,11 +91,11 @@ def approximate_randomization(
     trials: int = RANDOMIZATION_TRIALS,
     seed: int = SEED,
 ) -> float:
-    """Approximate randomization: how often is the difference as large when hypotheses change systems at random?
+    """Tests by approximate randomization how often the difference is as large if hypotheses change systems at random.
 
     For each sentence, the hypotheses from all runs of both systems are pooled and dealt out at random: each system
     gets one hypothesis per run. The score is that of all runs as one corpus. So the test accounts for the randomness of
-    tuning. With one run of each system it is that of `sacrebleu --paired-ar`, with the exception named in
+    tuning. With one run of each system, this is the test of `sacrebleu --paired-ar`, with the exception named in
     `paired_bootstrap`.
 
     Args:
@@ -126,13 +127,13 @@ def approximate_randomization(
 
 
 def _sum(runs: Sequence[Array]) -> Array:
-    """The counts of all sentences of all runs together."""
-    return sum(counts.sum(axis=0) for counts in runs)
+    """Adds up the counts of all sentences of all runs."""
+    return np.sum([counts.sum(axis=0) for counts in runs], axis=0)
 
 
-def _dealt(rng, rows, sentences, hands, pool) -> Iterator[Array]:
+def _dealt(rng: np.random.Generator, rows: int, sentences: int, hands: int, pool: int) -> Iterator[Array]:
     """Yields for each run in the pool which hypotheses go to the baseline: float64 arrays `(rows, sentences)`."""
-    if pool == 2:  # sacrebleu's draws
+    if pool == 2:  # the same draws as in sacrebleu
         first = rng.integers(2, size=(rows, sentences), dtype=bool)
         yield first.astype(np.float64)
         yield (~first).astype(np.float64)
@@ -144,23 +145,26 @@ def _dealt(rng, rows, sentences, hands, pool) -> Iterator[Array]:
         yield taken.astype(np.float64)
 
 
-def _resamplings(rng, samples, sentences) -> Iterator[Array]:
-    """Yields how often each sentence is drawn: float64 arrays `(rows, sentences)`; the rows of all are the samples."""
+def _resamplings(rng: np.random.Generator, samples: int, sentences: int) -> Iterator[Array]:
+    """Yields how often each sentence is drawn: float64 arrays `(rows, sentences)`, with a row for each sample."""
     for rows in _row_blocks(samples, sentences):
         drawn = rng.choice(sentences, size=(rows, sentences), replace=True)
         indices = drawn + sentences * np.arange(rows)[:, None]
         yield np.bincount(indices.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
-def _row_blocks(rows, sentences):
-    """Sizes of blocks: multiples of 32, as the generator draws 32 random bits at once and would waste some."""
+def _row_blocks(rows: int, sentences: int) -> list[int]:
+    """Returns the sizes of blocks of rows.
+
+    They are multiples of 32, as the generator draws 32 random bits at once and discards the rest of them at the end.
+    """
     block = max(_CELLS // sentences // 32, 1) * 32
     return [min(block, rows - start) for start in range(0, rows, block)]
 
 
-def _mean_score(runs, scores):
+def _mean_score(runs: Sequence[Array], scores: Scores) -> float:
     return float(np.mean([scores(counts.sum(axis=0)) for counts in runs]))
 
 
-def _p_value(differences, observed):
+def _p_value(differences: Array, observed: float) -> float:
     return (int((differences >= observed).sum()) + 1) / (len(differences) + 1)

@@ -1,4 +1,4 @@
-"""Tuning of the weights of a log-linear model's features."""
+"""Tuning of the feature weights of a log-linear model."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.smt.tuning.decoder_tuning import DecoderTuning as DecoderTuning
+    from keras_encdec.smt.tuning.decoder_tuning import DecoderTuningOptions as DecoderTuningOptions
     from keras_encdec.smt.tuning.decoder_tuning import TuningRound as TuningRound
     from keras_encdec.smt.tuning.decoder_tuning import tune_decoder as tune_decoder
     from keras_encdec.smt.tuning.mert import best_step as best_step
@@ -16,10 +17,9 @@ if TYPE_CHECKING:
     from keras_encdec.smt.tuning.nbest_features import NBestFeatures as NBestFeatures
     from keras_encdec.smt.tuning.nbest_features import read_nbest_features as read_nbest_features
     from keras_encdec.smt.tuning.pro import pro as pro
-    from keras_encdec.smt.tuning.tune import TunedWeights as TunedWeights
-    from keras_encdec.smt.tuning.tune import Tuning as Tuning
+    from keras_encdec.smt.tuning.tune import TuningOptions as TuningOptions
     from keras_encdec.smt.tuning.tune import tune as tune
-    from keras_encdec.smt.tuning.tuning_options import DecoderTuningOptions as DecoderTuningOptions
-    from keras_encdec.smt.tuning.tuning_options import TuningOptions as TuningOptions
+    from keras_encdec.smt.tuning.tuning_result import TunedWeights as TunedWeights
+    from keras_encdec.smt.tuning.tuning_result import Tuning as Tuning
 
 lazy_imports(__name__)

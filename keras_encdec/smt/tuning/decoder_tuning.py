@@ -1,4 +1,4 @@
-"""Tuning of the phrase-based decoder: rounds of translating sentences and tuning the weights on their n-best lists."""
+"""Tunes the phrase-based decoder: rounds of translating sentences and tuning the weights on their n-best lists."""
 
 import dataclasses
 import pathlib
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_encdec import __version__
+from keras_encdec.configuration import hyperparameter
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.formats.feature_weights import weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
@@ -19,10 +20,21 @@ from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.decoder.phrase_options import initial_weights
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
-from keras_encdec.smt.tuning.tune import tune
-from keras_encdec.smt.tuning.tuning_options import DecoderTuningOptions, TuningOptions, WeightSearchOptions
+from keras_encdec.smt.tuning.tune import TuningOptions, WeightSearchOptions, tune
 
 _UNKNOWN = "UnknownWordPenalty0"
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderTuningOptions(WeightSearchOptions):
+    """Options of `tune_decoder`, apart from those of the decoder."""
+
+    rounds: int = hyperparameter(
+        8,
+        "Maximum number of rounds, each of which translates the sentences. The weights are tuned between two rounds; "
+        "with 1, the initial weights stay as they are.",
+        minimum=1,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +66,7 @@ class DecoderTuning:
     Attributes:
         metric: str. What sacrebleu calls it, such as "BLEU".
         rounds: tuple of TuningRound.
-        is_converged: bool. Whether it ended because the last round had no new hypotheses.
+        is_converged: bool. Whether tuning ended because the last round had no new hypotheses.
     """
 
     metric: str
@@ -161,8 +173,8 @@ def _tune_in_turns(
     options: DecoderTuningOptions,
     report: Callable[[TuningRound], object],
 ) -> tuple[list[TuningRound], bool]:
-    """Returns the rounds, and whether the last one had no new hypotheses."""
-    # This weight is the decoder's alone: its feature is not in the lists.
+    """Returns the rounds, and whether the last round had no new hypotheses."""
+    # The lists lack this feature, so its weight is not tuned.
     unknown = {name: weights.pop(name) for name in (_UNKNOWN,) if name in weights}
     search = {field.name: getattr(options, field.name) for field in dataclasses.fields(WeightSearchOptions)}
     tuning_options = TuningOptions(**search, encoding=decoder.encoding)
@@ -189,7 +201,7 @@ class _RecordedDecoder:
 
     Args:
         folder: directory of the lists and the record.
-        files: the sentences, the phrase table and the language model.
+        files: paths of the sentences, the phrase table and the language model.
         options: DecodingOptions.
         progress: see `decode_nbest`.
 
@@ -199,7 +211,11 @@ class _RecordedDecoder:
     """
 
     def __init__(
-        self, folder: pathlib.Path, files: Sequence[FilePath], options: DecodingOptions, progress: ShowProgress
+        self,
+        folder: pathlib.Path,
+        files: tuple[FilePath, FilePath, FilePath],
+        options: DecodingOptions,
+        progress: ShowProgress,
     ) -> None:
         self.folder, self.encoding = folder, options.encoding
         self._files, self._options, self._progress = files, options, progress
@@ -208,17 +224,22 @@ class _RecordedDecoder:
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         record = read_record(self._record)
         is_same = {name: record.get(name) for name in self._made_with} == self._made_with
-        self._weights = list(record.get("weights", ())) if is_same else []
+        self._weights: list[dict[str, list[float]]] = list(record.get("weights", ())) if is_same else []
 
     @property
-    def _record(self):
+    def _record(self) -> pathlib.Path:
         return self.folder / "lists.json"
 
     def nbest(self, number: int, weights: dict[str, list[float]]) -> pathlib.Path:
-        """The list of a round, by its number from 1 and its weights."""
+        """Returns the path of a round's list, and makes the list unless it exists.
+
+        Args:
+            number: int. The number of the round, from 1.
+            weights: dict of feature to list of float. The weights to translate with.
+        """
         path = self.folder / f"run{number}.nbest.gz"
         if self._weights[number - 1 : number] != [weights] or not path.exists():
-            # First, so that the record never describes a list that is being replaced.
+            # Before the list is replaced, so that the record never describes an incomplete list.
             self._weights = self._weights[: number - 1]
             if self._record.exists():
                 self._record_weights(self._weights)
@@ -226,7 +247,7 @@ class _RecordedDecoder:
             self._record_weights([*self._weights, weights])
         return path
 
-    def _record_weights(self, weights):
+    def _record_weights(self, weights: list[dict[str, list[float]]]) -> None:
         self._weights = weights
         write_json(self._record, {**self._made_with, "weights": weights})
 

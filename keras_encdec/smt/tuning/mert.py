@@ -1,39 +1,39 @@
-"""Minimum error rate training: weights with the best score of the metric itself."""
+"""Minimum error rate training: finds the weights with the best score of the metric itself."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_encdec.smt.evaluation.corpus_metric import Array
+from keras_encdec.smt.evaluation.corpus_metric import Array, Indices
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, first_of_each
 
-# Width of the narrowest usable interval, relative to the ends of all. A step into a narrower one may miss it.
+# Least width of a usable interval, relative to the largest step. A step into a narrower interval may miss it.
 _NARROWEST = 1e-9
 
 
 class Envelope(NamedTuple):
-    """Where along a line of weights the best hypotheses change.
+    """The points along a line of weights at which the best hypotheses change.
 
-    With weights w + x d, the total of a hypothesis is a line over x. The best hypotheses of a sentence are the upper
-    envelope of its lines.
+    With weights w + x d, the total of a hypothesis is a linear function of x. The totals of the best hypotheses of a
+    sentence are the upper envelope of these functions.
 
     Attributes:
         first: int array `(sentences,)`. The best hypotheses as x goes to minus infinity.
-        steps: float64 array `(changes,)`, ascending: x of each change.
+        steps: float64 array `(changes,)`, ascending. The x of each change.
         before, after: int arrays `(changes,)`. The best hypothesis of the sentence before and after the change.
     """
 
-    first: Array
+    first: Indices
     steps: Array
-    before: Array
-    after: Array
+    before: Indices
+    after: Indices
 
 
-def upper_envelopes(intercepts: Array, slopes: Array, starts: Array) -> Envelope:
+def upper_envelopes(intercepts: Array, slopes: Array, starts: Indices) -> Envelope:
     """Finds the upper envelopes of the lines of all sentences, without a loop over sentences or hypotheses.
 
-    All sentences are followed from the left at the same time: each moves on to the line that meets its present line
-    first. Lines that are not steeper than the present line are dropped, so that every turn has less to do.
+    All sentences are followed from the left at the same time. In each turn, a sentence moves to the line that crosses
+    its present line first. Lines that are not steeper than the present line are dropped, so each turn has fewer lines.
 
     Args:
         intercepts, slopes: float64 arrays `(hypotheses,)`. A total is intercept + x slope.
@@ -63,9 +63,9 @@ def upper_envelopes(intercepts: Array, slopes: Array, starts: Array) -> Envelope
         going_on = sentence_of[begins]
         number = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(rows)))
         nearest = np.minimum.reduceat(meetings, begins)
-        # If several lines meet the present one in one point, any will do: the steeper ones follow at the same point.
+        # If several lines cross the present line at one point, any of them will do, as the steeper lines follow there.
         following = rows[first_of_each(meetings == nearest[number], begins)]
-        # Rounding must not put a change before its predecessor.
+        # Rounding could put a change before its predecessor.
         reached[going_on] = np.maximum(nearest, reached[going_on])
         steps.append(reached[going_on])
         before.append(present[going_on])
@@ -91,7 +91,7 @@ class LineScores(NamedTuple):
 
 
 def line_scores(nbest: NBestFeatures, weights: Array, direction: Array) -> LineScores:
-    """The metric's score for the weights `weights + x direction`, for all x.
+    """Computes the metric's score for the weights `weights + x direction`, for all x.
 
     Args:
         nbest: NBestFeatures.
@@ -108,7 +108,7 @@ def line_scores(nbest: NBestFeatures, weights: Array, direction: Array) -> LineS
 
 
 def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[float, float]:
-    """The x for which the weights `weights + x direction` have the best score.
+    """Finds the x for which the weights `weights + x direction` have the best score.
 
     Args:
         nbest: NBestFeatures.
@@ -129,7 +129,7 @@ def best_step(nbest: NBestFeatures, weights: Array, direction: Array) -> tuple[f
 
 
 RESTARTS = 10
-# The gain in score after which another sweep over all directions follows.
+# Least gain in score with which another sweep over all directions follows.
 _LEAST_GAIN = 1e-3
 
 
@@ -137,13 +137,13 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
     """Maximizes the metric over the weights by exact line searches.
 
     From each starting point the search goes along all axes and as many random directions, to the best point on each
-    line, and repeats this until such a sweep gains almost nothing. The first starting point is `weights`. Every second
-    of the others is drawn near the best point so far, the rest anywhere.
+    line, and repeats this until such a sweep gains almost nothing. The first starting point is `weights`. Of the
+    others, every second one is drawn near the best point so far, and the rest anywhere.
 
     Args:
         nbest: NBestFeatures.
         weights: float64 array `(values,)`, the initial weights. If all are 0, which ranks nothing, the first starting
-            point is drawn, too.
+            point is drawn at random, too.
         rng: generator of random numbers.
         restarts: int. Number of starting points besides the first. Defaults to `10`.
 
@@ -161,7 +161,7 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
     for restart in range(restarts):
         drawn = rng.normal(size=len(weights)) / spread
         if restart % 2 == 0:
-            # A quarter as far from the best point as it is from 0, once the features are on one scale.
+            # A quarter as far from the best point as that is from 0, with the features on one scale.
             drawn = best + drawn * np.linalg.norm(best * spread) / np.sqrt(len(weights)) / 4
         ascended, score = _ascend(nbest, drawn, spread, rng)
         if score > best_score:
@@ -170,9 +170,9 @@ def mert(nbest: NBestFeatures, weights: Array, rng: np.random.Generator, restart
 
 
 def feature_spread(nbest: NBestFeatures) -> Array:
-    """The spread of each feature among the hypotheses of a sentence: float64 array `(values,)`.
+    """Computes the spread of each feature among the hypotheses of a sentence: float64 array `(values,)`.
 
-    It is the root mean square distance from the mean of the sentence, and 1 for a constant feature.
+    The spread is the root mean square distance from the mean of the sentence. It is 1 for a constant feature.
     """
     sizes = np.diff(nbest.starts, append=len(nbest.features))
     means = np.add.reduceat(nbest.features, nbest.starts, axis=0) / sizes[:, None]
@@ -180,7 +180,8 @@ def feature_spread(nbest: NBestFeatures) -> Array:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _ascend(nbest, weights, spread, rng):
+def _ascend(nbest: NBestFeatures, weights: Array, spread: Array, rng: np.random.Generator) -> tuple[Array, float]:
+    """Searches along lines from a starting point; returns the best weights, scaled, and their score."""
     score = nbest.quick_score(weights)
     while True:
         before = score
@@ -193,12 +194,12 @@ def _ascend(nbest, weights, spread, rng):
             if moved_score > score:
                 weights, score = moved, moved_score
         norm = np.abs(weights).sum()
-        weights = weights / norm if norm > 0 else weights  # else the weights may grow to 1e300
+        weights = weights / norm if norm > 0 else weights  # unscaled, the weights could grow to 1e300
         if score - before < _LEAST_GAIN:
             return weights, score
 
 
-def _directions(spread, rng):
-    """The axes and as many random directions, in random order."""
+def _directions(spread: Array, rng: np.random.Generator) -> Array:
+    """Returns the axes and the same number of random directions, in random order."""
     directions = np.concatenate([np.diag(1 / spread), rng.normal(size=(len(spread), len(spread))) / spread])
     return rng.permutation(directions)

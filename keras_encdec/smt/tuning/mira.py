@@ -1,4 +1,4 @@
-"""Batch MIRA: weights that rank good hypotheses above bad ones by a margin of their difference in the metric."""
+"""Batch MIRA: finds weights that rank better hypotheses higher, by a margin of their difference in the metric."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_encdec.smt.tuning.mert import feature_spread
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures
 
 ROUNDS = 30
-# The paper's C.
+# C in the paper.
 LONGEST_STEP = 0.01
 # Factor by which the counts of the preceding sentences decay with every sentence.
 _DECAY = 0.999
@@ -24,15 +24,15 @@ def mira(
 
     A hope hypothesis has a high total and a high score, a fear hypothesis a high total and a low score. A hypothesis is
     scored together with the decaying counts of the preceding sentences; the score is multiplied by the length of all
-    their references. The features are brought to one scale. The weights are averaged over each round, and the average
-    with the best score of the whole list is returned.
+    their references. The features are scaled to the same spread. The weights are averaged over each round, and the
+    average with the best score of the whole list is returned.
 
     Args:
         nbest: NBestFeatures.
         weights: float64 array `(values,)`, the initial weights.
         rng: generator of random numbers, for the order of the sentences.
         rounds: int. Number of passes over all sentences. Defaults to `30`.
-        longest_step: float. The paper's C. Defaults to `0.01`.
+        longest_step: float. C in the paper. Defaults to `0.01`.
 
     Returns:
         float64 array `(values,)`.

@@ -1,4 +1,4 @@
-"""An n-best list as arrays, for tuning."""
+"""Reads n-best lists into arrays, for tuning."""
 
 import contextlib
 import dataclasses
@@ -7,13 +7,19 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.formats import FilePath, InputLines, parse_features
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
-from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric
-from keras_encdec.smt.nbest.nbest_sentences import Hypothesis, add_word_penalty, hypotheses_by_sentence
+from keras_encdec.smt.evaluation.corpus_metric import Array, CorpusMetric, Indices
+from keras_encdec.smt.nbest.nbest_sentences import (
+    Hypothesis,
+    SentenceHypotheses,
+    add_word_penalty,
+    hypotheses_by_sentence,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,17 +38,17 @@ class NBestFeatures:
     lengths: Mapping[str, int]
     features: Array
     counts: Array
-    starts: Array
+    starts: Indices
     metric: CorpusMetric
     missing: int = 0
 
     @property
-    def sentence_of(self) -> Array:
+    def sentence_of(self) -> Indices:
         """The number of the sentence of each hypothesis: int array `(hypotheses,)`."""
         return np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(self.features)))
 
-    def best(self, weights: Array) -> Array:
-        """The row of each sentence with the highest weighted sum; among equal sums, the first.
+    def best(self, weights: Array) -> Indices:
+        """Finds the row of each sentence with the highest weighted sum; among equal sums, the first row.
 
         Args:
             weights: float array `(values,)`.
@@ -55,32 +61,40 @@ class NBestFeatures:
         return first_of_each(totals == highest[self.sentence_of], self.starts)
 
     def totals(self, weights: Array) -> Array:
-        """The weighted sum of each hypothesis: float64 array `(hypotheses,)`."""
+        """Computes the weighted sum of each hypothesis: float64 array `(hypotheses,)`."""
         # Without BLAS: on busy processors, waiting for its threads takes longer than the product.
         return np.einsum("ij,j->i", self.features, weights)
 
     def score(self, weights: Array) -> float:
-        """The metric's score of the best hypotheses, as sacrebleu gives it, 0 to 100."""
+        """Computes the score of the best hypotheses with sacrebleu, 0 to 100."""
         return self.metric.score(self.counts[self.best(weights)].sum(axis=0))
 
     def quick_score(self, weights: Array) -> float:
-        """The same score except for rounding, computed without sacrebleu."""
+        """Computes the same score without sacrebleu; it differs by rounding only."""
         return float(self.metric.scores(self.counts[self.best(weights)].sum(axis=0)))
 
     def to_array(self, weights: Mapping[str, Sequence[float]]) -> Array:
-        """Weights by name as a float64 array `(values,)`; missing weights are 0."""
+        """Converts weights by name to a float64 array `(values,)`; missing weights are 0."""
         return np.array(
             [value for name, length in self.lengths.items() for value in weights.get(name, [0.0] * length)], np.float64
         )
 
     def to_weights(self, array: Array) -> dict[str, list[float]]:
-        """An array `(values,)` as weights by name."""
+        """Converts an array `(values,)` to weights by name."""
         ends = np.cumsum(list(self.lengths.values()))
         return {name: values.tolist() for name, values in zip(self.lengths, np.split(array, ends[:-1]), strict=True)}
 
 
-def first_of_each(chosen: Array, starts: Array) -> Array:
-    """The first chosen row of each sentence: int array `(sentences,)`. Every sentence needs a chosen row."""
+def first_of_each(chosen: npt.NDArray[np.bool_], starts: Indices) -> Indices:
+    """Finds the first chosen row of each sentence.
+
+    Args:
+        chosen: bool array `(rows,)`, with at least one chosen row in each sentence.
+        starts: int array `(sentences,)`. The first row of each sentence.
+
+    Returns:
+        int array `(sentences,)`.
+    """
     rows = np.flatnonzero(chosen)
     return rows[np.searchsorted(rows, starts)]
 
@@ -98,7 +112,7 @@ def read_nbest_features(
 
     Args:
         paths: the lists, plain or gzipped.
-        references: the files of the metric's references, named in errors.
+        references: the files of the metric's references, for errors.
         metric: CorpusMetric.
         word_penalty: bool. Whether to add the feature `WordPenalty0`. Defaults to `False`.
         lengths: dict from the name of a feature to its number of values. Defaults to the features of the lists.
@@ -112,7 +126,10 @@ def read_nbest_features(
             values, or the sentences are not those of the references.
     """
     layout, decoding = _Layout(lengths, word_penalty), FileEncoding(encoding)
-    rows, counts, starts, missing = [], [], [], 0
+    rows: list[Sequence[float]] = []
+    counts: list[Array] = []
+    starts: list[int] = []
+    missing = 0
     with contextlib.ExitStack() as opened:
         lists = [opened.enter_context(InputLines(path)) for path in paths]
         for number, hypotheses in _merged(lists):
@@ -122,10 +139,11 @@ def read_nbest_features(
             for absent in range(len(starts), number):
                 missing += 1
                 starts.append(len(rows))
-                rows.append(np.zeros(0))
+                rows.append(())
                 counts.append(metric.counts(absent, ""))
             starts.append(len(rows))
-            seen, counts_by_text = set(), {}
+            seen: set[tuple[str, tuple[float, ...]]] = set()
+            counts_by_text: dict[str, Array] = {}
             for path, hypothesis in hypotheses:
                 text = " ".join(hypothesis.words(decoding, path))
                 row = layout.row(hypothesis, path)
@@ -134,7 +152,7 @@ def read_nbest_features(
                 seen.add((text, row))
                 if text not in counts_by_text:
                     counts_by_text[text] = metric.counts(number, text)
-                rows.append(np.array(row))
+                rows.append(row)
                 counts.append(counts_by_text[text])
     if len(starts) < metric.sentences:
         raise _other_sentences(f"found the last id {number}", references, metric, path, last.line_number)
@@ -146,8 +164,8 @@ def read_nbest_features(
             path,
         )
     features = np.zeros((len(rows), sum(layout.lengths.values())))
-    for index, row in enumerate(rows):
-        features[index, : len(row)] = row
+    for index, values in enumerate(rows):
+        features[index, : len(values)] = values
     return NBestFeatures(layout.lengths, features, np.array(counts), np.array(starts), metric, missing)
 
 
@@ -158,12 +176,14 @@ def _merged(lists: list[InputLines]) -> Iterator[tuple[int, list[tuple[FilePath,
         yield number, [(path, hypothesis) for path, sentence in group for hypothesis in sentence.hypotheses]
 
 
-def _with_path(lines):
+def _with_path(lines: InputLines) -> Iterator[tuple[FilePath, SentenceHypotheses]]:
     for sentence in hypotheses_by_sentence(lines):
         yield lines.path, sentence
 
 
-def _other_sentences(found, references, metric, path, line):
+def _other_sentences(
+    found: str, references: Sequence[FilePath], metric: CorpusMetric, path: FilePath, line: int
+) -> InputError:
     last = metric.sentences - 1
     return InputError(
         found,
@@ -180,10 +200,13 @@ class _Layout:
     def __init__(self, lengths: Mapping[str, int] | None, word_penalty: bool) -> None:
         self.lengths = dict(lengths or {})
         self._is_open, self._word_penalty = lengths is None, word_penalty
-        self._first_line = None
+        self._first_line: tuple[FilePath, int] | None = None
 
     def row(self, hypothesis: Hypothesis, path: FilePath) -> tuple[float, ...]:
-        """The values of a line. Columns added by later lines are missing at its end; they count as 0."""
+        """Returns the values of a line.
+
+        The row of an early line lacks the sparse features that later lines add; they count as 0.
+        """
         values, line = parse_features(hypothesis.parsed.features), hypothesis.line_number
         if self._word_penalty:
             add_word_penalty(values, hypothesis.parsed.hypothesis, path, line)
@@ -196,7 +219,7 @@ class _Layout:
             expected = self.lengths.get(name, 0)
             if expected != len(numbers) and not (expected == 0 and "_" in name):
                 raise self._error(f"found {len(numbers)} values of {shortened(name)}", expected, path, line)
-        row = []
+        row: list[float] = []
         for name, length in self.lengths.items():
             if name not in values and "_" not in name:  # a sparse feature is on a line only where it is not 0
                 raise self._error(f"found no values of {shortened(name)}", length, path, line)
@@ -212,7 +235,7 @@ class _Layout:
                 )
         return tuple(row)
 
-    def _error(self, found, expected, path, line):
+    def _error(self, found: str, expected: int, path: FilePath, line: int) -> InputError:
         as_in = "the list that was tuned on"
         if self._first_line:
             as_in = f"line {self._first_line[1]} of {self._first_line[0]}"

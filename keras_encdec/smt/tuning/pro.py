@@ -1,4 +1,4 @@
-"""Pairwise ranking optimization: weights that give the better of two hypotheses the higher total."""
+"""Pairwise ranking optimization: finds weights that give the better of two hypotheses the higher total."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SAMPLED, KEPT = 5000, 50
 LEAST_DIFFERENCE = 0.05
 # Shares of the learned weights in their sum with the initial weights.
 SHARES = [share / 10 for share in range(10, 0, -1)]
-# Factor of the squared weights, for features on one scale. It only matters where the pairs are separable.
+# Factor of the squared weights, for features on one scale. It only matters if the pairs are separable.
 _PENALTY = 1e-4
 _NEWTON_STEPS = 50
 
@@ -60,24 +60,31 @@ def pro(
 
 
 def _between(nbest: NBestFeatures, weights: Array, learned: Array, spread: Array) -> Array:
-    """The best-scoring weights between the initial and the learned ones."""
+    """Returns the weights with the best score on the line between the initial and the learned weights."""
     norms = [np.linalg.norm(array * spread) for array in (weights, learned)]  # with the features on one scale
     if not all(norms):
         return learned
     begin, end = weights / norms[0], learned / norms[1]
     candidates = [share * end + (1 - share) * begin for share in SHARES]
-    return max(candidates, key=nbest.quick_score)  # among equals the first, which is nearest to the learned weights
+    return max(candidates, key=nbest.quick_score)  # of equals the first, nearest to the learned weights
 
 
 def separating_weights(rows: Array) -> Array:
-    """Logistic regression by Newton's method: the rows are one class, and their negatives the other."""
+    """Separates rows from their negatives by logistic regression, with Newton's method.
+
+    Args:
+        rows: float64 array `(rows, values)`, one class. Their negatives are the other class.
+
+    Returns:
+        float64 array `(values,)`.
+    """
     weights = np.zeros(rows.shape[1])
     for _ in range(_NEWTON_STEPS):
         wrong = 1 / (1 + np.exp(np.clip(rows @ weights, -500, 500)))
         gradient = rows.T @ wrong / len(rows) - _PENALTY * weights
         curvature = (rows.T * (wrong * (1 - wrong))) @ rows / len(rows) + _PENALTY * np.eye(rows.shape[1])
         step = np.linalg.solve(curvature, gradient)
-        # Long steps are shortened: for nearly separable classes they would overshoot.
+        # Long steps are shortened, as they would overshoot for nearly separable classes.
         weights = weights + step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-8:
             break

@@ -92,7 +92,7 @@ def test_escapes_and_several_references(files):
         ("l eau", "l&apos;eau", False),
     ],
 )
-def test_escapes_on_one_side_are_noticed(tmp_path, reference, hypothesis, is_unlike):
+def test_escapes_on_one_side_only_are_reported(tmp_path, reference, hypothesis, is_unlike):
     """Moses escapes what it writes; references are often plain."""
     for name, text in (("ref", reference), ("ours", hypothesis), ("same", reference)):
         (tmp_path / name).write_text(f"{text}\na b c\n")
@@ -103,7 +103,7 @@ def test_escapes_on_one_side_are_noticed(tmp_path, reference, hypothesis, is_unl
     assert found.unlike_references == ()
 
 
-def test_without_sacrebleu_it_says_what_to_install(files, monkeypatch):
+def test_without_sacrebleu_the_error_says_what_to_install(files, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"needs sacrebleu, .*: pip install .keras-encdec\[smt\].\.$"):
         evaluate([files / "ref"], {"x": [files / "base.1"]})

@@ -33,7 +33,7 @@ def systems():
 
 
 @pytest.mark.parametrize("cells", [1 << 22, 4096])
-def test_with_one_run_of_each_they_are_those_of_sacrebleu(systems, cells, monkeypatch):
+def test_with_one_run_of_each_system_the_tests_are_those_of_sacrebleu(systems, cells, monkeypatch):
     monkeypatch.setattr(significance, "_CELLS", cells)
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
     metric, reference, (base, *_), (better, *_) = systems
@@ -72,7 +72,7 @@ def test_hypotheses_of_all_runs_are_dealt_out_within_their_sentences(systems):
     assert 0.05 < expected < 0.95 and found == pytest.approx(expected, abs=0.02)
 
 
-def test_more_runs_tell_more(systems):
+def test_more_runs_give_a_lower_p_value(systems):
     metric, _, base, better = systems
     counts = [[metric.corpus_counts(text) for text in runs] for runs in (better, base)]
     one = approximate_randomization(counts[0][:1], counts[1][:1], metric.scores, 500)

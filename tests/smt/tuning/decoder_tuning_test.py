@@ -53,7 +53,7 @@ def first_hypotheses(path):
     return list(first.values())
 
 
-def test_rounds_of_translating_and_tuning_find_weights_that_translate_rightly(files):
+def test_rounds_of_translating_and_tuning_find_weights_that_translate_correctly(files):
     reported = []
     tuning = tuned(files, report=reported.append)
     assert list(tuning.rounds) == reported and tuning.rounds[0].weights["LM0"] == [0.5]
@@ -71,7 +71,7 @@ def test_rounds_of_translating_and_tuning_find_weights_that_translate_rightly(fi
     assert str(tuning).startswith(f"BLEU {tuning.best.score:.2f} in round {tuning.best.number} of ")
 
 
-def test_it_begins_with_the_weights_given_and_keeps_that_of_unknown_words(files):
+def test_it_begins_with_the_given_weights_and_keeps_the_unknown_word_penalty(files):
     given = {
         "Distortion0": [1.0],
         "LM0": [0.0],
@@ -103,7 +103,7 @@ def without_times(tuning):
     return [(one.number, one.weights, one.score, one.nbest.name) for one in tuning.rounds]
 
 
-def test_a_tuning_that_was_killed_takes_the_lists_that_are_there(files, decoded):
+def test_a_restarted_tuning_reuses_the_lists_of_a_killed_one(files, decoded):
     def interrupt(done):
         if done.number == 2:
             raise KeyboardInterrupt
@@ -138,7 +138,7 @@ def test_lists_of_other_files_or_settings_are_made_anew(files, decoded):
     assert decoded == ["run1.nbest.gz"] * 6
 
 
-def test_what_cannot_be_used_is_reported(files):
+def test_unusable_arguments_are_reported(files):
     with pytest.raises(ConfigurationError, match="found rounds=0, expected a whole number, 1 or more"):
         tuned(files, rounds=0)
     (files / "reference").write_text("w\n")
@@ -146,7 +146,7 @@ def test_what_cannot_be_used_is_reported(files):
         tuned(files, rounds=1)
 
 
-def test_no_empty_folder_is_left_where_the_input_is_wrong(files):
+def test_no_empty_folder_is_left_if_the_input_is_wrong(files):
     with pytest.raises(InputError, match="found no weight of LM0"):
         tuned(files, {"TranslationModel0": [0.2, 0.2], "Distortion0": [0.3]})
     with pytest.raises(ConfigurationError, match="found the unknown hyper-parameter 'pop_limits'"):

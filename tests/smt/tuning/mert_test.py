@@ -44,13 +44,13 @@ def test_equal_seeds_give_equal_weights_and_it_never_gets_worse():
 
 
 @pytest.mark.parametrize("seed, along_axes", [(0, 51.93), (2, 62.82)])
-def test_random_directions_lead_on_where_the_axes_end(seed, along_axes):
+def test_random_directions_improve_on_the_axes(seed, along_axes):
     nbest = toy_nbest(seed, sentences=20, hypotheses=10, features=4)
     found = mert(nbest, np.array([0.1, -1.0, 0.3, 0.2]), np.random.default_rng(1), restarts=0)
     assert nbest.score(found) > along_axes + 1
 
 
-def test_the_order_of_the_list_is_no_weights():
+def test_weights_of_0_are_not_a_starting_point():
     nbest = toy_nbest(7, features=2)
     best = np.argsort(-nbest.metric.sentence_scores(nbest.counts), kind="stable")
     in_order = best[np.argsort(nbest.sentence_of[best], kind="stable")]  # the best of each sentence first
@@ -59,7 +59,7 @@ def test_the_order_of_the_list_is_no_weights():
     assert found.any() and nbest.score(found) < nbest.score(np.zeros(2))
 
 
-def test_one_hypothesis_a_sentence_leaves_the_weights():
+def test_lists_with_one_hypothesis_per_sentence_leave_the_weights():
     begin = np.array([0.5, 0.25, 0.25])
     found = mert(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), restarts=1)
     np.testing.assert_allclose(found, begin)
@@ -117,7 +117,7 @@ def test_equal_totals_do_no_harm(seed):
         assert score == pytest.approx(tried.max()) == pytest.approx(nbest.score(weights + step * direction))
 
 
-def test_where_nothing_changes_no_step_is_made():
+def test_no_step_is_made_if_nothing_changes_along_the_line():
     nbest = toy_nbest(1, hypotheses=1)
     assert best_step(nbest, np.ones(3), np.ones(3)) == (0.0, pytest.approx(nbest.score(np.ones(3))))
     nbest = toy_nbest(1)

@@ -8,7 +8,7 @@ from keras_encdec.smt.tuning import mira
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_it_learns_which_feature_tells(metric):
+def test_it_learns_which_feature_predicts_the_score(metric):
     nbest = toy_nbest(3, sentences=60, hypotheses=10, metric=metric)
     uniform = np.ones(3)
     found = mira(nbest, uniform, np.random.default_rng(1), rounds=8)
@@ -19,7 +19,7 @@ def test_it_learns_which_feature_tells(metric):
     assert (found != other).any()
 
 
-def test_a_step_goes_from_fear_to_hope_as_far_as_the_margin_asks():
+def test_a_step_from_fear_to_hope_is_as_long_as_the_margin_requires():
     nbest = toy_nbest(4, sentences=1, hypotheses=6)
     begin = np.array([0.2, -0.5, 0.3])
     for longest_step in (1e-3, 1e3):
@@ -36,7 +36,7 @@ def test_a_step_goes_from_fear_to_hope_as_far_as_the_margin_asks():
         np.testing.assert_allclose(found * nbest.features.std(axis=0), weights + step * away)
 
 
-def test_one_hypothesis_a_sentence_leaves_the_weights():
+def test_lists_with_one_hypothesis_per_sentence_leave_the_weights():
     begin = np.array([0.5, -0.25, 0.25])
     found = mira(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), rounds=2)
     np.testing.assert_allclose(found / np.abs(found).sum(), begin)

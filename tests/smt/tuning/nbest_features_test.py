@@ -33,7 +33,7 @@ def read(folder, *names, references=REFERENCES, **options):
     return read_nbest_features([folder / name for name in names or ["nbest"]], [folder / "ref"], metric, **options)
 
 
-def test_features_are_columns_and_the_hypotheses_of_a_sentence_are_rows_in_a_row(files):
+def test_features_are_columns_and_the_hypotheses_of_a_sentence_consecutive_rows(files):
     nbest = read(files)
     assert nbest.lengths == {"LM0": 1, "TM0": 2, "Sparse_x": 1}
     expected = [[-4, -1, -2, 0], [-2, -1, -4, 0], [0, 0, 0, 0], [-2, 1e-3, 0, 2], [-2, 1e-3, 0.5, 0]]
@@ -63,7 +63,7 @@ def test_lists_of_several_runs_are_one_list_without_repetitions(files):
     assert nbest.missing == 0
 
 
-def test_the_word_penalty_is_added_where_there_is_none(files):
+def test_the_word_penalty_is_added_to_lists_that_lack_it(files):
     nbest = read(files, word_penalty=True)
     np.testing.assert_array_equal(nbest.features[:, nbest.lengths["LM0"] + 2], [-2, -3, 0, -2, -1])
     assert nbest.lengths["WordPenalty0"] == 1
@@ -72,7 +72,7 @@ def test_the_word_penalty_is_added_where_there_is_none(files):
         read(files, word_penalty=True)
 
 
-def test_a_list_that_is_held_out_has_the_features_of_the_other(files):
+def test_a_held_out_list_has_the_features_of_the_tuned_list(files):
     (files / "test").write_text("0 ||| x ||| TM0= 1 2 LM0= 3 Other_y= 1 ||| 9\n")
     nbest = read(files, "test", references=["x"], lengths={"LM0": 1, "TM0": 2})
     np.testing.assert_array_equal(nbest.features, [[3, 1, 2]])
@@ -80,7 +80,7 @@ def test_a_list_that_is_held_out_has_the_features_of_the_other(files):
         read(files, "test", references=["x"], lengths={"LM0": 1, "TM0": 1})
 
 
-def test_lines_that_do_not_fit_are_named(files):
+def test_lines_that_do_not_fit_are_reported(files):
     ids = f"expected ids from 0 to 2, as {files}/ref has 3 lines; give the references"
     for lines, sentence in {
         (*LINES[:3], "2 ||| x ||| LM0= 1 ||| 9"): "line 4: found no values of TM0, expected 2, as in line 1 of ",

@@ -10,7 +10,7 @@ from keras_encdec.smt.tuning.pro import separating_weights
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_it_learns_which_feature_tells(metric):
+def test_it_learns_which_feature_predicts_the_score(metric):
     nbest = toy_nbest(3, sentences=100, hypotheses=10, metric=metric)
     uniform = np.ones(3)
     found = pro(nbest, uniform, np.random.default_rng(1), sampled=200)
@@ -19,7 +19,7 @@ def test_it_learns_which_feature_tells(metric):
     np.testing.assert_array_equal(found, pro(nbest, uniform, np.random.default_rng(1), sampled=200))
 
 
-def test_one_hypothesis_a_sentence_leaves_the_weights():
+def test_lists_with_one_hypothesis_per_sentence_leave_the_weights():
     begin = np.array([0.5, -0.25, 0.25])
     np.testing.assert_array_equal(pro(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1)), begin)
 
@@ -34,7 +34,7 @@ def test_the_regression_is_at_its_optimum(separable):
     assert np.isfinite(weights).all() and np.abs(gradient).max() < 1e-7
 
 
-def test_the_weights_lie_between_the_learned_ones_and_those_to_begin_with():
+def test_the_weights_lie_between_the_initial_and_the_learned_weights():
     nbest = toy_nbest(5, sentences=20, hypotheses=10)
     learned = pro(nbest, np.zeros(3), np.random.default_rng(1), sampled=50)
     begin = mert(nbest, learned, np.random.default_rng(1))

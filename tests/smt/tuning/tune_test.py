@@ -51,7 +51,7 @@ def tuned(folder, nbest="nbest", references="ref", **options):
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])
-def test_the_weights_that_are_written_rank_as_it_says(files, out, algorithm, metric):
+def test_the_written_weights_rank_as_the_result_says(files, out, algorithm, metric):
     held_out = {"test_nbest": [files / "nbest"], "test_references": [files / "ref"]}
     tuning = tuned(files, algorithm=algorithm, metric=metric, seeds=2, weights_out=out / "weights", **held_out)
     assert [one.seed for one in tuning.tuned] == [1, 2] and tuning.best in tuning.tuned
@@ -88,7 +88,7 @@ def test_one_seed_has_no_mean(files):
     assert [line.split()[0] for line in str(tuned(files)).splitlines()[2:]] == ["before", "seed"]
 
 
-def test_files_that_cannot_be_written_are_reported_of_before_the_search(files):
+def test_files_that_cannot_be_written_are_reported_before_the_search(files):
     (files / "file").write_text("x")
     for options in ({"weights_out": files / "none" / "w"}, {"all_weights_out": files / "file" / "folder"}):
         with pytest.raises(InputError, match=f"^{files}/(none|file)/"):
@@ -96,7 +96,7 @@ def test_files_that_cannot_be_written_are_reported_of_before_the_search(files):
 
 
 @pytest.mark.parametrize("error", [InputError, KeyboardInterrupt])
-def test_no_empty_folder_is_left_where_the_tuning_fails_or_is_interrupted(files, out, error, monkeypatch):
+def test_no_empty_folder_is_left_if_the_tuning_fails_or_is_interrupted(files, out, error, monkeypatch):
     def fail(*arguments):
         raise error("interrupted")
 
@@ -131,7 +131,7 @@ def test_a_word_penalty_is_tuned_and_ranked_with(files, out):
         rerank(files / "plain", out / "other", out / "weights")
 
 
-def test_one_hypothesis_a_sentence_leaves_the_weights(files):
+def test_lists_with_one_hypothesis_per_sentence_leave_the_weights(files):
     (files / "nbest").write_text("".join(line + "\n" for line in NBEST.splitlines()[::2][:2]))
     for algorithm in ("mert", "mira", "pro"):
         tuning = tuned(files, algorithm=algorithm)
@@ -139,7 +139,7 @@ def test_one_hypothesis_a_sentence_leaves_the_weights(files):
         assert tuning.best.weights["LM0"] == [pytest.approx(1 / 1.3, abs=1e-5)]
 
 
-def test_weights_that_the_lists_have_no_features_for_are_refused(files):
+def test_weights_of_features_that_the_lists_lack_are_refused(files):
     found = f"{files}/moses.ini: found weights of LM0, expected features of the lists only; give lists with the feat"
     (files / "nbest").write_text(NBEST.replace("LM0", "LM1"))
     with pytest.raises(InputError, match=re.escape(found)):
@@ -150,7 +150,7 @@ def test_weights_that_the_lists_have_no_features_for_are_refused(files):
         tuned(files)
 
 
-def test_arguments_that_contradict_are_refused(files):
+def test_contradictory_arguments_are_refused(files):
     for options, sentence in (
         ({"algorithm": "grid"}, "found algorithm=.grid., expected one of mert, mira, pro"),
         ({"metric": "ter"}, "found metric=.ter., expected one of bleu, chrf"),
@@ -172,7 +172,7 @@ def test_arguments_that_contradict_are_refused(files):
 
 
 @pytest.mark.parametrize("algorithm", ["mert", "mira", "pro"])
-def test_the_initial_weights_are_kept_where_the_search_ends_with_worse_ones(files, out, algorithm, monkeypatch):
+def test_the_initial_weights_are_kept_if_the_search_finds_worse_ones(files, out, algorithm, monkeypatch):
     monkeypatch.setitem(SEARCHES, algorithm, lambda lists, begin, rng: np.array([1.0, 0.0, 0.0, 0.0]))
     good = {"RNN0": [3.0], "LM0": [0.0], "TM0": [0.0, 0.0]}
     tuning = tuned(files, algorithm=algorithm, other_weights=good, weights_out=out / "weights")
@@ -180,7 +180,7 @@ def test_the_initial_weights_are_kept_where_the_search_ends_with_worse_ones(file
     assert read_weights(out / "weights")[0] == tuning.best.weights == {"LM0": [0.0], "TM0": [0.0, 0.0], "RNN0": [1.0]}
     (remark,) = tuning.remarks
     assert remark == (
-        "The search found weights that are worse on the lists than the initial ones (BLEU "
+        "The search found weights with a lower score on the lists than the initial weights (BLEU "
         f"{tuning.best.discarded_score:.2f} instead of 100.00); the initial weights were kept."
     )
     assert f", the initial weights, as the search found {tuning.best.discarded_score:.2f}" in str(tuning.best)
