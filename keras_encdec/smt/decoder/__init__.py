@@ -1,1 +1,1 @@
-"""The phrase-based decoder."""
+"""The phrase-based decoder: cube pruning with a phrase table and an n-gram language model."""

@@ -8,13 +8,13 @@ from keras_encdec.task_options import EncodingOption, ProcessesOption
 
 @dataclasses.dataclass(frozen=True)
 class DecodingOptions(EncodingOption, ProcessesOption):
-    """Options of `decode_nbest`; the limits of the search are by default those of Moses."""
+    """Options of `decode_nbest`. By default, the limits of the search are those of Moses."""
 
     nbest_size: int = hyperparameter(100, "Maximum number of hypotheses per sentence, all distinct.", minimum=1)
     pop_limit: int = hyperparameter(
         300,
-        "Number of hypotheses that are tried for each number of translated words. More take longer, and find "
-        "translations with higher totals.",
+        "Number of hypotheses that are tried for each number of translated words. A higher number takes longer and "
+        "finds translations with higher totals.",
         minimum=1,
     )
     distortion_limit: int = hyperparameter(
@@ -28,7 +28,7 @@ class DecodingOptions(EncodingOption, ProcessesOption):
         "Maximum number of targets per source phrase: those with the highest weighted sums. 0 means no limit.",
         minimum=0,
     )
-    # A derivation of more phrases would exceed Python's recursion limit.
+    # Ranking derivations recurses once for each phrase. More phrases would exceed Python's recursion limit.
     max_sentence_length: int = hyperparameter(
         100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=500
     )

@@ -1,4 +1,4 @@
-"""A phrase-based decoder: sentences, a phrase table and an n-gram language model in, n-best lists out."""
+"""Translates sentences by a phrase table and an n-gram language model, and writes an n-best list."""
 
 import contextlib
 import dataclasses
@@ -45,8 +45,7 @@ class DecodingSummary(FileSummary):
         seconds: float.
         output: the file.
         sentences: int. Number of sentences translated.
-        unknown_words: int. Number of words in the best hypotheses that are copied from the source, as the table lacks
-            them.
+        unknown_words: int. Number of words in the best hypotheses that were copied, as the table lacks them.
         words: int. Number of words in the sentences.
     """
 
@@ -73,7 +72,7 @@ class DecodingSummary(FileSummary):
 
 
 class _Task(NamedTuple):
-    """What every process needs, whichever sentences it translates."""
+    """What every process needs to translate any sentences."""
 
     phrases: PhraseTable
     language_model: FilePath
@@ -82,7 +81,7 @@ class _Task(NamedTuple):
 
 
 class _Translated(NamedTuple):
-    """The lines of a batch of sentences."""
+    """The lines of a batch of sentences, and the number of unknown words in the best hypotheses."""
 
     lines: list[bytes]
     unknown_words: int
@@ -116,7 +115,7 @@ def decode_nbest(
 
     The search is Moses's cube pruning without lexicalized reordering; see `PhraseSearch`.
 
-    Every process holds in memory the phrases of the table that occur in the sentences and the language model, about
+    Every process holds in memory the phrase pairs whose source occurs in the sentences, and the language model, about
     150 bytes for each n-gram. Processes are spawned, so a program must keep its own work under
     `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
@@ -147,7 +146,7 @@ def decode_nbest(
     check_distinct_files(source, phrase_table, language_model, output)
     options = DecodingOptions.combined(options, values)
     start = time.monotonic()
-    with InputLines(language_model):  # raises before the table is read
+    with InputLines(language_model):  # raises now, not after the long reading of the table, if it cannot be opened
         pass
     with open_output(output) as file:
         sentences = _sentences(source, options)
@@ -169,6 +168,7 @@ def decode_nbest(
 
 
 def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
+    """Reads the words of all sentences; raises InputError for a sentence that is too long."""
     sentences = [model_words(line) for line in read_sentences(source, options.encoding)]
     for number, words in enumerate(sentences, start=1):
         if len(words) > options.max_sentence_length:
@@ -182,8 +182,15 @@ def _sentences(source: FilePath, options: DecodingOptions) -> list[list[str]]:
     return sentences
 
 
-def _phrases(path, sentences, weights, other_weights, encoding, progress):
-    """The phrases of the table that occur in the sentences, and the weights, which are checked at the first line."""
+def _phrases(
+    path: FilePath,
+    sentences: Sequence[Sequence[str]],
+    weights: Mapping[str, Sequence[float]] | None,
+    other_weights: Mapping[str, Sequence[float]],
+    encoding: str | None,
+    progress: ShowProgress,
+) -> tuple[PhraseTable, DecoderWeights]:
+    """Reads the phrases of the table that occur in the sentences, and checks the weights at the first line."""
     sources = {phrase for words in sentences for _, _, phrase in source_phrases(words)}
     with PhraseTableReader(path, encoding) as reader, progress(reader.lines, "phrase pairs") as shown:
         records = iter(reader)
@@ -220,7 +227,7 @@ def _translate(path: str, batch: list[tuple[int, list[str]]]) -> _Translated:
 
 
 @functools.lru_cache(maxsize=1)
-def _decoder(path):
+def _decoder(path: str) -> "_Decoder":
     with open(path, "rb") as file:
         return _Decoder(pickle.load(file))
 
@@ -237,7 +244,7 @@ class _Decoder:
         self._search = PhraseSearch(model, task.weights, options.pop_limit, options.distortion_limit)
 
     def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:
-        """The lines of a sentence, and the number of unknown words in the best one."""
+        """Returns the lines of a sentence, and the number of unknown words in the best hypothesis."""
         goal = self._search.search(len(words), self._options.of_sentence(words))
         translations = [PhraseTranslation(arcs, self._weights) for arcs in distinct_derivations(goal, self._nbest_size)]
         translations.sort(key=lambda translation: -translation.total)  # rounding may have changed the order

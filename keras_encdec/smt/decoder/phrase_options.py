@@ -1,4 +1,4 @@
-"""Translation options: the phrases of a table that may translate the phrases of a sentence."""
+"""Translation options of a sentence: the phrases of a table that may translate its phrases."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
 # The feature of an unknown word, as in Moses.
 UNKNOWN_WORD_PENALTY = -100.0
-# The weights that Moses begins tuning with; each score of the phrase table has the weight 0.2.
+# The weights with which Moses begins tuning. Each score of the phrase table has the weight 0.2.
 _INITIAL = {"Distortion0": [0.3], "LM0": [0.5], "WordPenalty0": [-1.0], "PhrasePenalty0": [0.2]}
 _TRANSLATION, _UNKNOWN = "TranslationModel0", "UnknownWordPenalty0"
 
@@ -24,7 +24,7 @@ class DecoderWeights(NamedTuple):
     """The weights of the decoder's features, which are those of Moses.
 
     Attributes:
-        distortion: float. Weight of minus the sum of the distances jumped in the source.
+        distortion: float. Weight of minus the sum of the distances of jumps in the source.
         language_model: float. Weight of ln p of the sentence by the language model.
         word_penalty: float. Weight of minus the number of words.
         phrase_penalty: float. Weight of the number of phrases.
@@ -41,15 +41,18 @@ class DecoderWeights(NamedTuple):
 
     @classmethod
     def of_features(cls, weights: Mapping[str, Sequence[float]], number_of_scores: int) -> Self:
-        """The weights of features by their names, checked.
+        """Checks weights that are given by the names of features.
 
         Args:
             weights: dict of str to list of float, as `read_weights` returns it. `UnknownWordPenalty0` may be missing.
             number_of_scores: int. Number of scores on each line of the phrase table.
 
+        Returns:
+            DecoderWeights.
+
         Raises:
-            InputError: when a weight is too large, a feature has no weights or another number of them, or a feature
-                that the decoder does not compute has other weights than 0.
+            InputError: when a weight is too large, a feature has no weights or a wrong number of weights, or a
+                feature that the decoder does not compute has a weight other than 0.
         """
         lengths = {**{name: 1 for name in _INITIAL}, _TRANSLATION: number_of_scores, _UNKNOWN: 1}
         weights = {_UNKNOWN: [1.0], **weights}
@@ -74,12 +77,13 @@ class DecoderWeights(NamedTuple):
                     f"expected features of the decoder only, {', '.join(lengths)}",
                     f'leave it out, or give "{name}={zeros}"',
                 )
-        single = [weights[name][0] for name in _INITIAL]
-        return cls(*single, tuple(weights[_TRANSLATION]), weights[_UNKNOWN][0])
+        distortion, language_model, word_penalty, phrase_penalty = (weights[name][0] for name in _INITIAL)
+        translation, unknown = tuple(weights[_TRANSLATION]), weights[_UNKNOWN][0]
+        return cls(distortion, language_model, word_penalty, phrase_penalty, translation, unknown)
 
 
 def initial_weights(number_of_scores: int) -> dict[str, list[float]]:
-    """The weights that Moses begins tuning with.
+    """Returns the weights with which Moses begins tuning.
 
     Args:
         number_of_scores: int. Number of scores on each line of the phrase table.
@@ -112,7 +116,7 @@ class PhraseOption(NamedTuple):
         scores: tuple of float. ln of the scores of the table; 0 for an unknown word.
         score: float. The weighted sum of its features, without the language model and the distortion.
         estimate: float. The score plus the weighted ln p of its words by the language model, without a context.
-        is_unknown: bool. Whether it is a copied word that the table lacks.
+        is_unknown: bool. Whether it is a copy of a word that the table lacks.
     """
 
     text: str
@@ -124,12 +128,12 @@ class PhraseOption(NamedTuple):
 
     @classmethod
     def empty(cls, number_of_scores: int) -> Self:
-        """An option without words, the only one of an empty sentence."""
+        """Returns an option without words, the only option of an empty sentence."""
         return cls("", (), (0.0,) * number_of_scores, 0.0, 0.0)
 
 
 def source_phrases(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """The phrases of a sentence with up to 20 words: their start, end and text."""
+    """Yields the start, the end and the text of each phrase of a sentence with up to 20 words."""
     for start in range(len(words)):
         for end in range(start + 1, min(start + LONGEST_PHRASE, len(words)) + 1):
             yield start, end, " ".join(words[start:end])
@@ -144,7 +148,7 @@ def read_phrases(
         records: iterable of the records of the table.
         lines: InputLines of the table, for errors.
         sources: set of str. The phrases, words without escapes separated by spaces.
-        shown: Progress. Counts all lines.
+        shown: Progress, which counts the lines.
 
     Returns:
         PhraseTable.
@@ -175,7 +179,7 @@ def _log_prob(score: float) -> float:
 
 
 class PhraseOptions:
-    """The options of sentences.
+    """Makes the translation options of sentences.
 
     Args:
         phrases: PhraseTable.
@@ -199,7 +203,7 @@ class PhraseOptions:
         self._numbers: dict[str, int] = {}
 
     def of_sentence(self, words: Sequence[str]) -> dict[tuple[int, int], list[PhraseOption]]:
-        """The options of each phrase that has some, the best first. A word without options is copied.
+        """Returns the options of each phrase that has options, the best first. A word without options is copied.
 
         Args:
             words: list of str, without escapes.

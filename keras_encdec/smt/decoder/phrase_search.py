@@ -1,9 +1,9 @@
-"""The search of the phrase-based decoder: stacks of hypotheses, filled by cube pruning."""
+"""Searches for the best translations of a sentence: stacks of hypotheses, filled by cube pruning."""
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from keras_encdec.smt.decoder.phrase_options import LN_10, DecoderWeights, PhraseOption
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
@@ -17,7 +17,7 @@ class Arc(NamedTuple):
     Attributes:
         previous: Hypothesis.
         option: PhraseOption.
-        start, end: int. The first source word of the phrase, and the one after its last.
+        start, end: int. The first source word of the phrase, and the word after its last.
         language_model: float. ln p of its words, and of the sentence's end after the last phrase.
         score: float. The weighted sum of all features.
     """
@@ -31,7 +31,7 @@ class Arc(NamedTuple):
 
 
 class Hypothesis:
-    """Recombined translations: they cover the same source words, and score the same whatever follows.
+    """Recombined translations, which cover the same source words and have the same scores for all continuations.
 
     Attributes:
         score: float. The weighted sum of the features of the best translation.
@@ -40,7 +40,7 @@ class Hypothesis:
         arcs: list of Arc. The last phrase of each translation, in the order in which the search reached them.
         ranked: list of `(score, number of the arc, rank in the arc's previous)`: the best derivations, extended by
             `distinct_derivations` as it needs them.
-        candidates: heap of the derivations that may come next; `None` until the first is needed.
+        candidates: heap of the derivations that may be the next in `ranked`; `None` until the first is needed.
     """
 
     __slots__ = ("score", "state", "end", "arcs", "ranked", "candidates")
@@ -52,12 +52,16 @@ class Hypothesis:
         self.candidates: list[tuple[float, int, int]] | None = None
 
 
+# For a phrase, by the state before it: ln p of its words, and the state after it.
+_Memo = dict[int, tuple[float, int]]
+
+
 class _Edge(NamedTuple):
     """Pairs of a hypothesis and an option: all hypotheses of a coverage that end at one word, all options of a span."""
 
     hypotheses: list[Hypothesis]  # the best first
     options: Sequence[PhraseOption]  # the best first
-    memos: list[dict[int, tuple[float, int]]]  # for each option: ln p and the next state, by the state before it
+    memos: list[_Memo]  # one for each option
     jump: float  # the weighted distortion
     future: float  # the estimate of the best score of the remaining words
     coverage: int  # with the span
@@ -65,10 +69,17 @@ class _Edge(NamedTuple):
     end: int
 
 
+# For each coverage: hypotheses by the end of their last phrase and the state of the language model.
+_Stack = dict[int, dict[tuple[int, int], Hypothesis]]
+# The negative estimate of the total, a serial number, the edge, the numbers of the hypothesis and the option in it,
+# ln p and state of the phrase, and the score of the phrase.
+_Candidate = tuple[float, int, _Edge, int, int, tuple[float, int], float]
+
+
 class PhraseSearch:
     """Finds the translations of a sentence with the highest weighted sums of the features.
 
-    Hypotheses that cover equally many source words form a stack. A stack is filled with the best continuations of
+    Hypotheses that cover the same number of source words form a stack. A stack is filled with the best continuations of
     the hypotheses in the stacks before it, in the order in which cube pruning reaches them: by the score plus an
     estimate of the best score of the remaining words. Hypotheses are recombined if they cover the same words, end at
     the same word and have the same state of the language model.
@@ -77,7 +88,7 @@ class PhraseSearch:
         model: NgramModel.
         weights: DecoderWeights.
         pop_limit: int. Number of continuations that are tried for each stack.
-        distortion_limit: int. Longest distance that is jumped; -1 for no limit.
+        distortion_limit: int. Maximum distance of a jump; -1 for no limit.
 
     References:
         - Koehn et al., 2003, "Statistical Phrase-Based Translation" (N03-1017)
@@ -89,7 +100,7 @@ class PhraseSearch:
         self._pop_limit, self._distortion_limit = pop_limit, distortion_limit
 
     def search(self, length: int, spans: Spans) -> Hypothesis:
-        """All translations that the search reaches, recombined into one hypothesis.
+        """Finds translations of a sentence, recombined into one hypothesis.
 
         Args:
             length: int. Number of words in the sentence.
@@ -113,15 +124,16 @@ class PhraseSearch:
 
 
 class _Sentence:
-    """The search of one sentence."""
+    """Searches for the translations of one sentence."""
 
     def __init__(
         self, model: NgramModel, weights: DecoderWeights, length: int, spans: Spans, distortion_limit: int
     ) -> None:
         self._model, self._weights, self._length = model, weights, length
         self._limit = length if distortion_limit < 0 else distortion_limit
-        memos: dict[tuple[int, ...], dict[int, tuple[float, int]]] = {}
-        self._ends: list[list[tuple[int, Any, Any]]] = [[] for _ in range(length)]
+        memos: dict[tuple[int, ...], _Memo] = {}
+        # For each start of a span: its end, its options and the memo of each option.
+        self._ends: list[list[tuple[int, Sequence[PhraseOption], list[_Memo]]]] = [[] for _ in range(length)]
         for (start, end), options in sorted(spans.items()):
             self._ends[start].append((end, options, [memos.setdefault(option.words, {}) for option in options]))
         self._span_futures = _span_futures(length, spans)
@@ -138,7 +150,7 @@ class _Sentence:
         (goal,) = next(iter(stack.values())).values()
         return goal
 
-    def _add_edges(self, coverage, covered, hypotheses):
+    def _add_edges(self, coverage: int, covered: int, hypotheses: Iterable[Hypothesis]) -> None:
         """Adds the continuations of a coverage whose jump, and the jump back to the first gap, is within the limit."""
         by_end: dict[int, list[Hypothesis]] = {}
         for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
@@ -162,12 +174,13 @@ class _Sentence:
                 for jump, same_end in jumps:
                     edges.append(_Edge(same_end, options, memos, jump, future, after, start, end))
 
-    def _filled_stack(self, edges, is_last, pop_limit):
+    def _filled_stack(self, edges: Sequence[_Edge], is_last: bool, pop_limit: int) -> _Stack:
+        """Fills a stack with the best continuations, by cube pruning."""
         weight, advance, sentence_end = self._weights.language_model, self._model.advance, self._model.end
-        heap: list[Any] = []
+        heap: list[_Candidate] = []
         pushed = 0
 
-        def push(edge, i, j):
+        def push(edge: _Edge, i: int, j: int) -> None:
             nonlocal pushed
             hypothesis, memo = edge.hypotheses[i], edge.memos[j]
             key = ~hypothesis.state if is_last else hypothesis.state  # ln p of the last phrase includes the end
@@ -187,7 +200,7 @@ class _Sentence:
 
         for edge in edges:
             push(edge, 0, 0)
-        stack: dict[int, dict[tuple[int, int], Hypothesis]] = {}
+        stack: _Stack = {}
         popped = 0
         while heap and popped < pop_limit:
             _, _, edge, i, j, (log_prob, state), score = heapq.heappop(heap)
@@ -208,8 +221,8 @@ class _Sentence:
                 push(edge, i + 1, 0)
         return stack
 
-    def _future(self, coverage):
-        """The estimate of the best score of all uncovered words."""
+    def _future(self, coverage: int) -> float:
+        """Estimates the best score of all uncovered words."""
         future = self._futures.get(coverage)
         if future is None:
             future, start = 0.0, None
@@ -225,7 +238,7 @@ class _Sentence:
 
 
 def _span_futures(length: int, spans: Spans) -> list[list[float]]:
-    """The best estimate of each span, translated as one phrase or in parts: a list of lists by start and end."""
+    """Estimates the best score of each span, translated as one phrase or in parts: a list of lists by start and end."""
     best = [[-math.inf] * (length + 1) for _ in range(length)]
     for (start, end), options in spans.items():
         best[start][end] = options[0].estimate

@@ -1,4 +1,4 @@
-"""A translation that the phrase-based decoder has found, and its line of an n-best list."""
+"""A translation of the phrase-based decoder, and its line in an n-best list."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from keras_encdec.smt.decoder.phrase_search import Arc, Hypothesis
 
 
 class PhraseTranslation:
-    """A translation: its text, its features and the weighted sum of these.
+    """A translation with its features and their weighted sum.
 
     Args:
         arcs: list of Arc, in the order of the target.
@@ -17,9 +17,9 @@ class PhraseTranslation:
 
     Attributes:
         text: str. The words, escaped, separated by spaces.
-        features: dict of str to list of float: Moses's features by their names.
-        total: float. The weighted sum of the features and of the penalty of unknown words, which `features` lacks.
-        segmentation: str. For each phrase `source=target`, first and last word from 0: `0=0 1-2=1-3`.
+        features: dict from the name of a feature of Moses to list of float.
+        total: float. The weighted sum of the features and of the penalty of unknown words, which is not in `features`.
+        segmentation: str. `source=target` for each phrase, with the first and the last word from 0: `0=0 1-2=1-3`.
         unknown_words: int. Number of copied words.
     """
 
@@ -38,7 +38,7 @@ class PhraseTranslation:
         self.segmentation = " ".join(segments)
         translation = [sum(scores) for scores in zip(*[option.scores for option in options], strict=True)]
         language_model = sum([arc.language_model for arc in arcs])
-        self.features = {
+        self.features: dict[str, list[float]] = {
             "Distortion0": [-jumped],
             "LM0": [language_model],
             "WordPenalty0": [-target_end],
@@ -55,7 +55,7 @@ class PhraseTranslation:
         )
 
     def line(self, number: int) -> str:
-        """Its line of an n-best list.
+        """Returns the line of the translation in an n-best list.
 
         Args:
             number: int. The number of the sentence, from 0.
@@ -72,21 +72,21 @@ def _number(value: float) -> str:
     return f"{value + 0.0:.6g}"  # no -0
 
 
-# Derivations that are examined for each distinct translation wanted, as in Moses (n-best-factor).
+# Number of derivations examined for each distinct translation, as in Moses (n-best-factor).
 _DERIVATIONS_OF_EACH = 20
 
 
 def distinct_derivations(goal: Hypothesis, number: int) -> Iterator[list[Arc]]:
-    """The derivations with the highest scores whose texts differ, the best first.
+    """Yields the derivations with the highest scores whose texts differ, the best first.
 
     Args:
         goal: Hypothesis of a whole sentence.
-        number: int. Maximum number of derivations. There may be fewer, as at most 20 times as many are examined.
+        number: int. Maximum number of derivations. There may be fewer, as at most 20 times this number are examined.
 
     Yields:
         list of Arc, in the order of the target.
     """
-    texts = set()
+    texts: set[str] = set()
     for rank in range(number * _DERIVATIONS_OF_EACH):
         if _ranked(goal, rank) is None:
             return
@@ -100,7 +100,7 @@ def distinct_derivations(goal: Hypothesis, number: int) -> Iterator[list[Arc]]:
 
 
 def _derivation(hypothesis: Hypothesis, rank: int) -> list[Arc]:
-    arcs = []
+    arcs: list[Arc] = []
     while hypothesis.arcs:
         _, number, rank = hypothesis.ranked[rank]
         arcs.append(hypothesis.arcs[number])
@@ -109,7 +109,7 @@ def _derivation(hypothesis: Hypothesis, rank: int) -> list[Arc]:
 
 
 def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
-    """Computes the derivation of a rank lazily, by algorithm 3 of Huang and Chiang, 2005 (W05-1506).
+    """Computes the derivation of a rank when it is needed, by algorithm 3 of Huang and Chiang, 2005 (W05-1506).
 
     Args:
         hypothesis: Hypothesis. Either all lower ranks have been computed, or none.
@@ -135,6 +135,6 @@ def _ranked(hypothesis: Hypothesis, rank: int) -> tuple[float, int, int] | None:
         if not hypothesis.candidates:
             return None
         negative, number, below = heapq.heappop(hypothesis.candidates)
-        _ranked(hypothesis.arcs[number].previous, below)  # `_derivation` reads it
+        _ranked(hypothesis.arcs[number].previous, below)  # computes the entry that `_derivation` reads
         hypothesis.ranked.append((-negative, number, below))
     return hypothesis.ranked[rank]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.errors import InputError
@@ -17,14 +18,15 @@ from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.task_options import EncodingOption
 
-Array = np.ndarray[Any, Any]
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 UNKNOWN, BEGIN, END = b"<unk>", b"<s>", b"</s>"
 _SPECIAL = (UNKNOWN, BEGIN, END)
 _UNKNOWN_ID, _BEGIN_ID, _END_ID = range(3)
 # The discounts of lmplz's option --discount_fallback.
 _FALLBACK = (0.5, 1.0, 1.5)
-# Stands for log10 of 0, as in SRILM: the beginning of a sentence is never predicted.
+# log10 of 0 in the file, as in SRILM: the beginning of a sentence is never predicted.
 _LOG10_ZERO = -99.0
 
 
@@ -72,19 +74,19 @@ def estimate_ngrams(
 ) -> NgramSummary:
     """Estimates an n-gram language model and writes it as an ARPA file.
 
-    The smoothing is interpolated modified Kneser-Ney. With a the count of an n-gram (of the highest order, or one that
-    begins a sentence) or else the number of different words in front of it:
+    The smoothing is interpolated modified Kneser-Ney. Let a be the count of an n-gram that has the highest order or
+    begins a sentence; of other n-grams, let a be the number of different words in front of them:
 
         p(w|h)  = (a(hw) - D(a(hw))) / a(h) + g(h) p(w|h'),    a(h) the sum of a(hw) over all w,
         g(h)    = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)) / a(h),    N_k(h) the number of w with a(hw) = k, or >= 3,
         D_k     = k - (k + 1) t_1 / (t_1 + 2 t_2) t_{k+1} / t_k,    t_k the number of n-grams of the order with a = k,
 
     unigrams interpolated with the uniform distribution over the words, `</s>` and `<unk>`: `<unk>` gets its share of
-    the discounted mass. One `<s>` precedes each sentence. All n-grams are kept. The order is lower where no sentence
+    the discounted mass. One `<s>` precedes each sentence. All n-grams are kept. The order is lower if no sentence
     is long enough. These are the definitions of KenLM's `lmplz`. If the counts of an order do not give 0 < D_k <= k,
     its discounts are 0.5, 1 and 1.5, as with `lmplz --discount_fallback`.
 
-    Memory holds the text as numbers, and the distinct n-grams of each order.
+    Memory holds the numbers of all words of the text, and the distinct n-grams of each order.
 
     Args:
         input: sentences, one a line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
@@ -127,8 +129,8 @@ def estimate_ngrams(
     return NgramSummary(len(lengths), time.monotonic() - start, output, sizes, fallback)
 
 
-def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[list[bytes], Array, Array]:
-    """The vocabulary, the ids of all sentences with `<s>` and `</s>`, and the number of ids of each sentence."""
+def _read(lines: InputLines, encoding: FileEncoding, shown: Progress) -> tuple[list[bytes], Integers, Integers]:
+    """Reads the vocabulary, the ids of all sentences with `<s>` and `</s>`, and the number of ids of each sentence."""
     vocabulary: dict[bytes, int] = {word: number for number, word in enumerate(_SPECIAL)}
     ids: list[int] = []
     lengths: list[int] = []
@@ -159,27 +161,36 @@ class _Ngrams:
     """The n-grams of one order.
 
     Attributes:
-        words: int array `(ngrams,)`. The last word of each.
+        words: int array `(ngrams,)`. The last word of each n-gram.
         contexts: int array `(ngrams,)`. The n-gram of the order below that the other words form; 0 for unigrams.
         suffixes: int array `(ngrams,)`. The n-gram of the order below without the first word; 0 for unigrams.
         begins: bool array `(ngrams,)`. Whether the first word is `<s>`.
         counts: int array `(ngrams,)`. The counts a that are smoothed.
         below: the _Ngrams of the order below; `None` for unigrams.
-        probs: float64 array `(ngrams,)`.
-        back_off: float64 array, of each context.
+        probs: float64 array `(ngrams,)`. The probability of the last word.
+        back_off: float64 array. The back-off weight of each n-gram of the order below, of the empty one for unigrams.
     """
 
-    def __init__(self, words: Array, contexts: Array, suffixes: Array, begins: Array, below: "_Ngrams | None") -> None:
+    def __init__(
+        self,
+        words: Integers,
+        contexts: Integers,
+        suffixes: Integers,
+        begins: npt.NDArray[np.bool_],
+        below: "_Ngrams | None",
+    ) -> None:
         self.words, self.contexts, self.suffixes, self.begins, self.below = words, contexts, suffixes, begins, below
-        self.counts = self.probs = self.back_off = np.zeros(0)
+        self.counts: Integers = np.zeros(0, np.int64)
+        self.probs: Floats = np.zeros(0)
+        self.back_off: Floats = np.zeros(0)
 
     def smooth(self) -> bool:
-        """Computes `probs` and `back_off`; returns whether the discounts are the default ones."""
+        """Computes `probs` and `back_off`; returns whether it uses the default discounts."""
         discounts, default = _discounts(self.counts)
         discount = np.array([0.0, *discounts])[np.minimum(self.counts, 3)]
         size = 1 if self.below is None else len(self.below.words)
         totals = np.bincount(self.contexts, self.counts, minlength=size)
-        totals[totals == 0] = 1  # of n-grams that are never a context
+        totals[totals == 0] = 1  # n-grams that are never a context
         self.back_off = np.bincount(self.contexts, discount, minlength=size) / totals
         self.probs = (self.counts - discount) / totals[self.contexts]
         if self.below is None:
@@ -190,15 +201,15 @@ class _Ngrams:
         return default
 
 
-def _counted(ids: Array, lengths: Array, order: int, vocabulary_size: int) -> list[_Ngrams]:
-    """The n-grams of every order that occur, with their counts."""
+def _counted(ids: Integers, lengths: Integers, order: int, vocabulary_size: int) -> list[_Ngrams]:
+    """Counts the n-grams of every order that occur."""
     starts = np.cumsum(lengths) - lengths
     left = np.repeat(starts + lengths, lengths) - np.arange(len(ids))  # words up to the end of the sentence
     words = np.arange(vocabulary_size)
     zeros = np.zeros(vocabulary_size, np.int64)
     orders = [_Ngrams(words, zeros, zeros, words == _BEGIN_ID, None)]
     occurrences = [np.bincount(ids, minlength=vocabulary_size)]
-    ngram_at = ids  # the n-gram that begins at each position; not used where the sentence ends before
+    ngram_at = ids  # the n-gram that begins at each position; not used if the sentence ends before its end
     for length in range(2, order + 1):
         positions = np.flatnonzero(left >= length)
         if not len(positions):
@@ -219,8 +230,8 @@ def _counted(ids: Array, lengths: Array, order: int, vocabulary_size: int) -> li
     return orders
 
 
-def _discounts(counts: Array) -> tuple[tuple[float, ...], bool]:
-    """D_1, D_2 and D_3, and whether they are the default ones."""
+def _discounts(counts: Integers) -> tuple[tuple[float, ...], bool]:
+    """Returns D_1, D_2 and D_3, and whether they are the default discounts."""
     t1, t2, t3, t4 = (int(np.count_nonzero(counts == k)) for k in range(1, 5))
     if t1 and t2 and t3:
         y = t1 / (t1 + 2 * t2)

@@ -1,4 +1,4 @@
-"""An n-gram language model from an ARPA file."""
+"""Reads an n-gram language model from an ARPA file, and scores sentences with it."""
 
 import math
 import re
@@ -69,14 +69,14 @@ class NgramModel:
         self.begin = self._states[self._children[self.vocabulary[BEGIN]]]
 
     def advance(self, state: int, word: int) -> tuple[float, int]:
-        """The log-probability of a word, and the state after it.
+        """Computes the log-probability of a word, and the state after it.
 
         Args:
             state: int. The state of the context.
             word: int. The number of the word.
 
         Returns:
-            A tuple of log10 p, float, and the state, int.
+            tuple: log10 p, float, and the state after the word, int.
         """
         back_off = 0.0
         while (ngram := self._children.get(state * self._size + word)) is None:
@@ -85,7 +85,7 @@ class NgramModel:
         return self._log10[ngram] + back_off, self._states[ngram]
 
     def score(self, words: Sequence[bytes]) -> float:
-        """log10 p of a sentence with its end; unknown words are `<unk>`."""
+        """Computes log10 p of a sentence with its end; unknown words are `<unk>`."""
         state, total = self.begin, 0.0
         for word in words:
             log10, state = self.advance(state, self.vocabulary.get(word, self.unknown))
@@ -101,7 +101,9 @@ class NgramModel:
                 self._add(fields, order, lines)
                 read += 1
             if read != count:
-                raise lines.error(f"found {read:,} n-grams of order {order}", f"expected {count:,} as the head says")
+                raise lines.error(
+                    f"found {read:,} n-grams of order {order}", f"expected {count:,} as in the head of the file"
+                )
             if order == 1:
                 self._complete_unigrams(count, lines)
         lines.expect(b"\\end\\")
@@ -117,7 +119,7 @@ class NgramModel:
             log10, back_off = float(numbers[0]), float(numbers[1]) if len(numbers) > 1 else 0.0
         except ValueError:
             log10 = back_off = math.nan
-        # Checks that are faster than `finite_number`, which only runs to explain an error. Python also reads 1_0.
+        # These checks are faster than `finite_number`, which only runs to explain an error. `float` also reads 1_0.
         if not (-LARGEST <= log10 <= 0 and -LARGEST <= back_off <= LARGEST) or b"_" in b" ".join(numbers):
             log10, *_ = map(lines.number, numbers)
             raise lines.error(f"found {quoted(numbers[0])}", "expected log10 p, 0 or less")
@@ -141,7 +143,7 @@ class NgramModel:
         self._suffix.append(suffix)
 
     def _context(self, words: list[bytes], lines: "_ArpaLines") -> tuple[int, int]:
-        """The number of the n-gram of all words but the last, and the number of the last word."""
+        """Returns the number of the n-gram without its last word, and the number of the last word."""
         node = _EMPTY
         try:
             *first, last = [self.vocabulary[word] for word in words]
@@ -150,12 +152,12 @@ class NgramModel:
         except KeyError:
             raise lines.error(
                 f"found {quoted(b' '.join(words))}",
-                "expected an n-gram whose words, and whose n-gram of all words but the last, stand earlier in the file",
+                "expected an n-gram whose words, and whose n-gram without the last word, are earlier in the file",
             ) from None
         return node, last
 
     def _complete_unigrams(self, count: int, lines: "_ArpaLines") -> None:
-        """Adds <unk> if it is missing, and checks that <s> and </s> are there. This completes the vocabulary."""
+        """Completes the vocabulary: checks that it has <s> and </s>, and adds <unk> if it is missing."""
         for word in (BEGIN, END):
             if word not in self.vocabulary:
                 raise lines.error(f"found no unigram {word.decode()}", "expected a model of sentences")
@@ -178,18 +180,18 @@ class NgramModel:
 
 
 class _ArpaLines:
-    """The lines of an ARPA file, section by section."""
+    """Reads the lines of an ARPA file section by section."""
 
     def __init__(self, lines: InputLines, encoding: FileEncoding) -> None:
         self._lines, self._encoding, self._held = lines, encoding, b""
 
     def error(self, found: str, expected: str) -> InputError:
-        """An error at the current line."""
+        """Returns an error at the current line."""
         remedy = "give an ARPA file, as encdec-ngram or lmplz makes it"
         return InputError(found, expected, remedy, self._lines.path, self._lines.line_number)
 
     def counts(self) -> list[int]:
-        """The number of n-grams of each order."""
+        """Reads the number of n-grams of each order."""
         for line in self._lines:  # lines before the head are comments
             if line.strip(AROUND) == b"\\data\\":
                 break
@@ -209,19 +211,19 @@ class _ArpaLines:
         return counts
 
     def expect(self, heading: bytes) -> None:
-        """Raises unless the current line is this heading."""
+        """Raises InputError unless the current line is this heading."""
         if self._held != heading:
             found = f"found {quoted(self._held)}" if self._held else "found the end of the file"
             raise self.error(found, f"expected {heading.decode()}")
 
     def finish(self) -> None:
-        """Checks that nothing follows, and reads to the end: a truncated gzip file raises there."""
+        """Checks that nothing follows, and reads to the end of the file, where a truncated gzip file raises."""
         for line in self._lines:
             if rest := line.strip(AROUND):
                 raise self.error(f"found {quoted(rest)} after \\end\\", "expected the end of the file")
 
     def number(self, text: bytes) -> float:
-        """A number of the current line. Its bound keeps weighted sums finite."""
+        """Parses a number of the current line. Its bound keeps weighted sums finite."""
         try:
             return finite_number(text, LARGEST)
         except ValueError:
@@ -230,7 +232,7 @@ class _ArpaLines:
             ) from None
 
     def ngrams(self) -> Iterator[list[bytes]]:
-        """The fields of the lines of a section."""
+        """Yields the fields of each line of a section."""
         self._held = b""
         for line in self._lines:
             if not line.isascii():

@@ -166,7 +166,7 @@ def test_a_line_is_as_moses_writes_it(folder):
     assert " WordPenalty0= 0 PhrasePenalty0= 0 TranslationModel0= 0 0 ||| -" in second and second.endswith(" |||")
 
 
-def test_a_small_pop_limit_and_a_table_limit_try_less(folder):
+def test_a_small_pop_limit_and_a_table_limit_try_fewer_options(folder):
     everything = decode(folder, ["a b a b"], nbest_size=100)
     few = decode(folder, ["a b a b"], nbest_size=100, pop_limit=5)
     assert 0 < len(few) < len(everything)
@@ -192,7 +192,7 @@ def test_escapes_make_no_difference(folder, tmp_path):
                 assert parse_features(line.features)["LM0"] == pytest.approx([-2.29], abs=0.5)
 
 
-def test_processes_share_the_work_and_leave_the_same_list(folder, tmp_path):
+def test_several_processes_write_the_same_list(folder, tmp_path):
     sentences = ["a b", "b a c", "d", "a"] * 5
     decode(folder, sentences, nbest_size=3)
     expected = (folder / "nbest").read_bytes()
@@ -227,14 +227,14 @@ def test_weights_that_do_not_fit_are_reported(folder, weights, sentence):
         decode(folder, ["a"], weights)
 
 
-def test_weights_of_0_and_of_unknown_words_are_taken(folder):
+def test_weights_of_0_and_of_unknown_words_are_accepted(folder):
     extra = {"LexicalReordering0": [0.0] * 6, "UnknownWordPenalty0": [0.5]}
     *_, (line, _) = decode(folder, ["a", "c"])
     *_, (other, _) = decode(folder, ["a", "c"], {**WEIGHTS, **extra})
     assert other.total == pytest.approx(line.total + 50, abs=1e-3)
 
 
-def test_what_cannot_be_translated_leaves_the_output_as_it_was(folder):
+def test_unusable_input_leaves_the_output_unchanged(folder):
     (folder / "nbest").write_text("before")
     with pytest.raises(InputError, match="source, line 2: found 3 words, expected at most 2; raise --max"):
         decode(folder, ["a", "a b c"], max_sentence_length=2)
@@ -259,7 +259,7 @@ def test_a_malformed_table_is_reported_with_its_line(folder, tmp_path):
         assert "--on_error" not in str(caught.value)  # a flag that the command does not have
 
 
-def test_words_are_copied_where_the_table_has_none_of_them(folder):
+def test_words_that_the_table_lacks_are_copied(folder):
     decode(folder, ["v", "w &amp;"], distortion_limit=0)
     lines = (folder / "nbest").read_text().splitlines()
     assert [line.split(" ||| ")[1].strip() for line in lines] == ["v", "w &amp;"]

@@ -40,14 +40,14 @@ def relations(table):
 
 @given(TABLES)
 @settings(max_examples=50, deadline=None)
-def test_without_smoothing_they_are_relative_frequencies(table):
+def test_without_smoothing_probabilities_are_relative_frequencies(table):
     expected = [(c / target, c / source) for c, source, _, target, _ in relations(table)]
     np.testing.assert_allclose(list(smoothed("none", table)), expected, rtol=1e-6)
 
 
 @given(TABLES)
 @settings(max_examples=50, deadline=None)
-def test_good_turing_takes_from_small_counts(table):
+def test_good_turing_discounts_small_counts(table):
     n = [0, *(list(table.values()).count(r) for r in range(1, 11))]
     factors = [0.01]
     for r in range(1, 10):
@@ -59,7 +59,7 @@ def test_good_turing_takes_from_small_counts(table):
 
 @given(TABLES)
 @settings(max_examples=50, deadline=None)
-def test_kneser_ney_gives_what_it_takes_by_distinct_pairs(table):
+def test_kneser_ney_redistributes_discounts_by_distinct_pairs(table):
     table = {**table, ("g", "x"): 1, ("g", "y"): 2, ("h", "x"): 3}
     n = [0, *(list(table.values()).count(r) for r in range(1, 11))]
     share = n[1] / (n[1] + 2 * n[2])
@@ -72,7 +72,7 @@ def test_kneser_ney_gives_what_it_takes_by_distinct_pairs(table):
     np.testing.assert_allclose(list(smoothed("kneser_ney", table)), expected, rtol=1e-4)
 
 
-def test_what_cannot_be_estimated_is_reported():
+def test_missing_counts_of_counts_are_reported():
     with pytest.raises(InputError, match=r"no phrase pair that was extracted twice.*use another --smoothing"):
         CountSmoothing("kneser_ney", [2, 1, 0, 1])
     with pytest.raises(

@@ -20,7 +20,7 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_the_most_frequent_translation_counts_and_the_first_of_as_frequent_ones():
+def test_the_most_frequent_translation_is_taken_and_the_first_of_equally_frequent_ones():
     pairs = [(s.split(), t.split(), [(0, 0)]) for s, t in (("b", "x"), ("a", "z"), ("a", "y"), ("a", "y"), ("a", "z"))]
     expected = [DictionaryEntry("a", "y", 2), DictionaryEntry("b", "x", 1)]
     assert dictionary_entries(pairs, min_count=1) == dictionary_entries(pairs[::-1], min_count=1) == expected
@@ -28,7 +28,7 @@ def test_the_most_frequent_translation_counts_and_the_first_of_as_frequent_ones(
     assert dictionary_entries([(["a"], ["x"], [])]) == []
 
 
-def test_it_is_written_for_the_reader_of_dictionaries(files, out):
+def test_read_dictionary_reads_what_is_written(files, out):
     summary = write_dictionary(files / "tsv", out / "words", alignment=files / "links")
     # a: y and z twice each, x once; c is too rare.
     assert (out / "words").read_text() == "a\ty\t2\nb\tx\t3\n"
@@ -73,7 +73,7 @@ def test_text_is_read_as_the_model_reads_it(files, out):
         write_dictionary(files / "tsv", out / "words", tokenize=True, **given)
 
 
-def test_what_cannot_be_used_leaves_the_output_as_it_was(files, out):
+def test_unusable_input_leaves_the_output_unchanged(files, out):
     (out / "words").write_text("before")
     (files / "links").write_text("0-0\n0-0\n")
     with pytest.raises(InputError, match="links: found 2 lines, and 6 lines in .*tsv"):
@@ -85,14 +85,14 @@ def test_what_cannot_be_used_leaves_the_output_as_it_was(files, out):
     assert [path.name for path in out.iterdir()] == ["words"] and (out / "words").read_text() == "before"
 
 
-def test_the_aligner_serves_where_no_file_is_given(files, out):
+def test_without_an_alignment_the_pairs_are_aligned(files, out):
     pytest.importorskip("thot", reason="sil-thot is not installed")
     (files / "tsv").write_text("the house\tla maison\nthe\tla\nhouse\tmaison\n\trien\n" * 5)
     write_dictionary(files / "tsv", out / "words")
     assert read_dictionary(out / "words") == {"house": "maison", "the": "la"}
 
 
-def test_a_link_that_is_given_twice_counts_once(files, out):
+def test_a_repeated_link_counts_once(files, out):
     (files / "links").write_text("".join(f"{links} {links}\n" for links in LINKS))
     write_dictionary(files / "tsv", out / "words", alignment=files / "links")
     assert (out / "words").read_text() == "a\ty\t2\nb\tx\t3\n"

@@ -79,7 +79,7 @@ def naive_lexical_weights(sentences, line):
 
 
 def test_scores_are_those_of_a_naive_implementation(files, out):
-    sentences = [one for one in SENTENCES if "|" not in one[0] and "[" not in one[0]]
+    sentences = [sentence for sentence in SENTENCES if "|" not in sentence[0] and "[" not in sentence[0]]
     for line in extracted(write(files, sentences), out / "table"):
         source, target, scores, _, counts, _ = line.split(" ||| ")
         _, lexical_source, _, lexical_target = map(float, scores.split())
@@ -89,7 +89,7 @@ def test_scores_are_those_of_a_naive_implementation(files, out):
 
 
 @pytest.mark.parametrize("smoothing", ["none", "good_turing", "kneser_ney"])
-def test_on_the_disk_it_is_as_in_memory(tmp_path, out, monkeypatch, smoothing):
+def test_the_table_made_on_the_disk_is_the_one_made_in_memory(tmp_path, out, monkeypatch, smoothing):
     choose = random.Random(1)
     sentences = []
     for _ in range(80):
@@ -142,7 +142,7 @@ def test_text_and_table_may_be_compressed_raw_or_in_another_encoding(files, out)
         ({"fr": ""}, "fr: found an empty file"),
     ],
 )
-def test_what_cannot_be_used_is_an_error_at_its_line(files, out, changed, message):
+def test_unusable_text_is_an_error_at_its_line(files, out, changed, message):
     for name, text in changed.items():
         (files / name).write_text(text)
     (out / "table").write_text("before")
@@ -151,7 +151,7 @@ def test_what_cannot_be_used_is_an_error_at_its_line(files, out, changed, messag
     assert os.listdir(out) == ["table"] and (out / "table").read_text() == "before"
 
 
-def test_pairs_that_cannot_be_used_are_left_out_with_their_links(files, out):
+def test_unusable_pairs_are_left_out_with_their_links(files, out):
     unusable = [("", "rien", ""), ("x " * 9, "y", "0-0"), ("x", "", "")]
     write(files, [unusable[0], *SENTENCES[:3], *unusable[1:], *SENTENCES[3:]])
     options = {"alignment": files / "align", "on_error": "keep", "max_sentence_length": 8, "number_of_processes": 1}
@@ -169,7 +169,7 @@ def test_text_without_links_gives_an_empty_table(files, out):
     assert extracted(files, out / "table") == []
 
 
-def test_arguments_that_cannot_be_used_are_refused(files, out):
+def test_unusable_arguments_are_refused(files, out):
     for wrong, found in {
         "max_phrase_length": 0,
         "max_sentence_length": 0,
@@ -195,16 +195,16 @@ def test_each_step_reports_its_progress(files, out):
         return shown[-1]
 
     table = extracted(files, out / "table", progress=progress)
-    assert [(one.unit, one.count) for one in shown] == [
+    assert [(step.unit, step.count) for step in shown] == [
         ("sentence pairs", 6),
         ("sentence pairs", 6),
         ("phrase pairs", len(table)),
         ("lines", len(table)),
     ]
-    assert all(one.lines.bytes_read == one.lines.bytes_total for one in shown)
+    assert all(step.lines.bytes_read == step.lines.bytes_total for step in shown)
 
 
-# A job whose processes sleep in the midst.
+# An extraction whose processes sleep.
 SCRIPT = """
 import multiprocessing, sys, time
 from keras_encdec.cli.extract import COMMAND
@@ -222,7 +222,7 @@ if __name__ == "__main__":
 """
 
 
-def test_what_is_killed_leaves_no_process_and_is_cleared_away_by_the_next(files, out, signals_obeyed):
+def test_a_killed_extraction_leaves_no_process_and_the_next_one_removes_its_files(files, out, signals_obeyed):
     flags = f"--source={files}/en", f"--target={files}/fr", f"--alignment={files}/align", f"--output={out}/table"
     for number, status in ((signal.SIGKILL, -9), (signal.SIGTERM, 143)):
         command = [sys.executable, "-c", SCRIPT, *flags, "--processes=2"]

@@ -31,7 +31,7 @@ def aligned_pairs(draw):
 
 @given(aligned_pairs(), st.integers(1, 8))
 @settings(max_examples=400, deadline=None)
-def test_equals_the_definition(pair, max_length):
+def test_phrase_pairs_are_those_of_the_definition(pair, max_length):
     phrases = extract_phrases(*pair, max_length=max_length)
     assert len(phrases) == len(set(phrases))
     assert set(phrases) == brute_force(*pair, max_length)
@@ -51,7 +51,7 @@ def test_koehn_example():
 
 @given(aligned_pairs(), st.integers(1, 8))
 @settings(max_examples=100, deadline=None)
-def test_keys_name_the_words_and_the_links_inside(pair, max_length):
+def test_keys_have_the_words_and_the_links_inside_the_spans(pair, max_length):
     source_length, target_length, points = pair
     source, target = [b"s%d" % i for i in range(source_length)], [b"t%d" % j for j in range(target_length)]
     expected = []
@@ -62,7 +62,7 @@ def test_keys_name_the_words_and_the_links_inside(pair, max_length):
     assert sorted(phrase_pair_keys(source, target, points, max_length)) == sorted(expected)
 
 
-def test_unaligned_sentence_gives_nothing():
+def test_an_unaligned_sentence_has_no_phrase_pairs():
     assert extract_phrases(3, 3, []) == []
 
 

@@ -40,7 +40,7 @@ def test_ranges_have_each_key_once_in_order_and_whole_sources(tmp_path_factory, 
         assert all(len(one) <= 1 for one in sources)
 
 
-def test_a_range_is_about_as_large_as_asked_for(tmp_path):
+def test_a_range_has_about_the_requested_size(tmp_path):
     runs = write_runs((b"w%d ||| x ||| 0-0" % (i % 5000) for i in range(20_000)), str(tmp_path / "run"), 2000)
     assert len(runs) == 10
     ranges = plan_ranges(runs, 100_000)

@@ -85,7 +85,7 @@ def test_a_sentence_without_translations_is_reported(tmp_path, translations, mes
     assert not (tmp_path / "out").exists()
 
 
-def test_bytes_of_another_encoding_are_reported_of_unless_it_is_named(tmp_path):
+def test_bytes_of_another_encoding_are_reported_unless_the_encoding_is_given(tmp_path):
     for name in ("input", "translations"):
         (tmp_path / name).write_bytes(b"0 ||| caf\xe9 ||| R= 0 ||| 0\n")
     files = tmp_path / "input", tmp_path / "translations", tmp_path / "out"
@@ -95,7 +95,7 @@ def test_bytes_of_another_encoding_are_reported_of_unless_it_is_named(tmp_path):
     assert b"caf\xe9 ||| R= 0 NgramPosterior0= 1.000000" in (tmp_path / "out").read_bytes()
 
 
-def test_arguments_that_cannot_be_are_refused(tmp_path):
+def test_unusable_arguments_are_refused(tmp_path):
     for options, message in (({"scale": -1.0}, "scale=-1.0, expected a number, 0"), ({"feature_name": "a_b"}, "'a_b'")):
         with pytest.raises(ConfigurationError, match=message):
             added(tmp_path, "0 ||| a ||| L= 1 ||| 0\n", "0 ||| a ||| L= 1 ||| 0\n", **options)
@@ -103,7 +103,7 @@ def test_arguments_that_cannot_be_are_refused(tmp_path):
         add_ngram_posteriors(tmp_path / "input", tmp_path / "translations", tmp_path / "input")
 
 
-def test_a_feature_that_the_list_has_is_refused(tmp_path):
+def test_a_feature_that_the_list_already_has_is_refused(tmp_path):
     list_ = "0 ||| a ||| L= 1 ||| 0\n"
     with pytest.raises(InputError, match="input, line 1: found the feature L, expected it to be new; give the new"):
         added(tmp_path, list_, list_, feature_name="L")
@@ -120,7 +120,7 @@ def test_totals_of_any_size_give_probabilities(tmp_path, scale):
     assert f"NgramPosterior0= {'0.333333' if scale == 0 else value} 0" in (tmp_path / "out").read_text()
 
 
-def test_what_is_left_of_the_translations_is_read(tmp_path):
+def test_translations_are_read_to_the_end(tmp_path):
     list_ = "0 ||| a ||| L= 1 ||| 0\n"
     translations = gzip.compress((list_ + "1 ||| b ||| L= 1 ||| 0\n").encode())[:-3]
     (tmp_path / "input").write_text(list_)

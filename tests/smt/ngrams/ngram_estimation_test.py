@@ -64,7 +64,7 @@ def test_probabilities_of_all_words_add_up_to_1_after_any_context(tmp_path, orde
         assert sum(10 ** model.advance(state, word)[0] for word in words) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_file_is_a_standard_one(tmp_path):
+def test_the_file_is_a_standard_arpa_file(tmp_path):
     (tmp_path / "text").write_bytes("\ufeffa b a\r\n\nb\xe9 a\n".encode())
     summary = estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
     lines = (tmp_path / "arpa").read_text().split("\n")
@@ -92,7 +92,7 @@ def test_the_file_is_a_standard_one(tmp_path):
     assert str(summary).startswith(expected)
 
 
-def test_what_cannot_be_used_leaves_the_output_as_it_was(tmp_path):
+def test_unusable_text_leaves_the_output_unchanged(tmp_path):
     (tmp_path / "arpa").write_text("before")
     (tmp_path / "text").write_text("a\nb <s> c\n")
     with pytest.raises(InputError, match="text, line 2: found the word <s>, expected words other than"):

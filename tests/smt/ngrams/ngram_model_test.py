@@ -57,7 +57,7 @@ def test_longer_ngrams_come_before_shorter_ones_with_their_back_off_weights(tmp_
     assert NgramModel(tmp_path / "arpa.gz").score([b"a", b"b"]) == model.score([b"a", b"b"])
 
 
-def test_equivalent_contexts_share_one_state(tmp_path):
+def test_equivalent_contexts_share_a_state(tmp_path):
     model = model_of(tmp_path, ARPA)
 
     def after(*words):
@@ -77,7 +77,7 @@ def test_equivalent_contexts_share_one_state(tmp_path):
         ("\\data\\", "\\dat\\", r"line 24: found no line \\data\\, expected an ARPA file; give an ARPA"),
         ("ngram 1=5", "ngram 1=x", 'line 4: found "ngram 1=x", expected a line ngram 1=COUNT'),
         ("ngram  2=3", "ngram 1=3", r'line 5: found "ngram 1=3", expected \\1-grams:'),
-        ("ngram 1=5", "ngram 1=6", "line 15: found 5 n-grams of order 1, expected 6 as the head says"),
+        ("ngram 1=5", "ngram 1=6", "line 15: found 5 n-grams of order 1, expected 6 as in the head of the file"),
         ("-0.5 b -0.25", "-0.5 b b -0.25", "line 12: found 4 fields, expected log10 p, 1 word and a back-off weight"),
         ("-0.9\tb </s>", "-0.9\t</s>", "line 18: found 2 fields, expected log10 p, 2 words and a back-off weight"),
         ("-0.5 b", "0.5 b", 'line 12: found "0.5", expected log10 p, 0 or less'),
