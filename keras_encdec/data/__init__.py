@@ -1,4 +1,4 @@
-"""Training data: pairs prepared on disk, and batches of them."""
+"""Training data: pairs of words from files, pairs prepared on disk, and batches of them."""
 
 from keras_encdec.data.batches import Batches as Batches
 from keras_encdec.data.batches import pad as pad

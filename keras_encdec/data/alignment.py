@@ -1,15 +1,16 @@
-"""Word alignment of parallel sentences, by SIL Thot."""
+"""Aligns the words of parallel sentences with SIL Thot."""
 
 import contextlib
 import ctypes
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 
-# Each aligner's models, the next initialized from the one before, with their rounds of training; 0: as many as the
-# model itself plans. fast_align's own default, and for the others those of Moses's GIZA++.
+# The models of each aligner and their rounds of training; 0 means the number of rounds that the model plans itself.
+# Each model is initialized from the one before it. fast_align has its own default number of rounds, and the others
+# those of GIZA++ in Moses.
 ALIGNERS = {
     "fast_align": (("FastAlignModel", 5),),
     "hmm": (("Ibm1AlignmentModel", 5), ("HmmAlignmentModel", 5)),
@@ -21,7 +22,7 @@ ALIGNERS = {
     ),
     "eflomal": (("EflomalAlignmentModel", 0),),
 }
-# Each way of joining two directions, and what Thot's matrices call it.
+# For each way of combining two directions, the name of the method of Thot's matrices.
 SYMMETRIZATIONS = {
     "grow_diag_final_and": "grow_diag_final_and",
     "grow_diag_final": "grow_diag_final",
@@ -39,6 +40,24 @@ Words = Sequence[str]
 Points = list[tuple[int, int]]
 
 
+class AlignmentMatrix(Protocol):
+    """The links of a sentence pair in one direction, as Thot returns them."""
+
+    def to_list(self) -> list[int]:
+        """Returns the links in the form of `directional_links`."""
+        ...
+
+
+class AlignmentModel(Protocol):
+    """The part of Thot's alignment models that is used after training."""
+
+    def get_best_alignments(
+        self, sources: Sequence[Words], targets: Sequence[Words]
+    ) -> Sequence[tuple[float, AlignmentMatrix]]:
+        """Returns the log-probability and the links of each sentence pair."""
+        ...
+
+
 def align(
     source_sentences: Sequence[Words],
     target_sentences: Sequence[Words],
@@ -47,20 +66,20 @@ def align(
 ) -> list[Points]:
     """Aligns words in both directions and symmetrizes.
 
-    The models are trained once from source to target and once from target to source; the two are joined by
-    grow-diag-final-and (Koehn et al., IWSLT 2005) or otherwise. "fast_align" is IBM model 2 with its positions
-    reparameterized (Dyer, Chahuneau and Smith, "A Simple, Fast, and Effective Reparameterization of IBM Model 2",
-    NAACL 2013). The same sentences give the same alignments, as it runs in one thread: several add their counts in an
-    order that changes, and so do close calls.
+    The models are trained once from source to target and once from target to source. The links of both directions are
+    combined by grow-diag-final-and (Koehn et al., IWSLT 2005) or by another symmetrization. "fast_align" is IBM model 2
+    with reparameterized positions (Dyer, Chahuneau and Smith, "A Simple, Fast, and Effective Reparameterization of IBM
+    Model 2", NAACL 2013). Training runs in one thread, so that the same sentences always give the same alignments:
+    several threads would add counts in a varying order, and rounding could change links.
 
     Args:
         source_sentences: list of lists of str. The words of each source sentence.
-        target_sentences: list of lists of str, as long. The words of each translation.
+        target_sentences: list of lists of str, of the same length. The words of each translation.
         aligner: str. One of `ALIGNERS`. Defaults to "fast_align".
         symmetrization: str. One of `SYMMETRIZATIONS`. Defaults to "grow_diag_final_and".
 
     Returns:
-        list, one entry a sentence pair: the sorted list of `(source_index, target_index)`, from 0.
+        list with an entry for each sentence pair: the sorted list of `(source_index, target_index)`, from 0.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown aligner or symmetrization.
@@ -70,20 +89,22 @@ def align(
     check_aligner(aligner, symmetrization)
     _check(source_sentences, target_sentences)
     pairs = list(zip(source_sentences, target_sentences, strict=True))
-    turned = [(target, source) for source, target in pairs]
-    directions = [directional_links(train_aligner(aligner, side), side) for side in (pairs, turned)]
+    swapped = [(target, source) for source, target in pairs]
+    directions = [directional_links(train_aligner(aligner, side), side) for side in (pairs, swapped)]
     return [symmetrize(direct, inverse, symmetrization) for direct, inverse in zip(*directions, strict=True)]
 
 
 def train_aligner(
     aligner: str, pairs: Iterable[tuple[Words, Words]], round_done: Callable[[], None] = lambda: None
-) -> Any:
-    """Trains an aligner's models in one direction, in one thread. It holds the words' numbers in memory.
+) -> AlignmentModel:
+    """Trains the models of an aligner in one direction, in one thread.
+
+    Memory holds the numbers of all words.
 
     Args:
         aligner: str. One of `ALIGNERS`.
         pairs: iterable of `(words, words of the translation)`, read once.
-        round_done: callable without arguments, called after each round of training. Defaults to nothing.
+        round_done: callable without arguments, called after each round of training. Defaults to one that does nothing.
 
     Returns:
         the last model, for `directional_links`.
@@ -108,16 +129,16 @@ def train_aligner(
     return model
 
 
-def directional_links(model: Any, pairs: Iterable[tuple[Words, Words]]) -> Iterable[list[int]]:
-    """The links of a trained model's one direction.
+def directional_links(model: AlignmentModel, pairs: Iterable[tuple[Words, Words]]) -> Iterator[list[int]]:
+    """Yields the links of each pair in the direction of a trained model.
 
     Args:
-        model: of `train_aligner`.
+        model: the model that `train_aligner` returns.
         pairs: iterable of `(words, words of the translation)`, as in training.
 
     Yields:
-        list of int for each pair: for each word of the translation the position, from 1, of the word that it is linked
-        to; 0 for none.
+        list of int: for each word of the translation, the position, from 1, of the word that it is linked to; 0 for a
+        word without a link.
     """
     import thot
 
@@ -130,11 +151,11 @@ def directional_links(model: Any, pairs: Iterable[tuple[Words, Words]]) -> Itera
 
 
 def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: str = DEFAULT_SYMMETRIZATION) -> Points:
-    """Joins the links of two directions.
+    """Combines the links of two directions.
 
     Args:
-        direct: for each target word the position of its source word, from 1; 0 for none.
-        inverse: for each source word the position of its target word, from 1; 0 for none.
+        direct: for each target word, the position of its source word, from 1; 0 for a word without a link.
+        inverse: for each source word, the position of its target word, from 1; 0 for a word without a link.
         symmetrization: str. One of `SYMMETRIZATIONS`. Defaults to "grow_diag_final_and".
 
     Returns:
@@ -152,7 +173,7 @@ def symmetrize(direct: Sequence[int], inverse: Sequence[int], symmetrization: st
 
 
 def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_SYMMETRIZATION) -> None:
-    """Checks that there is what `align` needs, before anything is read for it.
+    """Checks the options of `align` and that sil-thot is installed, before any sentences are read.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown aligner or symmetrization.
@@ -172,7 +193,7 @@ def check_aligner(aligner: str = DEFAULT_ALIGNER, symmetrization: str = DEFAULT_
 
 
 def longest_sentence(aligner: str) -> int:
-    """Words of the longest sentence that an aligner takes; it gives longer ones no links.
+    """Returns the maximum number of words in a sentence for an aligner; it gives longer sentences no links.
 
     Raises:
         ImportError: when sil-thot is not installed.
@@ -185,6 +206,7 @@ def longest_sentence(aligner: str) -> int:
 
 
 def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yields lists of `size` consecutive items; the last list may be shorter."""
     batch: list[Item] = []
     for item in items:
         batch.append(item)
@@ -198,8 +220,8 @@ def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 @contextlib.contextmanager
 def _one_thread(extension: str) -> Generator[None]:
     """Runs the OpenMP runtime of an extension module in one thread."""
-    # The environment variable is read only once, when the runtime is loaded, so it comes too late here;
-    # the module's own handle finds the runtime whatever its file is called.
+    # OMP_NUM_THREADS is only read when the runtime is loaded, which may have happened before. The handle of the
+    # extension module finds the functions of its runtime under any file name.
     runtime = ctypes.CDLL(extension)
     try:
         threads = runtime.omp_get_max_threads()
@@ -217,12 +239,13 @@ def _check(source_sentences: Sequence[Words], target_sentences: Sequence[Words])
     if len(source_sentences) != len(target_sentences):
         raise InputError(
             f"found {len(source_sentences)} source and {len(target_sentences)} target sentences",
-            "expected as many of one as of the other",
+            "expected equal numbers of both",
+            "give the translation of each source sentence",
         )
     for number, pair in enumerate(zip(source_sentences, target_sentences, strict=True), 1):
         if not all(pair):
             raise InputError(
                 f"found no words on one side of sentence pair {number}",
-                "expected words on both",
-                "leave such pairs out before aligning",
+                "expected words on both sides",
+                "remove such pairs before aligning",
             )

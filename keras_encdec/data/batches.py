@@ -1,4 +1,4 @@
-"""Batches of pairs of like length, the same for the same seed."""
+"""Batches of pairs of similar length, in an order that depends on the seed alone."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -8,12 +8,22 @@ import numpy as np
 
 from keras_encdec.data.prepare import Ids, Indices, PreparedPairs
 
-SORTED_TOGETHER = 10  # batches' worth of pairs that are sorted by length, as the paper's authors do
+# Number of batches whose pairs are sorted by length together, as in the code of the paper's authors.
+SORTED_TOGETHER = 10
+# Maximum number of pairs that are shuffled one by one; more are shuffled in runs of neighbours.
 SHUFFLED_SINGLY = 1_000_000
 
 
 def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
-    """Id sequences as one array: list of n lists of int to int32 `(n, width)`, padded with 0."""
+    """Pads sequences of ids with 0 to one width.
+
+    Args:
+        sequences: list of n lists of int.
+        width: int. Defaults to the length of the longest sequence, at least 1.
+
+    Returns:
+        int32 array `(n, width)`.
+    """
     rows = np.zeros((len(sequences), width or max([1, *map(len, sequences)])), np.int32)
     for row, sequence in zip(rows, sequences, strict=True):
         row[: len(sequence)] = sequence
@@ -23,19 +33,18 @@ def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
 class Batches:
     """An endless stream of training batches from prepared pairs.
 
-    Every epoch draws every pair once, in another order. Of each ten batches' worth of pairs, those of
-    like length come together, so that little is padding; the batches then follow in random order. All
-    batches have the same number of pairs; what is left over at the end of an epoch, less than a batch,
-    is left out of that epoch. The stream depends on the seed alone: one that starts later gives what
-    the whole one would have given from there.
+    Every epoch draws every pair once, in a new random order. The pairs of ten batches are sorted by length together, so
+    that batches need little padding, and the ten batches follow in random order. All batches have the same number of
+    pairs. The pairs at the end of an epoch that do not fill a batch are left out of that epoch. The stream depends on
+    the seed alone: a stream that starts at a later update gives the same batches as one that has reached it.
 
     Args:
         pairs: PreparedPairs.
-        batch_size: int. Pairs in a batch; all the pairs if there are fewer.
-        indices: range of positions to draw from. Defaults to all.
+        batch_size: int. Number of pairs in a batch; all pairs if there are fewer.
+        indices: range of the indices of the pairs to draw from. Defaults to all pairs.
         seed: int. Defaults to `0`.
-        widths: ascending list of int. Widths that rows are padded to, the least that fits, so that
-            few shapes are compiled. Defaults to `None`: to the longest of the batch.
+        widths: ascending list of int. Rows are padded to the least of these widths that fits, so that few shapes are
+            compiled. Defaults to `None`: rows are padded to the longest of the batch.
     """
 
     def __init__(
@@ -53,7 +62,10 @@ class Batches:
         self._seed, self._widths = seed, widths
 
     def stream(self, first_update: int = 0) -> Iterator[dict[str, Ids]]:
-        """Generates batches from an update on, counted from 0.
+        """Yields batches without end.
+
+        Args:
+            first_update: int. The update to start at, from 0. Defaults to `0`.
 
         Yields:
             dict: "source" `(batch_size, source_width)` and "target" `(batch_size, target_width)`, int32.
@@ -66,12 +78,12 @@ class Batches:
             epoch, skipped = epoch + 1, 0
 
     def once(self) -> list[dict[str, Ids]]:
-        """A list of all pairs, in batches by length: what to evaluate on. Only the last may be short."""
+        """Returns all pairs in batches by length, for evaluation. Only the last batch may have fewer pairs."""
         indices = self._by_length(np.arange(self.indices.start, self.indices.stop))
         return [self._batch(indices[i : i + self.batch_size]) for i in range(0, len(indices), self.batch_size)]
 
     def _epoch(self, epoch: int) -> Iterator[Indices]:
-        """The indices of each batch of an epoch."""
+        """Yields the indices of each batch of an epoch."""
         random = np.random.default_rng([self._seed, epoch])
         size, together = self.batch_size, self.batch_size * SORTED_TOGETHER
         order = self._order(random)
@@ -84,15 +96,15 @@ class Batches:
                 yield chunk[first : first + size]
 
     def _order(self, random: np.random.Generator) -> Callable[[int, int], Indices]:
-        """A random order of the indices, read by slices.
+        """Returns a function that returns a slice, from start to stop, of a random order of the indices.
 
-        Large sets are drawn in short runs of neighbours. They are in random order on disk already, and
-        an order of each pair of 10^8 would take their number in memory.
+        Large sets are drawn in short runs of neighbours, which are in random order on disk already. An order of 10^8
+        single pairs would take too much memory.
         """
         total = len(self.indices)
         run = 1 + total // SHUFFLED_SINGLY
         runs = random.permutation(-(-total // run))
-        if total % run:  # the short last run goes last, so that the others can be found by position
+        if total % run:  # the shorter last run goes last, so that the others can be found by position
             last = len(runs) - 1
             runs = np.append(runs[runs != last], last)
 
@@ -114,7 +126,7 @@ class Batches:
         return next((width for width in self._widths or () if width >= length), length)
 
 
-# Sequences are padded to a multiple of this number of tokens, at least.
+# Sequences are padded to a multiple of this number of tokens.
 WIDTH_STEP = 8
 
 
@@ -122,9 +134,9 @@ class LengthBatch(NamedTuple):
     """Sequences that are computed together.
 
     Attributes:
-        indices: list of int. Which sequences, the shortest first.
-        rows: int. Rows of the batch, at least as many.
-        width: int. Tokens that each is padded to.
+        indices: list of int. The indices of the sequences, the shortest first.
+        rows: int. Number of rows of the batch, at least the number of sequences.
+        width: int. Number of tokens to which each sequence is padded.
     """
 
     indices: list[int]
@@ -133,15 +145,15 @@ class LengthBatch(NamedTuple):
 
 
 def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> Iterator[LengthBatch]:
-    """Groups sequences of like length into batches of nearly the same size, of few shapes.
+    """Groups sequences of similar length into batches of nearly the same size and few shapes.
 
-    Each shape is compiled once, so rows and widths are rounded up, by an eighth at most, to few numbers. Long sequences
-    are fewer together.
+    Each shape is compiled once, so rows and widths are rounded up, by an eighth at most, to few different numbers.
+    Batches of long sequences have fewer rows.
 
     Args:
-        lengths: sequence of int, tokens of each sequence.
-        most_rows: int. Rows of a batch, at most.
-        most_tokens: int. Tokens of a batch, padding counted, at most, unless a single sequence has more.
+        lengths: sequence of int. Number of tokens of each sequence.
+        most_rows: int. Maximum number of rows of a batch.
+        most_tokens: int. Maximum number of tokens of a batch, including padding. A single longer sequence is a batch.
 
     Yields:
         LengthBatch.
@@ -160,11 +172,12 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
 
 
 def _rounded(number: int, step: int = 1) -> int:
-    """A multiple of the step: one of few, and an eighth too large at most, or a step."""
+    """Rounds up to one of few multiples of the step, by at most an eighth of the number or a step."""
     while 16 * step < number:
         step *= 2
     return -(-number // step) * step
 
 
 def _power_below(number: int) -> int:
+    """Returns the largest power of 2 that is not larger than the number."""
     return 1 << (number.bit_length() - 1)

@@ -1,17 +1,22 @@
-"""The pairs of any format as the words that the model reads, and tf.data pipelines of them."""
+"""Reads pairs of any format as the words that the model reads, and makes tf.data pipelines."""
 
 import collections
 import contextlib
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keras_encdec.data.alignment import align, check_aligner
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
 from keras_encdec.formats.alignments import Links, LinksLine, links_beside, own_links
 from keras_encdec.text.tokenizer import Tokenizer, split_tokens
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from keras_encdec.data.prepare import Ids
 
 TOKENIZED_AT_ONCE = 1024
 
@@ -32,23 +37,23 @@ def open_pairs(
     """Opens a file of pairs.
 
     Args:
-        path: the file; of parallel text, that of the targets.
+        path: the file of pairs, or of the targets of parallel text.
         format: str. Name of a registered format, such as "phrase_table", "tsv", "parallel" or "sentences"
-            (targets alone, whose sources are empty). Defaults to "phrase_table".
+            (targets with empty sources). Defaults to "phrase_table".
         source_path: the file of sources, for formats that have one, such as "parallel".
-        encoding: str. Encoding of the files. Defaults to UTF-8, strictly.
-        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it.
+        encoding: str. Encoding of the files. Defaults to `None`: UTF-8, and other bytes are an error.
+        on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
         tokenizer: `keras_encdec.text.Tokenizer` for raw text. Defaults to `None`: words are separated
-            by spaces. A phrase table holds words already and is never tokenized.
-        reverse: bool. Whether to swap the sides.
+            by spaces. A phrase table already has words and is never tokenized.
+        reverse: bool. Whether to swap source and target. Defaults to `False`.
 
     Yields:
         tuple: an iterator of `(source words, target words)`, malformed lines left out, and the reader,
         with `lines` for progress and the number of `malformed` lines.
 
     Raises:
-        InputError: as the readers do.
-        ValueError: for the name of no format.
+        InputError: when a file cannot be read, and for a malformed line with "stop".
+        ValueError: for a format that is not registered.
     """
     known = pair_format(format)
     with known.open_reader(path, source_path, encoding, on_error) as reader:
@@ -60,11 +65,11 @@ def open_pairs(
 def record_words(
     records: Iterable[Record], pair_format: PairFormat, tokenizer: Tokenizer | None = None
 ) -> Iterator[WordPair]:
-    """The words of well-formed records, as the model reads them: a pair for each, in their order.
+    """Returns the words of well-formed records, as the model reads them, in the order of the records.
 
     Args:
-        records: of a reader of the format. With a tokenizer they are read ahead, in another thread.
-        pair_format: PairFormat.
+        records: iterable of the records of a reader. With a tokenizer, another thread reads ahead.
+        pair_format: PairFormat of the reader.
         tokenizer: see `open_pairs`. Optional.
 
     Returns:
@@ -72,7 +77,7 @@ def record_words(
     """
     if tokenizer and not pair_format.is_tokenized:
         return _tokenized(records, tokenizer)
-    # In sentences of tokens a bar is a bar; only some formats separate factors by it.
+    # Only some formats separate factors by "|". In other formats it is an ordinary character.
     factored = pair_format.is_factored
     return ((model_words(record.source, factored), model_words(record.target, factored)) for record in records)
 
@@ -86,10 +91,10 @@ def _tokenized(records: Iterable[Record], tokenizer: Tokenizer) -> Iterator[Word
     def lines() -> Iterator[list[bytes]]:
         try:
             for record in records:
-                # A lone surrogate stands for a byte that the declared encoding does not have.
+                # The reader decodes a byte that the encoding lacks to a lone surrogate, which UTF-8 cannot encode.
                 yield [side.encode("utf-8", "replace") for side in (record.source, record.target)]
         except InputError as error:
-            failed.append(error)  # TensorFlow would wrap it in an error of its own
+            failed.append(error)  # raised below, as TensorFlow would wrap it in its own error
 
     signature = tf.TensorSpec((2,), tf.string)
     dataset = tf.data.Dataset.from_generator(lines, output_signature=signature)
@@ -118,16 +123,16 @@ def open_aligned_pairs(
     reverse: bool = False,
     max_length: int | None = None,
 ) -> Generator[tuple[Iterator[AlignedPair], RecordReader[Record]]]:
-    """Opens a file of pairs with their word alignment: from a file, from the lines themselves, or by `align`.
+    """Opens a file of pairs with their word alignment, which is read from a file or the lines, or made by `align`.
 
     Args:
         path, format, source_path, encoding, on_error, tokenizer: see `keras_encdec.data.open_pairs`.
-        alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the pairs, plain or gzipped:
-            source and target position from 0, of the words that the model reads. Defaults to `None`: a phrase table
-            has links in its lines, and other pairs are aligned by `align`, which holds them in memory.
-        reverse: bool. Whether to swap the sides, those of the links, too. Links are read in the order of the files.
-        max_length: int. `align` leaves out pairs with a side longer than this, in words, which then have no links, like
-            those with an empty side. Defaults to `None`: no bound.
+        alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the pairs, plain or gzipped.
+            A link is the source and the target position, from 0, of words that the model reads. Defaults to `None`: a
+            phrase table has links in its lines, and other pairs are aligned by `align`, which holds them in memory.
+        reverse: bool. Whether to swap source and target, in the links, too. Links are read in the order of the files.
+        max_length: int. Maximum number of words of a side for `align`. Longer pairs get no links, like pairs with an
+            empty side. Defaults to `None`: no limit.
 
     Yields:
         tuple: an iterator of `(source words, target words, links)`, malformed lines left out, and the reader, as
@@ -135,7 +140,7 @@ def open_aligned_pairs(
 
     Raises:
         ImportError: when sil-thot is needed and is not installed.
-        InputError: for links that do not fit the pairs, naming file and line; as the readers do.
+        InputError: for links that do not fit the pairs, with file and line; and as `open_pairs`.
     """
     known = pair_format(format)
     if not alignment and not known.has_links:
@@ -154,21 +159,21 @@ def open_aligned_pairs(
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = "leave such lines out"
         records = links_beside(reader, alignment) if alignment else own_links(reader, known)
-        aside: collections.deque[LinksLine] = collections.deque()
-        pairs = record_words(_records(records, aside), known, tokenizer)
-        yield _linked(pairs, aside, reverse), reader
+        waiting: collections.deque[LinksLine] = collections.deque()
+        pairs = record_words(_records(records, waiting), known, tokenizer)
+        yield _linked(pairs, waiting, reverse), reader
 
 
-def _records(records: Iterable[tuple[Record, LinksLine]], aside: collections.deque[LinksLine]) -> Iterator[Record]:
-    """The records; their links are put aside, as a tokenizer reads text alone, and reads ahead."""
+def _records(records: Iterable[tuple[Record, LinksLine]], waiting: collections.deque[LinksLine]) -> Iterator[Record]:
+    """Yields the records, and appends their links to a queue, as the tokenizer takes only text and reads ahead."""
     for record, links in records:
-        aside.append(links)
+        waiting.append(links)
         yield record
 
 
-def _linked(pairs: Iterable[WordPair], aside: collections.deque[LinksLine], reverse: bool) -> Iterator[AlignedPair]:
+def _linked(pairs: Iterable[WordPair], waiting: collections.deque[LinksLine], reverse: bool) -> Iterator[AlignedPair]:
     for source, target in pairs:
-        links = aside.popleft().parse(len(source), len(target))
+        links = waiting.popleft().parse(len(source), len(target))
         yield (target, source, [(j, i) for i, j in links]) if reverse else (source, target, links)
 
 
@@ -181,33 +186,36 @@ def _aligned(pairs: Iterable[WordPair], max_length: int | None) -> Iterator[Alig
         yield source, target, links_of.get(i, [])
 
 
-def tf_dataset(make_batches: Callable[[], Iterable[dict[str, Any]]], prefetch: int = 8) -> Any:
-    """Batches read from disk and padded beside the training itself.
+def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]], prefetch: int = 8) -> "tf.data.Dataset":
+    """Makes a tf.data pipeline that reads and pads batches in the background.
 
     Args:
         make_batches: callable without arguments to an iterable of dicts "source" and "target"
-            `(batch, width)`, int32, of any widths; called anew for every pass.
-        prefetch: int. Batches held ready. Defaults to `8`.
+            `(batch, width)`, int32, of any widths. It is called for every pass.
+        prefetch: int. Number of batches that are prepared in advance. Defaults to `8`.
 
     Returns:
         `tf.data.Dataset` of these dicts.
     """
     import tensorflow as tf
 
-    # The widths are declared unknown: Keras, left to look at the first batches, takes theirs for all.
+    # The widths must be declared as unknown. Otherwise Keras infers them from the first batches.
     rows = tf.TensorSpec((None, None), tf.int32)
     dataset = tf.data.Dataset.from_generator(make_batches, output_signature={"source": rows, "target": rows})
     return without_autotuning(dataset.prefetch(prefetch))
 
 
-def without_autotuning(dataset: Any) -> Any:
-    """The dataset with nothing for TensorFlow to tune, and so without the thread that tunes.
+def without_autotuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Turns off autotuning of a dataset, so that TensorFlow starts no thread for it.
 
-    An iterator that Python's garbage collector drops waits for that thread while it holds Python's lock, and can
-    wait for ever.
+    If Python's garbage collector deletes an iterator, it waits for that thread while it holds the global interpreter
+    lock, and can wait forever.
 
     Args:
         dataset: `tf.data.Dataset`.
+
+    Returns:
+        `tf.data.Dataset` with the same elements.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""From pairs of words to a prepared set: unique, shuffled on disk, with bounded memory."""
+"""Prepares pairs of words for training: unique, shuffled and on disk, with bounded memory."""
 
 import contextlib
 import json
@@ -24,22 +24,24 @@ Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.int64]
 WordPair = tuple[Sequence[str], Sequence[str]]
-#: With the links between their words, pairs of source position and target position.
+#: Source words, target words and the links between them, pairs of source position and target position.
 AlignedWordPair = tuple[Sequence[str], Sequence[str], Iterable[tuple[int, int]]]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
 
 
 class PreparedPairs:
-    """A prepared set: pairs of id sequences in files that are mapped, not loaded.
+    """A prepared set: pairs of id sequences in memory-mapped files, which `prepare` writes.
 
-    `ids.i32` holds all ids, source and then target of each pair, each closed by the end of sequence;
-    `lengths.u16` the two lengths of each pair; `starts.i64` where each pair begins. Made by `prepare`.
+    `ids.i32` has the ids of all pairs: the source and then the target, each with the end of sequence. `lengths.u16` has
+    the two lengths of each pair, and `starts.i64` the position of its first id.
 
     Args:
         folder: path.
 
     Attributes:
-        summary: dict, the counts of the preparation.
+        folder: path.
+        summary: dict of int. The counts of the preparation.
+        lengths: uint16 array `(pairs, 2)`. The number of ids of source and target, with the end of sequence.
 
     Raises:
         InputError: when the folder holds no complete prepared set.
@@ -63,12 +65,12 @@ class PreparedPairs:
         return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
     def _check_sizes(self) -> None:
-        """Raises ValueError if the sizes of the files contradict one another, as after an incomplete copy."""
+        """Raises ValueError if the sizes of the files do not fit one another, as after an incomplete copy."""
         pairs = len(self._starts)
         if not pairs or len(self.lengths) != pairs or self.summary.get("unique", pairs) != pairs:
-            raise ValueError("another number of pairs in each file")
+            raise ValueError("the files have different numbers of pairs")
         if self._starts[0] != 0 or self._starts[-1] + int(self.lengths[-1].sum(dtype=np.int64)) != len(self._ids):
-            raise ValueError("another number of ids than the pairs have")
+            raise ValueError("the number of ids differs from the sum of the lengths")
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -76,11 +78,11 @@ class PreparedPairs:
     def padded(
         self, indices: Indices, source_width: int | None = None, target_width: int | None = None
     ) -> dict[str, Ids]:
-        """The pairs at the given indices, padded with 0.
+        """Reads the pairs at the given indices, padded with 0.
 
         Args:
             indices: integer array `(n,)`.
-            source_width, target_width: int. Default to the longest of the pairs.
+            source_width, target_width: int. Default to the lengths of the longest source and target.
 
         Returns:
             dict: "source" `(n, source_width)` and "target" `(n, target_width)`, int32.
@@ -99,7 +101,7 @@ class PreparedPairs:
 
 
 PARTS = "parts"
-PARTITIONS = 128  # 10^8 pairs are 128 parts of some 50 MB, one in memory at a time
+PARTITIONS = 128  # one part is in memory at a time; of 10^8 pairs it takes about 50 MB
 
 
 def prepare(
@@ -114,30 +116,29 @@ def prepare(
 ) -> tuple[PreparedPairs, Vocabulary, Vocabulary]:
     """Writes the unique pairs of an input in random order, and makes the vocabularies.
 
-    Frequencies are ignored: a pair that occurs often is kept once. Pairs with an empty side and pairs
-    of which a side is longer than `max_length` are dropped and counted. Memory holds the distinct words
-    and one of 128 parts of the pairs, whatever their number.
+    A pair that occurs several times is kept once. Pairs with an empty side, and pairs with a side longer than
+    `max_length`, are left out and counted. Memory holds the distinct words and one of 128 parts of the pairs.
 
     Args:
         pairs: iterable of `(source words, target words)`, lists of str; with `position_words` of `(source words,
             target words, links)`, the links being pairs of source position and target position.
-        folder: path of a folder to make; a prepared set that is there is replaced.
-        shortlist: int, or a tuple of two. Words in each vocabulary: the most frequent of each side; those of
-            `POSITION_WORDS` among them. Defaults to `15000`.
-        max_length: int. Longest phrase kept, in words, the end of sequence not counted. Defaults to `30`.
-        seed: int. Of the order. Defaults to `0`.
-        vocabularies: tuple of two Vocabulary, used instead of new ones; `None` makes one.
-        empty_sources: bool. Whether pairs with an empty source are kept, for a language model.
-            Defaults to `False`.
-        position_words: bool. Whether each unknown target word becomes the one of `POSITION_WORDS` that its links name,
-            see `position_word_indices`. Where a pair occurs with several alignments, the first counts. They are the
-            last words of the target vocabulary; one that is given must have them. Defaults to `False`.
+        folder: path of the folder to make. An existing prepared set is replaced.
+        shortlist: int, or a tuple of int for source and target. Number of words in each vocabulary: the most frequent
+            words of the side, and `POSITION_WORDS` if they are used. Defaults to `15000`.
+        max_length: int. Maximum number of words of a phrase, without the end of sequence. Defaults to `30`.
+        seed: int. Seed of the random order. Defaults to `0`.
+        vocabularies: tuple of the source and the target Vocabulary to use. `None` in place of either makes a new one.
+            Defaults to `(None, None)`.
+        empty_sources: bool. Whether to keep pairs with an empty source, for a language model. Defaults to `False`.
+        position_words: bool. Whether to replace each unknown target word by the word of `POSITION_WORDS` for its links,
+            see `position_word_indices`. If a pair occurs with several alignments, the first is used. `POSITION_WORDS`
+            are the last words of the target vocabulary. A given vocabulary must have them. Defaults to `False`.
 
     Returns:
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
 
     Raises:
-        InputError: when no pair is left; when the folder holds something else; when the disk is full.
+        InputError: when no pair is left, when the folder has other files, or when the disk is full.
     """
     folder = pathlib.Path(folder)
     shortlists = shortlist if isinstance(shortlist, tuple) else (shortlist, shortlist)
@@ -160,7 +161,7 @@ def prepare(
                     f"found {counts['read']} pairs, of which {counts['too_long']} are longer than {max_length} "
                     f"words and {counts['empty']} have an empty side",
                     "expected at least one to train on",
-                    "check that the input is what it should be, or raise --max_length",
+                    "check the input file and its format, or raise --max_length",
                 )
             with open_output(folder / SUMMARY) as file:
                 file.write(json.dumps(counts, indent=1).encode())
@@ -171,22 +172,22 @@ def prepare(
 
 
 def _clear(folder: pathlib.Path) -> None:
-    """Removes the folder if it holds nothing but a prepared set."""
+    """Removes a prepared set; raises InputError if the folder has other files."""
     if folder.is_dir():
-        there = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
-        others = sorted(there - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
+        names = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
+        others = sorted(names - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
         if others:
             raise InputError(
                 f"found {others[0]!r} in it",
-                "expected a prepared set, an empty directory or none",
-                "move it elsewhere, or name another directory",
+                "expected a prepared set, an empty directory or no directory",
+                "move it elsewhere, or give another directory",
                 folder,
             )
         shutil.rmtree(folder)
 
 
 def _shortlist(counts: Mapping[str, int], size: int, reserved: Sequence[str]) -> Vocabulary:
-    """A vocabulary of the most frequent words and, last, the reserved words, which the text may also contain."""
+    """Makes a vocabulary of the most frequent words, with the reserved words, which may be in the text, at its end."""
     if not reserved:
         return most_frequent(counts, size)
     others = {word: count for word, count in counts.items() if word not in reserved}
@@ -194,13 +195,14 @@ def _shortlist(counts: Mapping[str, int], size: int, reserved: Sequence[str]) ->
 
 
 class _Side:
-    """The words of one side, numbered as they come."""
+    """Numbers the words of one side in the order in which they first occur, and counts them."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.occurrences = array("q")
 
     def number(self, words: Sequence[str]) -> list[int]:
+        """Returns the number of each word, and counts the words."""
         numbers, occurrences = self.numbers, self.occurrences
         row: list[int] = []
         for word in words:
@@ -213,17 +215,18 @@ class _Side:
         return row
 
     def counts(self) -> dict[str, int]:
+        """Returns how often each word occurred."""
         return dict(zip(self.numbers, self.occurrences, strict=True))
 
     def ids(self, vocabulary: Vocabulary) -> Ids:
-        """Array from a word's number to its id in the vocabulary."""
+        """Returns an array of the ids of all words in the vocabulary, by the number of the word."""
         return np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
 
 
 class _Spill:
-    """Pairs as numbers of words, in parts on disk; equal pairs are in the same part.
+    """Stores pairs, as the numbers of their words, in parts on disk. Equal pairs are in the same part.
 
-    With position words, the index of that of each target word follows the pair.
+    With position words, the indices of the position words of all target words follow the pair.
     """
 
     def __init__(self, folder: pathlib.Path, seed: int, position_words: bool) -> None:
@@ -233,6 +236,7 @@ class _Spill:
         self._parts = [folder / str(i) for i in range(PARTITIONS)]
 
     def fill(self, pairs: Iterable[WordPair | AlignedWordPair], max_length: int, empty_sources: bool) -> dict[str, int]:
+        """Writes the pairs to the parts; returns how many were read, too long and empty."""
         counts = {"read": 0, "too_long": 0, "empty": 0}
         source_side, target_side = self.sides
         with contextlib.ExitStack() as stack:
@@ -254,16 +258,16 @@ class _Spill:
         return counts
 
     def parts(self) -> Iterator[list[Ids]]:
-        """The distinct records of each part, as lists of int arrays."""
+        """Yields the distinct records of each part, as lists of int32 arrays, and removes the part."""
         for part in self._parts:
             flat = np.fromfile(part, np.int32)
-            data, place = flat.tobytes(), 0
+            data, position = flat.tobytes(), 0
             unique: dict[bytes, bytes] = {}
-            while place < len(flat):
-                end = place + 2 + int(flat[place]) + int(flat[place + 1])
-                after = end + self._position_words * int(flat[place + 1])
-                unique.setdefault(data[4 * place : 4 * end], data[4 * end : 4 * after])
-                place = after
+            while position < len(flat):
+                end = position + 2 + int(flat[position]) + int(flat[position + 1])
+                after = end + self._position_words * int(flat[position + 1])
+                unique.setdefault(data[4 * position : 4 * end], data[4 * end : 4 * after])
+                position = after
             part.unlink()
             yield [np.frombuffer(pair + position_words, np.int32) for pair, position_words in unique.items()]
 
@@ -271,9 +275,12 @@ class _Spill:
 def _write(
     spill: _Spill, folder: pathlib.Path, vocabularies: tuple[Vocabulary, Vocabulary], random: np.random.Generator
 ) -> dict[str, int]:
-    """Maps the records to ids and appends them, in random order, to the prepared set's files.
+    """Maps the records to ids and appends them, in random order, to the files of the prepared set.
 
-    A pair's part is as good as random, so that shuffled parts, one after another, are a shuffled whole.
+    The part of a pair depends on a checksum, so shuffling each part gives a random order of all pairs.
+
+    Returns:
+        dict of int: the numbers of unique pairs, tokens and unknown words.
     """
     source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
     position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
@@ -297,7 +304,7 @@ def _write(
             widths = np.array([(len(source) + 1, len(target) + 1) for source, target in rows], np.uint16)
             flat = np.concatenate([part for source, target in rows for part in (source, [END], target, [END])])
             ends = start + np.cumsum(widths.sum(axis=1, dtype=np.int64))
-            # Not tofile, which does not say that the disk is full.
+            # `tofile` does not report a full disk.
             ids.write(flat.astype(np.int32).tobytes())
             lengths.write(widths.tobytes())
             starts.write(np.concatenate([[start], ends[:-1]]).astype(np.int64).tobytes())

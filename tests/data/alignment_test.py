@@ -41,7 +41,7 @@ def test_sentences_of_different_lengths_give_source_target_points():
     assert align(sources, targets)[:2] == [[(0, 0)], [(0, 0), (1, 1)]]
 
 
-def test_repeats_itself_in_one_thread():
+def test_the_same_sentences_give_the_same_alignments():
     thot = pytest.importorskip("thot", reason="sil-thot is not installed")
     assert align(*toy_corpus()) == align(*toy_corpus())
     runtime = ctypes.CDLL(thot.__file__)
@@ -53,7 +53,7 @@ def test_repeats_itself_in_one_thread():
     assert runtime.omp_get_max_threads() == before
 
 
-def test_sides_must_match():
+def test_sides_of_different_lengths_are_refused():
     pytest.importorskip("thot", reason="sil-thot is not installed")
     with pytest.raises(InputError, match="2 source and 1 target"):
         align([["a"], ["b"]], [["x"]])
@@ -61,7 +61,7 @@ def test_sides_must_match():
         align([["a"], []], [["x"], ["y"]])
 
 
-def test_missing_library_is_named():
+def test_a_missing_library_is_reported():
     code = (
         "import sys; sys.modules['thot'] = None\n"
         "from keras_encdec.data.alignment import align\n"
@@ -82,7 +82,7 @@ def test_each_aligner_aligns_a_toy_corpus(aligner):
 
 
 @pytest.mark.parametrize("symmetrization", SYMMETRIZATIONS)
-def test_directions_are_joined_as_thot_joins_them(symmetrization):
+def test_directions_are_combined_as_by_thot(symmetrization):
     pytest.importorskip("thot", reason="sil-thot is not installed")
     from thot.alignment import SymmetrizationHeuristic, SymmetrizedAligner
 
@@ -99,10 +99,8 @@ def test_directions_are_joined_as_thot_joins_them(symmetrization):
     assert align(sources, targets, symmetrization=symmetrization) == expected
 
 
-def test_unknown_aligners_are_named():
-    with pytest.raises(
-        ConfigurationError, match="found aligner='giza', expected one of fast_align, hmm, ibm4, eflomal"
-    ):
+def test_unknown_aligners_are_refused():
+    with pytest.raises(ConfigurationError, match="found aligner=giza, expected one of fast_align, hmm, ibm4, eflomal"):
         align([["a"]], [["b"]], "giza")
     with pytest.raises(ConfigurationError, match="found symmetrization='both', expected one of grow_diag_final_and, "):
         align([["a"]], [["b"]], symmetrization="both")

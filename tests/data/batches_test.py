@@ -36,7 +36,7 @@ def drawn(stream):
 
 @pytest.mark.parametrize("singly", [1_000_000, 100, 10])
 @pytest.mark.parametrize("places", [None, range(30, 330), range(41)])
-def test_every_pair_comes_once_an_epoch_but_for_a_remainder(pairs, monkeypatch, places, singly):
+def test_every_pair_is_drawn_once_in_an_epoch_except_for_a_remainder(pairs, monkeypatch, places, singly):
     monkeypatch.setattr(batches, "SHUFFLED_SINGLY", singly)
     stream = Batches(pairs, 20, places, seed=3)
     places = range(PAIRS) if places is None else places
@@ -53,7 +53,7 @@ def test_every_pair_comes_once_an_epoch_but_for_a_remainder(pairs, monkeypatch, 
         assert len(set(left_out)) > 1, "another remainder is left out each time"
 
 
-def test_the_order_is_the_same_for_the_same_seed_and_another_each_epoch(pairs):
+def test_the_order_depends_on_the_seed_and_changes_each_epoch(pairs):
     first, again, other = (take(Batches(pairs, 50, seed=seed).stream(), 20) for seed in (1, 1, 2))
     assert list(map(content, first)) == list(map(content, again)) != list(map(content, other))
     assert drawn(first[:10]) != drawn(first[10:])
@@ -61,7 +61,7 @@ def test_the_order_is_the_same_for_the_same_seed_and_another_each_epoch(pairs):
 
 
 @pytest.mark.parametrize("update", [0, 1, 25, 26, 27, 60])
-def test_a_stream_that_starts_later_goes_on_as_the_whole_one(pairs, update):
+def test_a_stream_that_starts_later_gives_the_same_batches(pairs, update):
     stream = Batches(pairs, 20, range(5, PAIRS), seed=9)
     assert stream.updates_per_epoch == 26
     whole = take(stream.stream(), update + 30)
@@ -88,7 +88,7 @@ def test_widths_are_the_least_that_fit(pairs):
             assert not array[:, width:].any()
 
 
-def test_pairs_of_like_length_come_together(pairs):
+def test_pairs_of_similar_length_are_in_one_batch(pairs):
     stream = Batches(pairs, 20, range(200), seed=1)  # ten batches, so all are sorted together
     epoch = take(stream.stream(), stream.updates_per_epoch)
     lengths = [(batch["target"] != 0).sum(axis=1) for batch in epoch]
@@ -97,7 +97,7 @@ def test_pairs_of_like_length_come_together(pairs):
     assert [row.min() for row in lengths] != [shortest for shortest, _ in ranges], "batches come in random order"
 
 
-def test_fewer_pairs_than_a_batch_are_one_batch(pairs):
+def test_fewer_pairs_than_a_batch_make_one_batch(pairs):
     stream = Batches(pairs, 64, range(5))
     assert (stream.batch_size, stream.updates_per_epoch) == (5, 1)
     assert [sorted(drawn([batch])) for batch in take(stream.stream(), 2)] == [sorted(drawn(stream.once()))] * 2
@@ -112,7 +112,7 @@ def test_all_pairs_are_evaluated_once_in_batches_by_length(pairs):
     assert (np.diff(np.concatenate(lengths)) >= 0).all()
 
 
-def test_the_pipeline_gives_the_stream(pairs):
+def test_the_tf_data_pipeline_gives_the_batches_of_the_stream(pairs):
     pytest.importorskip("tensorflow")
     stream = Batches(pairs, 20, seed=4, widths=[5, 12])
     dataset = tf_dataset(lambda: stream.stream(7)).take(50)

@@ -11,7 +11,7 @@ MOST_TOKENS = 1 << 15
 
 
 @pytest.mark.parametrize("number", [0, 1, 15, 64, 65, 1000, 2048])
-def test_batches_are_of_nearly_one_size_and_of_like_lengths(number):
+def test_batches_have_nearly_the_same_size_and_similar_lengths(number):
     lengths = np.random.default_rng(number).integers(1, 40, number).tolist()
     batches = list(length_batches(lengths, 64, MOST_TOKENS))
     assert sorted(index for batch in batches for index in batch.indices) == list(range(number))
@@ -23,7 +23,7 @@ def test_batches_are_of_nearly_one_size_and_of_like_lengths(number):
 
 
 @given(st.lists(st.sampled_from([1, 9, 40, 130, 700, 5000, 70_000]), max_size=300), st.sampled_from([1, 64, 768]))
-def test_no_batch_has_more_padded_tokens_than_are_allowed_unless_it_is_of_one(lengths, most_rows):
+def test_only_a_batch_of_one_sequence_may_have_more_padded_tokens_than_allowed(lengths, most_rows):
     batches = list(length_batches(lengths, most_rows, MOST_TOKENS))
     assert sorted(index for batch in batches for index in batch.indices) == list(range(len(lengths)))
     for indices, rows, width in batches:

@@ -108,7 +108,7 @@ def test_raw_text_is_tokenized_across_batches(tmp_path, tokenizer):
         assert list(pairs) == [(["line", str(i), "."], ["zeile", str(i)]) for i in range(3000)]
 
 
-def test_a_malformed_line_of_raw_text_is_reported_as_any_other(tmp_path, tokenizer):
+def test_a_malformed_line_of_raw_text_is_reported(tmp_path, tokenizer):
     (tmp_path / "tsv").write_text("one\teins\ntwo\nthree\tdrei\n")
     with pytest.raises(InputError, match="tsv, line 2: found no tab, expected source and target"):
         with open_pairs(tmp_path / "tsv", "tsv", tokenizer=tokenizer) as (pairs, _):

@@ -40,7 +40,7 @@ def words(pairs, *vocabularies):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(PHRASES, PHRASES)), st.integers(1, 5), st.integers(0, 2**31 - 1))
-def test_what_is_read_back_is_the_set_of_the_input(tmp_path_factory, pairs, max_length, seed):
+def test_the_prepared_pairs_are_the_unique_pairs_of_the_input(tmp_path_factory, pairs, max_length, seed):
     folder = tmp_path_factory.getbasetemp() / "prepared"
     full = [(source, target) for source, target in pairs if source and target]
     kept = {(tuple(s), tuple(t)) for s, t in full if len(s) <= max_length and len(t) <= max_length}
@@ -58,7 +58,7 @@ def test_what_is_read_back_is_the_set_of_the_input(tmp_path_factory, pairs, max_
     assert summary["target_tokens"] == sum(len(t) + 1 for _, t in kept)
 
 
-def test_frequencies_are_ignored_and_what_is_dropped_is_counted(tmp_path):
+def test_repeated_pairs_are_kept_once_and_dropped_pairs_are_counted(tmp_path):
     pairs = pairs_of("a b|c", "a b|c", "a|c", "|c", "a|", "|", "a b c d|c", "a|c c c c", "a b|c")
     prepared, source, target = prepare(pairs, tmp_path / "p", max_length=3)
     assert sorted(words(prepared, source, target)) == [(("a",), ("c",)), (("a", "b"), ("c",))]
@@ -101,7 +101,7 @@ def order(folder, seed, pairs=MANY):
     return [int(pair[0][0][1:]) for pair in words(prepared, source, target)]
 
 
-def test_the_order_is_random_and_the_same_for_the_same_seed(tmp_path):
+def test_the_order_is_random_and_depends_on_the_seed(tmp_path):
     first, again, other = (order(tmp_path / "p", seed) for seed in (1, 1, 2))
     assert first == again != other
     for one in (first, other):
@@ -112,7 +112,7 @@ def test_the_order_is_random_and_the_same_for_the_same_seed(tmp_path):
     assert abs(np.corrcoef(first, other)[0, 1]) < 0.1
 
 
-def test_a_prepared_set_is_replaced_and_nothing_else_is(tmp_path):
+def test_only_a_prepared_set_is_replaced(tmp_path):
     prepare(MANY, tmp_path / "p")
     (tmp_path / "p" / ".prepared.json.0123abcd.tmp").write_text("of a process that was killed")
     assert len(prepare(MANY[:7], tmp_path / "p")[0]) == 7
@@ -123,7 +123,7 @@ def test_a_prepared_set_is_replaced_and_nothing_else_is(tmp_path):
     assert (tmp_path / "p" / "thesis.tex").exists() and len(PreparedPairs(tmp_path / "p")) == 7
 
 
-def test_nothing_is_left_of_an_input_that_fails(tmp_path):
+def test_nothing_is_left_if_the_input_fails(tmp_path):
     def broken():
         yield from MANY
         raise InputError("found the input broken")
@@ -176,7 +176,7 @@ for number in (40_000, 320_000):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
-def test_memory_does_not_grow_with_the_pairs(tmp_path):
+def test_memory_does_not_grow_with_the_number_of_pairs(tmp_path):
     command = [sys.executable, "-c", PEAK, str(tmp_path / "p")]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     few, many = map(int, output.split())
