@@ -172,7 +172,10 @@ def length_batches(lengths: Sequence[int], most_rows: int, most_tokens: int) -> 
 
 
 def _rounded(number: int, step: int = 1) -> int:
-    """Rounds up to one of few multiples of the step, by at most an eighth of the number or a step."""
+    """Rounds up to a multiple of the step.
+
+    The result is one of few numbers. It exceeds the number by at most an eighth of it, or by less than a step.
+    """
     while 16 * step < number:
         step *= 2
     return -(-number // step) * step

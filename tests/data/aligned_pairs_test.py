@@ -51,8 +51,8 @@ def test_a_malformed_line_takes_its_links_with_it(files, raw):
     tokenizer = Tokenizer() if raw else None
     (files / "tsv").write_text("a b\tx y z\nno tab\nd e f\tx\n")
     (files / "links").write_text("0-0 1-2\n7-7\n2-0\n")
-    found = read(files / "tsv", "tsv", alignment=files / "links", tokenizer=tokenizer, on_error="keep")
-    assert found == [EXPECTED[0], EXPECTED[2]]
+    result = read(files / "tsv", "tsv", alignment=files / "links", tokenizer=tokenizer, on_error="keep")
+    assert result == [EXPECTED[0], EXPECTED[2]]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_other_pairs_are_aligned(files):
     pytest.importorskip("thot", reason="sil-thot is not installed")
     pairs = [("a", "x"), ("b", "y"), ("a b", "x y"), ("", "y"), ("b a", "y x"), ("a", ""), ("a a a", "x x x")] * 5
     (files / "tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
-    found = read(files / "tsv", "tsv", max_length=2)
-    assert [(" ".join(source), " ".join(target)) for source, target, _ in found] == pairs
-    assert [links for *_, links in found[:7]] == [[(0, 0)], [(0, 0)], [(0, 0), (1, 1)], [], [(0, 0), (1, 1)], [], []]
+    result = read(files / "tsv", "tsv", max_length=2)
+    assert [(" ".join(source), " ".join(target)) for source, target, _ in result] == pairs
+    assert [links for *_, links in result[:7]] == [[(0, 0)], [(0, 0)], [(0, 0), (1, 1)], [], [(0, 0), (1, 1)], [], []]
 
 
 def test_without_the_aligner_nothing_is_read(files, monkeypatch):

@@ -104,11 +104,11 @@ def order(folder, seed, pairs=MANY):
 def test_the_order_is_random_and_depends_on_the_seed(tmp_path):
     first, again, other = (order(tmp_path / "p", seed) for seed in (1, 1, 2))
     assert first == again != other
-    for one in (first, other):
-        assert sorted(one) == list(range(2000)) != one
-        assert abs(np.corrcoef(one, np.arange(2000))[0, 1]) < 0.1
-        # Neighbours of the input are no neighbours any more.
-        assert np.mean(np.abs(np.diff(one)) < 20) < 0.05
+    for drawn in (first, other):
+        assert sorted(drawn) == list(range(2000)) != drawn
+        assert abs(np.corrcoef(drawn, np.arange(2000))[0, 1]) < 0.1
+        # Neighbours of the input are no longer neighbours.
+        assert np.mean(np.abs(np.diff(drawn)) < 20) < 0.05
     assert abs(np.corrcoef(first, other)[0, 1]) < 0.1
 
 

@@ -135,7 +135,7 @@ def _check_aligner(aligner: str, max_sentence_length: int) -> None:
 
 @contextlib.contextmanager
 def _temporary_folder(output: FilePath) -> Iterator[str]:
-    """A temporary folder on the disk of the output, as sorting takes several times the output's space."""
+    """Makes a temporary folder beside the output, as sorting takes several times the space of the output."""
     path = os.path.realpath(output)
     is_file = output != STANDARD_STREAM and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
     if is_file:

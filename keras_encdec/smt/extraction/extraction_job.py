@@ -172,7 +172,7 @@ class _RoundCounter:
             file.write(b".")
 
     def count(self) -> int:
-        """The number of rounds so far."""
+        """Returns the number of rounds so far."""
         return os.path.getsize(self._path) if os.path.exists(self._path) else 0
 
 

@@ -22,7 +22,7 @@ class RawTextOptions(Configuration):
             raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
 
     def tokenizer(self) -> Tokenizer | None:
-        """A tokenizer for raw text; `None` for text in tokens.
+        """Makes a tokenizer for raw text; returns `None` for text in tokens.
 
         Raises:
             ImportError: when tensorflow-text is needed and is not installed.

@@ -149,7 +149,7 @@ def write_range(folder: str, number: int, rows: Integers, smoothing: CountSmooth
 
 
 def targets_path(folder: str, number: int) -> str:
-    """The path of the file with the targets of a range."""
+    """Returns the path of the file with the targets of a range."""
     return os.path.join(folder, f"targets.{number}")
 
 

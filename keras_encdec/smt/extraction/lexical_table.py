@@ -94,11 +94,11 @@ class LexicalTable:
         self._known = _BySource(self)
 
     def target_probability(self, source: bytes, target: bytes) -> float:
-        """w(target|source); 1 for words never aligned to each other, as in Moses."""
+        """Returns w(target|source); 1 for words never aligned to each other, as in Moses."""
         return self._known[source][target][0]
 
     def source_probability(self, source: bytes, target: bytes) -> float:
-        """w(source|target); 1 for words never aligned to each other, as in Moses."""
+        """Returns w(source|target); 1 for words never aligned to each other, as in Moses."""
         return self._known[source][target][1]
 
     def weights(

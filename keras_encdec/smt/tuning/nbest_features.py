@@ -159,7 +159,7 @@ def read_nbest_features(
     if not layout.lengths:
         raise InputError(
             "found no features in the list",
-            "expected some in its third field, such as LM0= -12.3",
+            "expected features in its third field, such as LM0= -12.3",
             "write the list with its features",
             path,
         )

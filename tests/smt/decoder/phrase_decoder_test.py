@@ -77,7 +77,7 @@ scores = st.sampled_from([0.0, 1e-50, 0.125, 0.5, 0.75, 1.0])
 phrases = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2).map(" ".join)
 tables = st.dictionaries(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2).map(" ".join),
-    st.lists(st.tuples(phrases, st.tuples(scores, scores)), min_size=1, max_size=2, unique_by=lambda one: one[0]),
+    st.lists(st.tuples(phrases, st.tuples(scores, scores)), min_size=1, max_size=2, unique_by=lambda item: item[0]),
     min_size=1,
     max_size=5,
 )
@@ -96,12 +96,12 @@ def test_the_list_has_the_best_of_all_derivations(folder, tmp_path, table, words
     (tmp_path / "arpa").write_bytes((folder / "arpa").read_bytes())
     weights, model = weights_of(values_of_weights), NgramModel(tmp_path / "arpa")
     best = {}
-    for one in derivations(words, table, 2, distortion_limit):
-        value = total(one.features(model), weights, one.unknown)
-        best[one.text] = max(value, best.get(one.text, -math.inf))
+    for derivation in derivations(words, table, 2, distortion_limit):
+        value = total(derivation.features(model), weights, derivation.unknown)
+        best[derivation.text] = max(value, best.get(derivation.text, -math.inf))
     lines = decode(tmp_path, [" ".join(words), "e"], weights, distortion_limit=distortion_limit)
-    found = {line.hypothesis.decode(): line.total for line, _ in lines if line.id == 0}
-    assert found == pytest.approx(best, rel=1e-4, abs=1e-4)
+    result = {line.hypothesis.decode(): line.total for line, _ in lines if line.id == 0}
+    assert result == pytest.approx(best, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize(("distortion_limit", "orders"), [(0, 1), (1, 1), (2, 13), (3, 53), (-1, 720)])
@@ -112,7 +112,7 @@ def test_the_distortion_limit_allows_the_orders_that_moses_allows(folder, tmp_pa
     table = {word: [(word, (1.0, 1.0))] for word in words} | {"b c": [("b c", (1.0, 1.0))]}
     write_table(tmp_path / "table", table)
     lines = decode(tmp_path, [" ".join(words)], distortion_limit=distortion_limit)
-    expected = {one.text for one in derivations(words, table, 2, distortion_limit)}
+    expected = {derivation.text for derivation in derivations(words, table, 2, distortion_limit)}
     assert {line.hypothesis.decode() for line, _ in lines} == expected
     assert len(expected) == orders
 
@@ -134,7 +134,7 @@ def test_features_and_segmentation_are_those_of_the_phrases(folder):
             phrase, translation = " ".join(source[s:s_end]), " ".join(target[t:t_end])
             if phrase in TABLE:
                 of_phrase = [floored(score) for score in dict(TABLE[phrase])[translation]]
-                sums = [one + other for one, other in zip(sums, of_phrase, strict=True)]
+                sums = [first + second for first, second in zip(sums, of_phrase, strict=True)]
             else:
                 assert phrase == translation == "c"
                 unknown += 1
@@ -171,8 +171,8 @@ def test_a_small_pop_limit_and_a_table_limit_try_fewer_options(folder):
     few = decode(folder, ["a b a b"], nbest_size=100, pop_limit=5)
     assert 0 < len(few) < len(everything)
     assert few[0][0].total <= everything[0][0].total
-    one = decode(folder, ["a", "b"], table_limit=1)
-    assert [line.hypothesis for line, _ in one] == [b"x", b"y"]  # z z has the score 0, and the lower sum
+    limited = decode(folder, ["a", "b"], table_limit=1)
+    assert [line.hypothesis for line, _ in limited] == [b"x", b"y"]  # z z has the score 0, and the lower sum
 
 
 def test_escapes_make_no_difference(folder, tmp_path):

@@ -43,7 +43,7 @@ def test_many_corpora_are_scored_at_once(name, data):
     corpora = [data.draw(st.lists(WORDS, min_size=size, max_size=size)) for _ in range(3)]
     counts = np.stack([metric.corpus_counts(corpus).sum(axis=0) for corpus in corpora])
     expected = [SACREBLEU[name](corpus, references).score for corpus in corpora]
-    assert [metric.score(one) for one in counts] == expected
+    assert [metric.score(summed) for summed in counts] == expected
     np.testing.assert_allclose(metric.scores(counts), expected, rtol=1e-12)
 
 

@@ -35,16 +35,16 @@ def bleu(name, **options):
 
 def test_runs_of_a_system_are_one_system(files):
     ours = {"ours": [files / "ours.1", files / "ours.2"]}
-    (found,) = evaluate([files / "ref"], ours, [files / "base.1", files / "base.2"], **QUICK)
-    base, system = found.systems
+    (result,) = evaluate([files / "ref"], ours, [files / "base.1", files / "base.2"], **QUICK)
+    base, system = result.systems
     assert base.scores == (bleu("base.1"), bleu("base.2")) and system.scores == (bleu("ours.1"), bleu("ours.2"))
     assert (base.system, system.system, base.comparison) == ("baseline", "ours", None)
     assert system.mean == pytest.approx(np.mean(system.scores))
     assert system.deviation == pytest.approx(np.std(system.scores, ddof=1))
     assert system.comparison.difference == pytest.approx(system.mean - base.mean)
     assert 0 < system.comparison.p_randomization <= 1 and 0 < system.comparison.p_bootstrap <= 1
-    signature, head, *rows = str(found).splitlines()
-    assert signature == f"BLEU|{found.signature}" and "|tok:none|" in signature
+    signature, head, *rows = str(result).splitlines()
+    assert signature == f"BLEU|{result.signature}" and "|tok:none|" in signature
     assert re.split(r"  +", head) == [
         "system",
         "runs",
@@ -58,27 +58,27 @@ def test_runs_of_a_system_are_one_system(files):
     assert re.fullmatch(rf"baseline +2 +{base.mean:.2f} +{base.deviation:.2f} +± [\d.]+", rows[0])
     difference = f"{system.mean - base.mean:.2f}"
     assert re.fullmatch(rf"ours +2 +{system.mean:.2f} .* \+{difference}( +[01]\.\d{{4}}){{2}}", rows[1])
-    assert json.loads(json.dumps(found.to_dict()))["systems"][1]["comparison"]["difference"] > 0
+    assert json.loads(json.dumps(result.to_dict()))["systems"][1]["comparison"]["difference"] > 0
 
 
 def test_every_metric_is_sacrebleus(files):
-    found = evaluate([files / "ref"], {"x": [files / "base.1"]}, metrics=["bleu", "chrf", "ter"], **QUICK)
+    result = evaluate([files / "ref"], {"x": [files / "base.1"]}, metrics=["bleu", "chrf", "ter"], **QUICK)
     texts = SYSTEMS["base.1"], [REFERENCE]
     scores = [bleu("base.1"), sacrebleu.corpus_chrf(*texts).score, sacrebleu.corpus_ter(*texts).score]
-    assert [one.systems[0].scores for one in found] == [(score,) for score in scores]
-    assert [one.metric for one in found] == ["BLEU", "chrF2", "TER"]
-    assert all(one.systems[0].comparison is None and one.systems[0].deviation is None for one in found)
+    assert [one.systems[0].scores for one in result] == [(score,) for score in scores]
+    assert [one.metric for one in result] == ["BLEU", "chrF2", "TER"]
+    assert all(one.systems[0].comparison is None and one.systems[0].deviation is None for one in result)
 
 
 def test_escapes_and_several_references(files):
     system = {"x": [files / "base.1"]}
     (files / "ref2").write_text((files / "base.1").read_text())
-    (found,) = evaluate([files / "ref", files / "ref2"], system, **QUICK)
-    assert found.systems[0].scores == (pytest.approx(100),) and found.signature.startswith("nrefs:2")
+    (result,) = evaluate([files / "ref", files / "ref2"], system, **QUICK)
+    assert result.systems[0].scores == (pytest.approx(100),) and result.signature.startswith("nrefs:2")
     plain = [line.replace("&amp;", "&").replace("&apos;", "'") for line in SYSTEMS["base.1"]]
     reference = [line.replace("&amp;", "&").replace("&apos;", "'") for line in REFERENCE]
-    (found,) = evaluate([files / "ref"], system, metrics=["chrf"], unescape=True, **QUICK)
-    assert found.systems[0].scores == (sacrebleu.corpus_chrf(plain, [reference]).score,)
+    (result,) = evaluate([files / "ref"], system, metrics=["chrf"], unescape=True, **QUICK)
+    assert result.systems[0].scores == (sacrebleu.corpus_chrf(plain, [reference]).score,)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_escapes_on_one_side_only_are_reported(tmp_path, reference, hypothesis, 
     for name, text in (("ref", reference), ("ours", hypothesis), ("same", reference)):
         (tmp_path / name).write_text(f"{text}\na b c\n")
     systems = {"ours": [tmp_path / "ours"], "same": [tmp_path / "same"]}
-    (found,) = evaluate([tmp_path / "ref"], systems, **QUICK)
-    assert found.unlike_references == (str(tmp_path / "ours"),) * is_unlike
-    (found,) = evaluate([tmp_path / "ref"], systems, unescape=True, **QUICK)
-    assert found.unlike_references == ()
+    (result,) = evaluate([tmp_path / "ref"], systems, **QUICK)
+    assert result.unlike_references == (str(tmp_path / "ours"),) * is_unlike
+    (result,) = evaluate([tmp_path / "ref"], systems, unescape=True, **QUICK)
+    assert result.unlike_references == ()
 
 
 def test_without_sacrebleu_the_error_says_what_to_install(files, monkeypatch):

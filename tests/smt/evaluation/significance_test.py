@@ -43,8 +43,8 @@ def test_with_one_run_of_each_system_the_tests_are_those_of_sacrebleu(systems, c
         test = PairedTest(named, {"BLEU": BLEU(tokenize="none", force=True)}, [reference], kind, n_samples=samples)
         expected = test()[1]["BLEU"][1]
         if kind == "bs":
-            found = paired_bootstrap(*counts, metric.scores, samples)
-            assert found == pytest.approx((expected.p_value, expected.ci), abs=1e-5)  # theirs is float32
+            result = paired_bootstrap(*counts, metric.scores, samples)
+            assert result == pytest.approx((expected.p_value, expected.ci), abs=1e-5)  # theirs is float32
         else:
             assert approximate_randomization(*counts, metric.scores, samples) == pytest.approx(expected.p_value)
 
@@ -61,19 +61,22 @@ def test_hypotheses_of_all_runs_are_dealt_out_within_their_sentences(systems):
     """The p-value is that of all deals, which are few for two sentences with three and two runs."""
     metric, _, base, better = systems
     counts = [[metric.corpus_counts(text)[:2] for text in runs] for runs in (better[:2], base)]
-    system, baseline = (np.array(one) for one in counts)
-    pool, total = np.concatenate([baseline, system]), sum(one.sum(axis=(0, 1)) for one in (system, baseline))
+    system, baseline = (np.array(counts_of_system) for counts_of_system in counts)
+    pool, total = (
+        np.concatenate([baseline, system]),
+        sum(counts_of_system.sum(axis=(0, 1)) for counts_of_system in (system, baseline)),
+    )
     hands = list(itertools.combinations(range(5), 3))
     dealt = np.array([pool[list(a), 0].sum(axis=0) + pool[list(b), 1].sum(axis=0) for a in hands for b in hands])
     differences = np.abs(metric.scores(dealt) - metric.scores(total - dealt))
     observed = abs(metric.scores(baseline.sum(axis=(0, 1))) - metric.scores(system.sum(axis=(0, 1))))
     expected = (differences >= observed - 1e-12).mean()
-    found = approximate_randomization(*counts, metric.scores, 20_000)
-    assert 0.05 < expected < 0.95 and found == pytest.approx(expected, abs=0.02)
+    result = approximate_randomization(*counts, metric.scores, 20_000)
+    assert 0.05 < expected < 0.95 and result == pytest.approx(expected, abs=0.02)
 
 
 def test_more_runs_give_a_lower_p_value(systems):
     metric, _, base, better = systems
     counts = [[metric.corpus_counts(text) for text in runs] for runs in (better, base)]
-    one = approximate_randomization(counts[0][:1], counts[1][:1], metric.scores, 500)
-    assert approximate_randomization(*counts, metric.scores, 500) < one
+    p_of_single_runs = approximate_randomization(counts[0][:1], counts[1][:1], metric.scores, 500)
+    assert approximate_randomization(*counts, metric.scores, 500) < p_of_single_runs

@@ -105,8 +105,8 @@ def test_the_table_made_on_the_disk_is_the_one_made_in_memory(tmp_path, out, mon
     monkeypatch.setattr(extraction_steps, "write_runs", write_runs)
     expected = in_memory(sentences, max_length=4, smoothing=smoothing)
     assert len(expected) > 300 and expected == sorted(expected, key=str.encode)
-    found = extracted(write(tmp_path, sentences), out / "table", max_phrase_length=4, smoothing=smoothing)
-    assert found == expected
+    result = extracted(write(tmp_path, sentences), out / "table", max_phrase_length=4, smoothing=smoothing)
+    assert result == expected
     assert os.listdir(out) == ["table"]
 
 
@@ -170,15 +170,15 @@ def test_text_without_links_gives_an_empty_table(files, out):
 
 
 def test_unusable_arguments_are_refused(files, out):
-    for wrong, found in {
+    for wrong, value in {
         "max_phrase_length": 0,
         "max_sentence_length": 0,
         "smoothing": "some",
         "aligner": "giza",
         "symmetrization": "both",
     }.items():
-        with pytest.raises(ConfigurationError, match=f"found {wrong}={found!r}, expected"):
-            extracted(files, out / "table", **{"alignment": None, wrong: found})
+        with pytest.raises(ConfigurationError, match=f"found {wrong}={value!r}, expected"):
+            extracted(files, out / "table", **{"alignment": None, wrong: value})
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         extracted(files, files / "align")
     pytest.importorskip("thot", reason="sil-thot is not installed")

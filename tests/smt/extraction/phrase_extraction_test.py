@@ -11,15 +11,15 @@ EUROPARL = Path(__file__).parents[4] / "shared" / "data" / "europarl10k"
 
 def brute_force(source_length, target_length, alignment, max_length):
     """The definition itself: every pair of spans, tested point by point."""
-    found = set()
+    result = set()
     for s in range(source_length):
         for s_end in range(s + 1, min(source_length, s + max_length) + 1):
             for t in range(target_length):
                 for t_end in range(t + 1, min(target_length, t + max_length) + 1):
                     inside = [(s <= i < s_end, t <= j < t_end) for i, j in alignment]
                     if any(a and b for a, b in inside) and all(a == b for a, b in inside):
-                        found.add((s, s_end, t, t_end))
-    return found
+                        result.add((s, s_end, t, t_end))
+    return result
 
 
 @st.composite

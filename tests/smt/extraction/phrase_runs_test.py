@@ -31,13 +31,15 @@ def test_ranges_have_each_key_once_in_order_and_whole_sources(tmp_path_factory, 
     finally:
         phrase_runs._BLOCK = before
     ranges = plan_ranges(runs, size)
-    found = [list(merged(part)) for part in ranges]
-    assert [pair for part in found for pair in part] == sorted(Counter(key for keys in batches for key in keys).items())
-    sources = [{key.split(b" ||| ")[0] for key, _ in part} for part in found]
+    result = [list(merged(part)) for part in ranges]
+    assert [pair for part in result for pair in part] == sorted(
+        Counter(key for keys in batches for key in keys).items()
+    )
+    sources = [{key.split(b" ||| ")[0] for key, _ in part} for part in result]
     assert sum(map(len, sources)) == len(set().union(*sources))
-    assert sum(run.lines for run in runs) >= sum(map(len, found))
+    assert sum(run.lines for run in runs) >= sum(map(len, result))
     if size == 1 and block == 1:
-        assert all(len(one) <= 1 for one in sources)
+        assert all(len(names) <= 1 for names in sources)
 
 
 def test_a_range_has_about_the_requested_size(tmp_path):
@@ -65,7 +67,7 @@ def test_each_pair_gets_the_count_of_its_target(tmp_path_factory, parts, partiti
         )
         for i, part in enumerate(parts)
     ]
-    rows = np.array([found for found, _ in written])
+    rows = np.array([result for result, _ in written])
     paths = [str(folder / f"partition{p}") for p in range(partitions)]
     for p, path in enumerate(paths):
         count_partition([str(folder / f"part{i}") for i in range(len(parts))], rows, p, path)

@@ -11,8 +11,8 @@ def test_lines_get_minus_the_number_of_words(tmp_path):
     (tmp_path / "nbest").write_text("0 ||| le|DET  chat  ||| LM0= -4 ||| 9 ||| 0=0\n0 |||  ||| LM0= 0 ||| 9\n")
     with InputLines(tmp_path / "nbest") as lines:
         (sentence,) = hypotheses_by_sentence(lines)
-    added = [with_word_penalty(one) for one in sentence.hypotheses]
-    assert [one.raw for one in added] == [
+    added = [with_word_penalty(hypothesis) for hypothesis in sentence.hypotheses]
+    assert [hypothesis.raw for hypothesis in added] == [
         b"0 ||| le|DET  chat  ||| LM0= -4 WordPenalty0= -2 ||| 9 ||| 0=0",
         b"0 |||  ||| LM0= 0 WordPenalty0= 0 ||| 9",
     ]

@@ -100,7 +100,10 @@ def decoded(monkeypatch):
 
 
 def without_times(tuning):
-    return [(one.number, one.weights, one.score, one.nbest.name) for one in tuning.rounds]
+    return [
+        (tuning_round.number, tuning_round.weights, tuning_round.score, tuning_round.nbest.name)
+        for tuning_round in tuning.rounds
+    ]
 
 
 def test_a_restarted_tuning_reuses_the_lists_of_a_killed_one(files, decoded):

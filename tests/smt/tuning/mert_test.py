@@ -28,10 +28,10 @@ def test_it_finds_what_a_fine_grid_finds(features, metric):
         heights = np.linspace(-0.999, 0.999, 60)
         grid = np.concatenate([np.c_[grid * np.sqrt(1 - z * z), np.full(len(grid), z)] for z in heights])
     optimum = scores_of(nbest, grid).max()
-    found = mert(nbest, np.zeros(features), np.random.default_rng(1), restarts=3)
-    assert nbest.quick_score(found) >= optimum - 1e-9
+    result = mert(nbest, np.zeros(features), np.random.default_rng(1), restarts=3)
+    assert nbest.quick_score(result) >= optimum - 1e-9
     if features == 2:
-        assert nbest.quick_score(found) == pytest.approx(optimum)  # the grid is fine enough for every interval
+        assert nbest.quick_score(result) == pytest.approx(optimum)  # the grid is fine enough for every interval
 
 
 def test_equal_seeds_give_equal_weights_and_it_never_gets_worse():
@@ -46,8 +46,8 @@ def test_equal_seeds_give_equal_weights_and_it_never_gets_worse():
 @pytest.mark.parametrize("seed, along_axes", [(0, 51.93), (2, 62.82)])
 def test_random_directions_improve_on_the_axes(seed, along_axes):
     nbest = toy_nbest(seed, sentences=20, hypotheses=10, features=4)
-    found = mert(nbest, np.array([0.1, -1.0, 0.3, 0.2]), np.random.default_rng(1), restarts=0)
-    assert nbest.score(found) > along_axes + 1
+    result = mert(nbest, np.array([0.1, -1.0, 0.3, 0.2]), np.random.default_rng(1), restarts=0)
+    assert nbest.score(result) > along_axes + 1
 
 
 def test_weights_of_0_are_not_a_starting_point():
@@ -55,14 +55,14 @@ def test_weights_of_0_are_not_a_starting_point():
     best = np.argsort(-nbest.metric.sentence_scores(nbest.counts), kind="stable")
     in_order = best[np.argsort(nbest.sentence_of[best], kind="stable")]  # the best of each sentence first
     nbest = dataclasses.replace(nbest, features=nbest.features[in_order], counts=nbest.counts[in_order])
-    found = mert(nbest, np.zeros(2), np.random.default_rng(1), restarts=1)
-    assert found.any() and nbest.score(found) < nbest.score(np.zeros(2))
+    result = mert(nbest, np.zeros(2), np.random.default_rng(1), restarts=1)
+    assert result.any() and nbest.score(result) < nbest.score(np.zeros(2))
 
 
 def test_lists_with_one_hypothesis_per_sentence_leave_the_weights():
     begin = np.array([0.5, 0.25, 0.25])
-    found = mert(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), restarts=1)
-    np.testing.assert_allclose(found, begin)
+    result = mert(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), restarts=1)
+    np.testing.assert_allclose(result, begin)
 
 
 NUMBERS = st.integers(-3, 3) | st.floats(-100, 100, allow_nan=False, width=16)

@@ -11,19 +11,19 @@ from keras_encdec.smt.tuning import mira
 def test_it_learns_which_feature_predicts_the_score(metric):
     nbest = toy_nbest(3, sentences=60, hypotheses=10, metric=metric)
     uniform = np.ones(3)
-    found = mira(nbest, uniform, np.random.default_rng(1), rounds=8)
-    assert nbest.score(found) > nbest.score(uniform) + 3
-    assert found[0] > 2 * np.abs(found[1:]).max()
+    result = mira(nbest, uniform, np.random.default_rng(1), rounds=8)
+    assert nbest.score(result) > nbest.score(uniform) + 3
+    assert result[0] > 2 * np.abs(result[1:]).max()
     again, other = (mira(nbest, uniform, np.random.default_rng(seed), rounds=8) for seed in (1, 2))
-    np.testing.assert_array_equal(found, again)
-    assert (found != other).any()
+    np.testing.assert_array_equal(result, again)
+    assert (result != other).any()
 
 
 def test_a_step_from_fear_to_hope_is_as_long_as_the_margin_requires():
     nbest = toy_nbest(4, sentences=1, hypotheses=6)
     begin = np.array([0.2, -0.5, 0.3])
     for longest_step in (1e-3, 1e3):
-        found = mira(nbest, begin, np.random.default_rng(1), rounds=1, longest_step=longest_step)
+        result = mira(nbest, begin, np.random.default_rng(1), rounds=1, longest_step=longest_step)
         rows = (nbest.features - nbest.features.mean(axis=0)) / nbest.features.std(axis=0)
         weights = begin * nbest.features.std(axis=0)
         weights /= np.linalg.norm(weights)
@@ -33,10 +33,10 @@ def test_a_step_from_fear_to_hope_is_as_long_as_the_margin_requires():
         assert hope != fear
         away = rows[hope] - rows[fear]
         step = min(longest_step, (gains[hope] - gains[fear] - away @ weights) / (away @ away))
-        np.testing.assert_allclose(found * nbest.features.std(axis=0), weights + step * away)
+        np.testing.assert_allclose(result * nbest.features.std(axis=0), weights + step * away)
 
 
 def test_lists_with_one_hypothesis_per_sentence_leave_the_weights():
     begin = np.array([0.5, -0.25, 0.25])
-    found = mira(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), rounds=2)
-    np.testing.assert_allclose(found / np.abs(found).sum(), begin)
+    result = mira(toy_nbest(1, hypotheses=1), begin, np.random.default_rng(1), rounds=2)
+    np.testing.assert_allclose(result / np.abs(result).sum(), begin)

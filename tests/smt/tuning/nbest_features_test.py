@@ -96,7 +96,7 @@ def test_lines_that_do_not_fit_are_reported(files):
         with pytest.raises(InputError, match=re.escape(f"{files}/nbest, {sentence}")):
             read(files)
     (files / "nbest").write_text("0 ||| x ||| ||| 9\n")
-    with pytest.raises(InputError, match="nbest: found no features in the list, expected some in its third field"):
+    with pytest.raises(InputError, match="nbest: found no features in the list, expected features in its third field"):
         read(files, references=["x"])
     (files / "nbest").write_bytes(b"0 ||| caf\xe9 ||| LM0= 1 ||| 9\n")
     with pytest.raises(InputError, match="nbest, line 1: found "):

@@ -13,10 +13,10 @@ from keras_encdec.smt.tuning.pro import separating_weights
 def test_it_learns_which_feature_predicts_the_score(metric):
     nbest = toy_nbest(3, sentences=100, hypotheses=10, metric=metric)
     uniform = np.ones(3)
-    found = pro(nbest, uniform, np.random.default_rng(1), sampled=200)
-    assert nbest.score(found) > nbest.score(uniform) + 3
-    assert found[0] > 2 * np.abs(found[1:]).max()
-    np.testing.assert_array_equal(found, pro(nbest, uniform, np.random.default_rng(1), sampled=200))
+    result = pro(nbest, uniform, np.random.default_rng(1), sampled=200)
+    assert nbest.score(result) > nbest.score(uniform) + 3
+    assert result[0] > 2 * np.abs(result[1:]).max()
+    np.testing.assert_array_equal(result, pro(nbest, uniform, np.random.default_rng(1), sampled=200))
 
 
 def test_lists_with_one_hypothesis_per_sentence_leave_the_weights():
@@ -39,10 +39,10 @@ def test_the_weights_lie_between_the_initial_and_the_learned_weights():
     learned = pro(nbest, np.zeros(3), np.random.default_rng(1), sampled=50)
     begin = mert(nbest, learned, np.random.default_rng(1))
     assert nbest.score(begin) > nbest.score(learned)
-    found = pro(nbest, begin, np.random.default_rng(1), sampled=50)
+    result = pro(nbest, begin, np.random.default_rng(1), sampled=50)
     spread = feature_spread(nbest)
-    ends = [one * spread / np.linalg.norm(one * spread) for one in (begin, learned)]
+    ends = [candidate * spread / np.linalg.norm(candidate * spread) for candidate in (begin, learned)]
     tenths = [(1 - share / 10) * ends[0] + share / 10 * ends[1] for share in range(1, 11)]
-    best = max(nbest.score(one / spread) for one in tenths)
-    assert nbest.score(found) == pytest.approx(best) and best > nbest.score(learned)
-    assert any(np.allclose(found * spread, one) for one in tenths)
+    best = max(nbest.score(candidate / spread) for candidate in tenths)
+    assert nbest.score(result) == pytest.approx(best) and best > nbest.score(learned)
+    assert any(np.allclose(result * spread, candidate) for candidate in tenths)

@@ -54,15 +54,15 @@ def tuned(folder, nbest="nbest", references="ref", **options):
 def test_the_written_weights_rank_as_the_result_says(files, out, algorithm, metric):
     held_out = {"test_nbest": [files / "nbest"], "test_references": [files / "ref"]}
     tuning = tuned(files, algorithm=algorithm, metric=metric, seeds=2, weights_out=out / "weights", **held_out)
-    assert [one.seed for one in tuning.tuned] == [1, 2] and tuning.best in tuning.tuned
+    assert [seed_result.seed for seed_result in tuning.tuned] == [1, 2] and tuning.best in tuning.tuned
     assert tuning.best.score == pytest.approx(100) and tuning.initial_score < 90
     assert tuning.initial_test_score == tuning.initial_score and tuning.best.test_score == tuning.best.score
     read, _ = read_weights(out / "weights")
     assert read == tuning.best.weights and list(read) == ["LM0", "TM0", "RNN0"]
     assert sum(abs(value) for values in read.values() for value in values) == pytest.approx(1, abs=1e-5)
     rerank(files / "nbest", out / "best", out / "weights", format="text")
-    (found,) = evaluate([files / "ref"], {"x": [out / "best"]}, metrics=[metric], tokenize="none")
-    assert found.systems[0].scores == (tuning.best.score,)
+    (result,) = evaluate([files / "ref"], {"x": [out / "best"]}, metrics=[metric], tokenize="none")
+    assert result.systems[0].scores == (tuning.best.score,)
 
 
 def test_every_seeds_weights_are_written_on_request(files, out):
@@ -140,9 +140,9 @@ def test_lists_with_one_hypothesis_per_sentence_leave_the_weights(files):
 
 
 def test_weights_of_features_that_the_lists_lack_are_refused(files):
-    found = f"{files}/moses.ini: found weights of LM0, expected features of the lists only; give lists with the feat"
+    result = f"{files}/moses.ini: found weights of LM0, expected features of the lists only; give lists with the feat"
     (files / "nbest").write_text(NBEST.replace("LM0", "LM1"))
-    with pytest.raises(InputError, match=re.escape(found)):
+    with pytest.raises(InputError, match=re.escape(result)):
         tuned(files)
     tuned(files, other_weights={"LM0": [0]})
     (files / "nbest").write_text(NBEST.replace("TM0= -", "TM0= 0 -"))
