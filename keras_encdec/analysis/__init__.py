@@ -1,4 +1,4 @@
-"""What a model learned, as the paper shows it."""
+"""Reproduces the paper's tables and figures from a trained model."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the gates of the encoder do, section 2.3 of the paper."""
+"""Computes the gates of the encoder over phrases, for section 2.3 of the paper."""
 
 import collections
 import dataclasses
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_encdec.analysis.vectors import encoder_symbols
+from keras_encdec.data.batches import pad
 from keras_encdec.formats import surface
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
 
 END_OF_SEQUENCE = "(end)"
-# Words that are seen less often are no examples of what a unit does.
+# Least number of occurrences of a word that is an example of what a unit does.
 LEAST_SEEN = 3
 
 
@@ -21,7 +22,7 @@ class PhraseGates:
     """The gates over a phrase.
 
     Attributes:
-        words: list of str, in the order in which they are read, the end of sequence last.
+        words: list of str, in the order in which the encoder reads them, the end of sequence last.
         update: float32 array `(words, units)`. z; near 1, the unit keeps its old state.
         reset: float32 array `(words, units)`. r; near 0, the unit forgets what came before.
     """
@@ -37,11 +38,11 @@ def has_gates(directory: ModelDirectory) -> bool:
 
 
 def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[PhraseGates]:
-    """The gates of the encoder; of one with several layers those of the first, from left to right.
+    """Computes the gates of the encoder. If it has several layers, it is the first layer, left to right.
 
     Args:
         directory: ModelDirectory of a model for which `has_gates` is true.
-        phrases: list of str, as they stand in a table or a text.
+        phrases: list of str, as in a phrase table or a text.
 
     Returns:
         list of PhraseGates.
@@ -57,10 +58,10 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
     if getattr(config, "reverse_source", False):
         words = [phrase[::-1] for phrase in words]
     ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
-    embedded = symbols["source.E"][np.array([one + [0] * (max(map(len, ids)) - len(one)) for one in ids])]
+    embedded = symbols["source.E"][pad(ids)]
     hidden = np.zeros((len(ids), weights["U"].shape[0]), np.float32)
     updates, resets = [], []
-    for now in embedded.swapaxes(0, 1):  # what comes after a phrase's end is not looked at
+    for now in embedded.swapaxes(0, 1):  # the gates on padding are computed too, and cut off below
         reset = _sigmoid(now @ weights["W_r"] + hidden @ weights["U_r"] + weights["b_r"])
         update = _sigmoid(now @ weights["W_z"] + hidden @ weights["U_z"] + weights["b_z"])
         if getattr(config, "reset_after", False):
@@ -73,22 +74,22 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
         resets.append(reset)
     updates, resets = np.stack(updates, axis=1), np.stack(resets, axis=1)
     return [
-        PhraseGates([*phrase, END_OF_SEQUENCE], updates[i, : len(one)], resets[i, : len(one)])
-        for i, (phrase, one) in enumerate(zip(words, ids, strict=True))
+        PhraseGates([*phrase, END_OF_SEQUENCE], updates[i, : len(phrase) + 1], resets[i, : len(phrase) + 1])
+        for i, phrase in enumerate(words)
     ]
 
 
 @dataclasses.dataclass(frozen=True)
 class UnitGates:
-    """What the gates of each unit do over a corpus.
+    """Statistics of the gates of each unit over a corpus.
 
     Attributes:
         kept: float64 array `(units,)`. Mean of the update gate z: the share of its old state that a unit keeps at a
             word.
         resets: float64 array `(units,)`. Share of the words at which the unit resets, r < 0.5.
-        tokens: int. Words read, ends of sequence among them.
-        words: list of str. Those that were seen three times at least.
-        update_by_word, reset_by_word: float64 arrays `(words, units)`, means at each of them.
+        tokens: int. Number of words read, including ends of sequence.
+        words: list of str. Words that occur three times or more.
+        update_by_word, reset_by_word: float64 arrays `(words, units)`. Mean of each gate at each of these words.
     """
 
     kept: np.ndarray
@@ -100,34 +101,34 @@ class UnitGates:
 
     @classmethod
     def of(cls, phrases: Sequence[PhraseGates]) -> "UnitGates":
-        """From the gates over all phrases of a corpus."""
+        """Computes the statistics from the gates over all phrases of a corpus."""
         update = np.concatenate([phrase.update for phrase in phrases]).astype(np.float64)
         reset = np.concatenate([phrase.reset for phrase in phrases]).astype(np.float64)
         tokens = [word for phrase in phrases for word in phrase.words]
-        places = collections.defaultdict(list)
-        for place, word in enumerate(tokens):
-            places[word].append(place)
-        words = [word for word in places if len(places[word]) >= LEAST_SEEN]
+        indices = collections.defaultdict(list)
+        for index, word in enumerate(tokens):
+            indices[word].append(index)
+        words = [word for word in indices if len(indices[word]) >= LEAST_SEEN]
         by_word = [
-            np.stack([gate[places[word]].mean(axis=0) for word in words]) if words else gate[:0]
+            np.stack([gate[indices[word]].mean(axis=0) for word in words]) if words else gate[:0]
             for gate in (update, reset)
         ]
         return cls(update.mean(axis=0), (reset < 0.5).mean(axis=0), len(tokens), words, *by_word)
 
     def keep_longest(self, size: int) -> np.ndarray:
-        """The units that keep most: int array, indices."""
+        """Returns the indices of the units that keep most of their state: int array."""
         return np.argsort(-self.kept, kind="stable")[:size]
 
     def reset_most(self, size: int) -> np.ndarray:
-        """The units that reset most often: int array, indices."""
+        """Returns the indices of the units that reset most often: int array."""
         return np.argsort(-self.resets, kind="stable")[:size]
 
     def taken_in(self, unit: int, size: int) -> list[str]:
-        """The words at which a unit's update gate lets most in: list of str."""
+        """Lists the words at which a unit takes in most: with the lowest update gate."""
         return [self.words[i] for i in np.argsort(self.update_by_word[:, unit], kind="stable")[:size]]
 
     def reset_at(self, unit: int, size: int) -> list[str]:
-        """The words at which a unit resets most: list of str."""
+        """Lists the words at which a unit resets most: with the lowest reset gate."""
         return [self.words[i] for i in np.argsort(self.reset_by_word[:, unit], kind="stable")[:size]]
 
 

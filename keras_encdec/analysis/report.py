@@ -1,4 +1,4 @@
-"""The report: the paper's tables and figures, from a user's own model."""
+"""Writes a report with the paper's tables and figures for a user's own model."""
 
 import contextlib
 import dataclasses
@@ -48,7 +48,7 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
 
 
 def write_page(folder: pathlib.Path, content: bytes) -> pathlib.Path:
-    """Writes the page itself, last: where it stands, all it speaks of is there. Returns its path."""
+    """Writes the page, and returns its path. It is written last, when all files that it names exist."""
     path = folder / PAGE
     _write(path, content)
     return path
@@ -62,13 +62,13 @@ def _write(path, content):
 
 @dataclasses.dataclass(frozen=True)
 class ReportSummary:
-    """What `report` did.
+    """The result of `report`.
 
     Attributes:
-        page: pathlib.Path. The page.
-        sections: tuple of str, names of its sections.
-        seconds: float.
-        notices: tuple of str, what the user is to know.
+        page: pathlib.Path of the page.
+        sections: tuple of str, the names of its sections.
+        seconds: float. Time that it took.
+        notices: tuple of str, sentences for the user.
     """
 
     page: pathlib.Path

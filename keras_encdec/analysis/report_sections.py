@@ -1,4 +1,4 @@
-"""The sections of a report, computed one after another."""
+"""Computes the sections of a report one after another."""
 
 import concurrent.futures
 import random
@@ -32,11 +32,11 @@ from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
 from keras_encdec.text import UNKNOWN
 
-# Pairs that are scored together.
+# Number of pairs that are scored together.
 WINDOW = 1 << 15
-# Sources over which gates are counted, words of them at most, and how many are shown one by one.
+# Largest numbers of sources, and of their words, for the statistics of gates; number of sources whose gates are shown.
 GATE_SOURCES, GATE_WORDS, SHOWN_GATES = 1000, 10_000, 4
-# Sentences whose attention is shown, and how many words they have.
+# Number of sentences whose attention is shown, and their numbers of words.
 SHOWN_ATTENTION, ATTENTION_WORDS = 6, range(4, 19)
 WORDS = "<p>The embeddings of the {} most frequent source words: words that are used alike lie near one another.</p>"
 PHRASES = (
@@ -51,11 +51,11 @@ class ReportSections:
     Args:
         directory: ModelDirectory of a model of p(target | source).
         options: ReportOptions.
-        say: callable of str, told of each step as it begins.
+        say: callable that takes a line when a step begins.
 
     Attributes:
-        facts: dict from names to numbers or str, what was found of model and data so far.
-        notices: list of str, what the user is to know, so far.
+        facts: dict of name to number or str: facts about the model and the data so far.
+        notices: list of str: sentences for the user so far.
     """
 
     def __init__(self, directory: ModelDirectory, options: ReportOptions, say: Callable[[str], None]) -> None:
@@ -79,11 +79,11 @@ class ReportSections:
         target: FilePath | None = None,
         runs: Sequence[TrainingRun] = (),
     ) -> Iterator[Section]:
-        """Yields the sections, in their order; what is not given is left out.
+        """Yields the sections in order. Sections whose input is not given are left out.
 
         Args:
-            phrase_table, source, target: see `report`.
-            runs: list of TrainingRun.
+            phrase_table, source, target: files, see `report`. Optional.
+            runs: list of TrainingRun. Defaults to none.
         """
         options, sample = self._options, None
         sentences, references = self._sentences(source, target)
@@ -94,10 +94,11 @@ class ReportSections:
             )
             self.facts["Pairs of the table"] = sample.num_pairs
             self._check_words(pair_words(self._scorer, sample.pairs[:WINDOW]), sample.path)
-        # t-SNE takes one processor, and long: it runs beside the rest, and nobody waits for it after an error.
+        # t-SNE takes long and uses a single processor: it runs in a thread beside the other steps. After an error, the
+        # report does not wait for it.
         executor = concurrent.futures.ThreadPoolExecutor(1)
         try:
-            maps = [(*one, executor.submit(project, one[-1].array, options.seed)) for one in self._maps(sample)]
+            maps = [(*each, executor.submit(project, each[-1].array, options.seed)) for each in self._maps(sample)]
             chosen = sample.choose_phrases(options.phrases_per_kind, options.seed) if sample else {}
             if sample:
                 yield from self._table_sections(sample, chosen)
@@ -123,7 +124,7 @@ class ReportSections:
         return sentences, references
 
     def _maps(self, sample: TableSample | None) -> Iterator[tuple[str, str, str, str, Vectors]]:
-        """What is projected to two dimensions: arguments of `map_section`."""
+        """Yields the vectors to project to two dimensions, with the other arguments of `map_section`."""
         words = word_vectors(self._directory, self._options.map_words)
         if words is not None and len(words.names) > 1:
             yield "words", "Word embeddings (Figure 4)", WORDS.format(f"{len(words.names):,}"), "words", words
@@ -164,14 +165,14 @@ class ReportSections:
             pairs = list(zip(words, read, strict=True))
             self._check_words(pairs, source)
             self._say(f"Scoring and translating {len(sentences):,} sentences.")
-            lengths = [(len(one), len(other)) for one, other in pairs]
+            lengths = [(len(source_words), len(target_words)) for source_words, target_words in pairs]
             yield length_section("sentence-lengths", "sentences", lengths, self._scorer.score(pairs))
             best = [hypotheses[0].words for hypotheses in self._generator.generate(sentences)]
-            yield bleu_section(*bleu_by_length([len(one) for one in words], *map(_joined, (best, read))))
+            yield bleu_section(*bleu_by_length(list(map(len, words)), *map(_joined, (best, read))))
         if self._generator.carries_attention:
             self._say("Drawing attention.")
-            like = [line for line, one in zip(sentences, words, strict=True) if len(one) in ATTENTION_WORDS]
-            shown = _drawn(like, SHOWN_ATTENTION, f"attention {self._options.seed}")
+            fitting = [line for line, its in zip(sentences, words, strict=True) if len(its) in ATTENTION_WORDS]
+            shown = _drawn(fitting, SHOWN_ATTENTION, f"attention {self._options.seed}")
             translations = self._generator.generate(shown, with_attention=True)
             if translations:
                 yield attention_section([hypotheses[0] for hypotheses in translations])
@@ -181,22 +182,22 @@ class ReportSections:
             return
         sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
         corpus = _drawn(sources, GATE_SOURCES, f"gates {self._options.seed}")
-        most = max(1, GATE_WORDS // max((len(split_tokens(one)) + 1 for one in corpus), default=1))
+        most = max(1, GATE_WORDS // max((len(split_tokens(phrase)) + 1 for phrase in corpus), default=1))
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
             self._say("Counting what the gates do.")
             corpus = phrase_gates(self._directory, corpus[:most])
-            if not phrases:  # no table, or one without long phrases
-                others = sentences or sorted(sources, key=lambda one: len(split_tokens(one)))[-SHOWN_GATES:]
+            if not phrases:  # there is no table, or it has no long phrases
+                others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]
                 phrases = _drawn(others, SHOWN_GATES, f"shown {self._options.seed}")
             yield gate_section(phrase_gates(self._directory, phrases), corpus)
 
     def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
-        """Raises InputError where the model knows no word of the pairs, and notes where it knows few."""
+        """Raises InputError if the model knows no word of the pairs; adds a notice if it knows few."""
         vocabularies = self._directory.source_vocabulary, self._directory.target_vocabulary
         for side, (name, vocabulary) in enumerate(zip(("source", "target"), vocabularies, strict=True)):
             ids = [vocabulary.encode(pair[side])[:-1] for pair in pairs]
-            counts = UnknownWords("model", name, sum(map(len, ids)), sum(one.count(UNKNOWN) for one in ids))
+            counts = UnknownWords("model", name, sum(map(len, ids)), sum(phrase.count(UNKNOWN) for phrase in ids))
             if counts.words and counts.unknown == counts.words:
                 raise InputError(
                     f"found no {name} word that the model knows",

@@ -1,9 +1,9 @@
-"""The model's scores of phrase pairs against the phrase table's (Figure 3 of the paper), and its perplexity."""
+"""Compares the model's scores with a phrase table's (Figure 3 of the paper), and computes perplexity and BLEU."""
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from keras_encdec.analysis.table_sample import TablePair
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.log_probs import token_log_probs
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric
 
 
@@ -21,10 +22,10 @@ class ScoreComparison:
     """ln p(target | source) of pairs, by the table and by the model.
 
     Attributes:
-        pairs: list of n TablePair, those of probability 0 in the table left out.
+        pairs: list of n TablePair, without pairs of probability 0 in the table.
         table: float64 array `(n,)`, nats.
         model: float64 array `(n,)`, nats.
-        left_out: int. Pairs of probability 0.
+        left_out: int. Number of pairs of probability 0.
     """
 
     pairs: list[TablePair]
@@ -34,7 +35,7 @@ class ScoreComparison:
 
     @classmethod
     def of(cls, pairs: Sequence[TablePair], model_log_probs: np.ndarray) -> "ScoreComparison":
-        """From lines of a table and the model's ln p of each."""
+        """Compares lines of a table with the model's ln p of each, float array in nats."""
         probabilities = np.array([pair.probability for pair in pairs])
         kept = np.flatnonzero(probabilities > 0)
         return cls(
@@ -46,23 +47,23 @@ class ScoreComparison:
 
     @property
     def correlation(self) -> float:
-        """Pearson's r of the two; not a number where it has none, as of a single pair."""
+        """Pearson's r of the two; NaN if it is undefined, as for a single pair."""
         return _correlation(self.table, self.model)
 
     @property
     def rank_correlation(self) -> float:
-        """Spearman's rho of the two, equal scores sharing their mean rank; not a number where it has none."""
+        """Spearman's rho of the two, with mean ranks for equal scores; NaN if it is undefined."""
         return _correlation(_ranks(self.table), _ranks(self.model))
 
     def most_differing(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where the model's ln p is furthest above and furthest below the table's.
+        """Finds the pairs for which the model's ln p is furthest above and furthest below the table's.
 
         Args:
-            size: int. Pairs of each kind.
+            size: int. Largest number of pairs of each kind.
 
         Returns:
-            tuple of int arrays, indices of pairs, the furthest first: those that the model gives a higher probability
-            than the table, and those that it gives a lower one.
+            tuple of int arrays, indices of pairs, the largest difference first: pairs with a higher probability by the
+            model than in the table; pairs with a lower one.
         """
         differences = self.model - self.table
         order = np.argsort(-differences, kind="stable")
@@ -82,20 +83,20 @@ def _ranks(values):
     return (last - (counts - 1) / 2)[inverse]
 
 
-# Bins of fewer pairs say nothing, and are left out where there are others.
+# Bins with fewer pairs are dropped, unless all bins have fewer.
 FEWEST_PAIRS = 10
-# Longer ones are counted together.
+# Longer phrases share a bin.
 LONGEST = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class BinnedScores:
-    """ln p a token, by something else of the pairs.
+    """Quartiles of ln p per token, in bins of pairs.
 
     Attributes:
-        keys: list of float. Where each bin begins: a length, or a frequency.
-        counts: list of int. Pairs of each bin.
-        quartiles: float64 array `(bins, 3)`. Nats a token.
+        keys: list of float. Lower bound of each bin: a length, or a frequency.
+        counts: list of int. Number of pairs in each bin.
+        quartiles: float64 array `(bins, 3)`, nats per token.
     """
 
     keys: list[float]
@@ -104,21 +105,21 @@ class BinnedScores:
 
 
 def scores_by_length(lengths: Sequence[int], scores: np.ndarray) -> BinnedScores:
-    """A bin for each length.
+    """Bins scores by length, with a bin for each length.
 
     Args:
-        lengths: list of n int, words.
-        scores: float array `(n,)`, ln p a token.
+        lengths: list of n int, numbers of words.
+        scores: float array `(n,)`, ln p per token.
     """
     return _binned(np.minimum(np.asarray(lengths), LONGEST), scores)
 
 
 def scores_by_frequency(frequencies: Sequence[float], scores: np.ndarray) -> BinnedScores:
-    """Bins of 1, 2 to 3, 4 to 7 and so on, each named by where it begins.
+    """Bins scores by frequency: 1, 2 to 3, 4 to 7 and so on.
 
     Args:
         frequencies: list of n float, 1 or more.
-        scores: float array `(n,)`, ln p a token.
+        scores: float array `(n,)`, ln p per token.
 
     Example:
 
@@ -140,12 +141,12 @@ BINS = 6
 
 
 class LengthBleu(NamedTuple):
-    """BLEU of the sentences of like length.
+    """BLEU of the sentences in a range of lengths.
 
     Attributes:
-        shortest, longest: int. Source words.
-        sentences: int.
-        bleu: float. Of the sentences together, 0 to 100.
+        shortest, longest: int. Numbers of source words.
+        sentences: int. Number of sentences.
+        bleu: float. Corpus BLEU of these sentences, 0 to 100.
     """
 
     shortest: int
@@ -155,49 +156,50 @@ class LengthBleu(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The lengths, such as "5–9"."""
+        """The range of lengths, such as "5–9"."""
         return f"{self.shortest}–{self.longest}" if self.longest > self.shortest else f"{self.longest}"
 
 
 def bleu_by_length(
     lengths: Sequence[int], translations: Sequence[str], references: Sequence[str], bins: int = BINS
 ) -> tuple[float, list[LengthBleu]]:
-    """Scores translations, all together and in bins of nearly as many sentences.
+    """Computes BLEU of all translations, and of bins with similar numbers of sentences.
 
     Args:
-        lengths: list of n int. Source words.
-        translations, references: lists of n str, in tokens.
-        bins: int. Bins at most; sentences of one length stand in one. Defaults to `6`.
+        lengths: list of n int, numbers of source words.
+        translations, references: lists of n str, tokens separated by spaces.
+        bins: int. Largest number of bins. Sentences of the same length share a bin. Defaults to `6`.
 
     Returns:
-        tuple: BLEU of all, and a list of LengthBleu, the shortest first.
+        tuple: float, BLEU of all sentences; list of LengthBleu, the shortest first.
 
     Raises:
         ImportError: when sacrebleu is not installed.
     """
     metric = CorpusMetric("bleu", [list(references)])
     counts = np.stack([metric.counts(number, text) for number, text in enumerate(translations)])
-    ordered, found = np.sort(lengths), []
+    ordered = np.sort(lengths)
+    results: list[LengthBleu] = []
     edges = [int(ordered[-(-len(ordered) * i // bins) - 1]) for i in range(1, bins + 1)]
     lengths, below = np.asarray(lengths), 0
     for edge in sorted(set(edges)):
-        inside = (lengths > below) & (lengths <= edge) if found else lengths <= edge
+        inside = (lengths > below) & (lengths <= edge) if results else lengths <= edge
         if inside.any():
             score = float(metric.scores(counts[inside].sum(axis=0)))
-            found.append(LengthBleu(int(lengths[inside].min()), edge, int(inside.sum()), score))
+            results.append(LengthBleu(int(lengths[inside].min()), edge, int(inside.sum()), score))
         below = edge
-    return float(metric.scores(counts.sum(axis=0))), found
+    return float(metric.scores(counts.sum(axis=0))), results
 
 
 @without_gradients
-def perplexity(model: Any, batches: Iterable[dict[str, Any]], with_source: bool = True) -> float:
-    """exp of minus the mean log-probability of a target token, end of sequence included.
+def perplexity(model: TranslationModel, batches: Iterable[Mapping[str, np.ndarray]], with_source: bool = True) -> float:
+    """Computes perplexity: exp of minus the mean ln p of a target token, including the end of sequence.
 
     Args:
         model: TranslationModel.
         batches: iterable of dicts, "source" `(batch, source_time)` and "target" `(batch, target_time)`.
-        with_source: bool. Whether the decoder gets what the encoder made of the source; otherwise it gets zeros in
-            its place, and what it still predicts it predicts from the words before. Defaults to `True`.
+        with_source: bool. Whether the decoder gets the output of the encoder. Otherwise it gets zeros, so that it
+            predicts a word only from the words before it. Defaults to `True`.
 
     Returns:
         float.
@@ -215,5 +217,5 @@ def perplexity(model: Any, batches: Iterable[dict[str, Any]], with_source: bool 
 
 
 def _without_information(tensor):
-    """Zeros; a mask stays."""
+    """Replaces a tensor by zeros, unless it is a mask."""
     return tensor if keras.backend.standardize_dtype(tensor.dtype) == "bool" else ops.zeros_like(tensor)

@@ -1,4 +1,4 @@
-"""A sample of a phrase table for the report, read once in bounded memory."""
+"""Reads a sample of a phrase table for the report, in bounded memory."""
 
 import dataclasses
 import heapq
@@ -6,22 +6,24 @@ import itertools
 import os
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import FilePath, InputLines, PhraseTableReader, model_words, unescape
 from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
 
+_Item = TypeVar("_Item")
 
-class Reservoir:
-    """Keeps a uniform random sample of what it is offered, in the order of the stream.
+
+class Reservoir(Generic[_Item]):
+    """Keeps a uniform random sample of the items of a stream, in the order of the stream.
 
     Args:
-        size: int. Items to keep at most.
-        seed: int or str. The same seed keeps the same items of the same stream.
+        size: int. Largest number of items to keep.
+        seed: int or str. With the same seed, the same items of the same stream are kept.
 
     Attributes:
-        offered: int. Items offered so far.
+        offered: int. Number of items offered so far.
 
     Example:
 
@@ -37,53 +39,55 @@ class Reservoir:
 
     def __init__(self, size: int, seed: int | str) -> None:
         self.size, self.offered = size, 0
-        self._random, self._kept = random.Random(seed), []
+        self._random = random.Random(seed)
+        self._kept: list[tuple[int, _Item]] = []
 
-    def offer(self, item: Any) -> None:
-        """Offers one more item."""
+    def offer(self, item: _Item) -> None:
+        """Offers the next item of the stream."""
         self.offered += 1
         if len(self._kept) < self.size:
             self._kept.append((self.offered, item))
-        elif (place := self._random.randrange(self.offered)) < self.size:
-            self._kept[place] = (self.offered, item)
+        elif (index := self._random.randrange(self.offered)) < self.size:
+            self._kept[index] = (self.offered, item)
 
-    def items(self) -> list[Any]:
-        """What is kept: list."""
+    def items(self) -> list[_Item]:
+        """Returns the sample."""
         return [item for _, item in sorted(self._kept, key=lambda kept: kept[0])]
 
 
-TABLE_SCORE = 2  # p(target | source), the third of Moses's four
+# Index of p(target | source) among Moses's four scores.
+TABLE_SCORE = 2
 
 
 @dataclasses.dataclass
 class Preferences:
-    """The options of one source phrase.
+    """The target options of a source phrase.
 
     Attributes:
         source: str.
-        options: list of tuples `(target, the table's p(target | source), the model's)`.
-        occurrences: float. How often the source was seen, by the table's counts.
+        options: list of tuples `(target, p(target | source) in the table, p(target | source) by the model)`.
+        occurrences: float. Count of the source in the table.
     """
 
     source: str
-    options: list
+    options: list[tuple[str, float, float]]
     occurrences: float
 
     def by_table(self, size: int = 3) -> list[str]:
-        """The targets of highest p(target | source) in the table: list of str."""
+        """Returns the targets with the highest p(target | source) in the table."""
         return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[1])]
 
     def by_model(self, size: int = 3) -> list[str]:
-        """The targets of highest p(target | source) by the model: list of str."""
+        """Returns the targets with the highest p(target | source) by the model."""
         return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[2])]
 
 
 def read_preferences(path: str | os.PathLike, model_score: int, encoding: str | None = None) -> Iterator[Preferences]:
-    """Reads a scored phrase table, one source at a time; the table is sorted by source, as Moses's are.
+    """Reads a scored phrase table, one source at a time. The table must be sorted by source, as Moses's tables are.
 
     Args:
-        path: of the table.
-        model_score: int. Which score of a line is the model's, counted from 0; the last one is -1.
+        path: the table.
+        model_score: int. Index of the model's score in a line, from 0; -1 for the last score.
         encoding: str. Defaults to UTF-8.
 
     Yields:
@@ -107,14 +111,14 @@ def read_preferences(path: str | os.PathLike, model_score: int, encoding: str | 
 
 
 def source_count(raw: bytes, lines: InputLines) -> float:
-    """How often the source of a line of a table was seen: the second of the counts in the fifth field, 0 without.
+    """Reads the count of the source from a line: the second count in the fifth field; 0 if there is none.
 
     Args:
         raw: bytes. The current line of `lines`.
-        lines: InputLines of the table, named in errors.
+        lines: InputLines of the table, for the error.
 
     Raises:
-        InputError: where it is no finite number.
+        InputError: when the count is not a finite number.
     """
     fields = raw.split(b"|||")
     counts = split_tokens(fields[4].strip(AROUND)) if len(fields) > 4 else []
@@ -134,9 +138,9 @@ def source_count(raw: bytes, lines: InputLines) -> float:
 
 # "More than three words per phrase", section 4.3 of the paper.
 LONG = 4
-# Long phrases that Table 2 is chosen from; and what share of them, by frequency, counts as frequent and as rare.
+# Number of long phrases that Table 2 is chosen from; share of them that counts as frequent, and as rare.
 CANDIDATES, EXTREME_SHARE = 20_000, 0.1
-# A choice of the best three shows something where there are more than three.
+# Table 2 shows the best three targets: phrases should have more targets than that.
 ENOUGH_TARGETS = 4
 
 
@@ -144,9 +148,9 @@ class TablePair(NamedTuple):
     """A line of a phrase table.
 
     Attributes:
-        source, target: str, as they stand in the table, with Moses's escapes and factors.
-        probability: float. The table's p(target | source).
-        occurrences: float. How often the source was seen, by the table's counts; 0 where it has none.
+        source, target: str, as in the table, with Moses's escapes and factors.
+        probability: float. p(target | source) in the table.
+        occurrences: float. Count of the source in the table; 0 if the table has no counts.
     """
 
     source: str
@@ -160,14 +164,14 @@ class TableSample:
     """A sample of a phrase table.
 
     Attributes:
-        path: of the table.
-        num_pairs: int. Lines of the table.
-        pairs: list of TablePair, drawn from all lines.
-        phrases: list of str. Distinct source phrases of four words or more, drawn from all of them.
-        num_phrases: int. How many such phrases the table has.
-        candidates: list of lists of TablePair: all lines of a source phrase of four words or more, drawn from those
-            with a choice of targets.
-        given: dict from phrases that were asked for to the lists of their lines.
+        path: the table.
+        num_pairs: int. Number of lines of the table.
+        pairs: list of TablePair, a random sample of the lines.
+        phrases: list of str. A random sample of the distinct source phrases of four words or more.
+        num_phrases: int. Number of such phrases in the table.
+        candidates: list of lists of TablePair, each with all lines of a source phrase of four words or more: a random
+            sample of the phrases with several targets.
+        given: dict of given phrase to list of its lines.
     """
 
     path: FilePath
@@ -179,16 +183,16 @@ class TableSample:
     given: dict[str, list[TablePair]]
 
     def choose_phrases(self, size: int, seed: int) -> dict[str, list[list[TablePair]]]:
-        """The phrases of Table 2.
+        """Chooses the phrases of Table 2.
 
         Args:
-            size: int. Phrases of each kind.
-            seed: int.
+            size: int. Number of phrases of each kind.
+            seed: int. Random seed.
 
         Returns:
-            dict of "given", or of "frequent" and "rare", drawn from the tenth of the long phrases that was seen most
-            often and the tenth that was seen least often; "long" where the table has no counts. Each is a list of
-            lists of TablePair. Empty where the table has no long phrases.
+            dict of kind to list of lists of TablePair. The kinds are "frequent" and "rare", drawn from the most
+            frequent and the least frequent tenth of the long phrases; or "long", if the table has no counts; or
+            "given", if phrases were given. Empty if the table has no long phrases.
         """
         if self.given:
             return {"given": list(self.given.values())}
@@ -212,14 +216,14 @@ def read_table_sample(
     seed: int = 0,
     encoding: str | None = None,
 ) -> TableSample:
-    """Reads a phrase table; the lines of a source stand together, as in Moses's tables.
+    """Reads a phrase table. The lines of a source must be consecutive, as in Moses's tables.
 
     Args:
-        path: of the table.
-        pairs: int. Lines to draw. Defaults to `100_000`.
-        phrases: int. Long source phrases to draw. Defaults to `5000`.
-        given: list of str. Source phrases, without escapes, whose lines are wanted. Defaults to none.
-        seed: int. Defaults to `0`.
+        path: the table.
+        pairs: int. Number of lines to draw. Defaults to `100_000`.
+        phrases: int. Number of long source phrases to draw. Defaults to `5000`.
+        given: list of str. Source phrases, without escapes, whose lines to keep. Defaults to none.
+        seed: int. Random seed. Defaults to `0`.
         encoding: str. Defaults to UTF-8.
 
     Returns:
@@ -228,33 +232,37 @@ def read_table_sample(
     Raises:
         InputError: when the table cannot be read, has lines of fewer than three scores, or lacks a given phrase.
     """
-    lines = Reservoir(pairs, f"pairs {seed}")
-    long_phrases, candidates = Reservoir(phrases, f"long {seed}"), Reservoir(CANDIDATES, f"candidates {seed}")
-    fewer, found = Reservoir(CANDIDATES, f"fewer {seed}"), dict.fromkeys(given)
+    lines: Reservoir[TablePair] = Reservoir(pairs, f"pairs {seed}")
+    long_phrases: Reservoir[str] = Reservoir(phrases, f"long {seed}")
+    candidates: Reservoir[list[TablePair]] = Reservoir(CANDIDATES, f"candidates {seed}")
+    fewer: Reservoir[list[TablePair]] = Reservoir(CANDIDATES, f"fewer {seed}")
+    lines_of_given: dict[str, list[TablePair]] = {phrase: [] for phrase in given}
     with PhraseTableReader(path, encoding) as table:
         for source, group in itertools.groupby(_pairs(table, path), key=lambda pair: pair.source):
             group = list(group)
             for pair in group:
                 lines.offer(pair)
-            if found and (plain := plain_text(source)) in found:
-                found[plain] = (found[plain] or []) + group
+            if given and (plain := plain_text(source)) in lines_of_given:
+                lines_of_given[plain] += group
             if len(split_tokens(source)) >= LONG:
                 long_phrases.offer(source)
                 if len(group) > 1:
                     (candidates if len(group) >= ENOUGH_TARGETS else fewer).offer(group)
-    if missing := next((phrase for phrase, group in found.items() if group is None), None):
+    if missing := next((phrase for phrase, group in lines_of_given.items() if not group), None):
         raise InputError(
             f"found no line of the source phrase {missing!r}",
             "expected it in the table",
-            "check the phrase, which is compared word by word without Moses's escapes",
+            "check the phrase; it is compared word by word, without Moses's escapes",
             path,
         )
     chosen = candidates.items() or fewer.items()
-    return TableSample(path, lines.offered, lines.items(), long_phrases.items(), long_phrases.offered, chosen, found)
+    return TableSample(
+        path, lines.offered, lines.items(), long_phrases.items(), long_phrases.offered, chosen, lines_of_given
+    )
 
 
 def plain_text(phrase: str) -> str:
-    """A phrase of a table for people to read: its words without factors and Moses's escapes."""
+    """Converts a phrase of a table to plain text: its words without factors and Moses's escapes."""
     return " ".join(model_words(phrase))
 
 

@@ -1,18 +1,18 @@
-"""What the encoder makes of words and phrases: vectors."""
+"""Computes the encoder's vectors of words and phrases, and projects them to two dimensions."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from keras import ops
 
+from keras_encdec.backend.types import Encoded, Structure
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.formats import surface
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import FIRST_WORD
 
-# Sources that are encoded together, and tokens of them, padding counted.
+# Largest number of sources that are encoded together, and of their tokens, including padding.
 MOST_ROWS, MOST_TOKENS = 512, 1 << 14
 
 
@@ -29,10 +29,10 @@ class Vectors:
     array: np.ndarray
 
     def neighbours(self, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest others of each by cosine similarity.
+        """Finds the nearest neighbours of each vector by cosine similarity.
 
         Args:
-            size: int. How many, fewer where there are not as many others. Defaults to `8`.
+            size: int. Number of neighbours, limited to n - 1. Defaults to `8`.
 
         Returns:
             tuple of arrays `(n, size)`: int64 indices, the nearest first, and float32 similarities.
@@ -48,7 +48,7 @@ class Vectors:
         indices, similarities = [], []
         for start in range(0, len(units), 1024):
             near = units[start : start + 1024] @ units.T
-            near[np.arange(len(near)), start + np.arange(len(near))] = -np.inf  # itself
+            near[np.arange(len(near)), start + np.arange(len(near))] = -np.inf  # a vector is not its own neighbour
             best = np.argpartition(-near, size - 1, axis=1)[:, :size] if size else np.empty((len(near), 0), int)
             order = np.argsort(-np.take_along_axis(near, best, axis=1), axis=1, kind="stable")
             indices.append(np.take_along_axis(best, order, axis=1))
@@ -56,8 +56,8 @@ class Vectors:
         return np.concatenate(indices), np.concatenate(similarities)
 
 
-def encoder_symbols(directory: ModelDirectory) -> dict[str, Any]:
-    """The encoder's weights by the symbols of the equations, see `Encoder.symbols`; none of an encoder without."""
+def encoder_symbols(directory: ModelDirectory) -> dict[str, Structure]:
+    """Returns the encoder's weights by the symbols of the equations, see `Encoder.symbols`; empty if it has none."""
     try:
         return directory.model.encoder.symbols()
     except NotImplementedError:
@@ -65,14 +65,14 @@ def encoder_symbols(directory: ModelDirectory) -> dict[str, Any]:
 
 
 def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
-    """The embeddings of the most frequent source words.
+    """Returns the embeddings of the most frequent source words.
 
     Args:
         directory: ModelDirectory.
-        size: int. Words, fewer where the shortlist has not as many.
+        size: int. Number of words, limited to the size of the shortlist.
 
     Returns:
-        Vectors; `None` of a model without embeddings by the symbol of the equations.
+        Vectors; `None` for a model whose encoder has no symbol "source.E".
     """
     if "source.E" not in (symbols := encoder_symbols(directory)):
         return None
@@ -83,24 +83,24 @@ def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
 
 
 def phrase_vectors(
-    directory: ModelDirectory, phrases: Sequence[str], encode: Callable[[np.ndarray], dict[str, Any]] | None = None
+    directory: ModelDirectory, phrases: Sequence[str], encode: Callable[[np.ndarray], Encoded] | None = None
 ) -> Vectors:
-    """What the decoder gets of each phrase: the summary c, or the last states of all layers, side by side.
+    """Encodes phrases: the vectors are the summary c, or the last states of all layers, concatenated.
 
     Args:
         directory: ModelDirectory.
-        phrases: list of str, source phrases as they stand in a table.
-        encode: callable that takes and gives what `model.encode` does. Defaults to `None`: that of the model.
+        phrases: list of str, source phrases as in a phrase table.
+        encode: callable with the arguments and the result of `model.encode`. Defaults to `None`: `model.encode`.
 
     Returns:
-        Vectors, whose names are the phrases without factors and Moses's escapes.
+        Vectors. The names are the phrases without factors and Moses's escapes.
     """
     words = directory.words([surface(phrase) for phrase in phrases])
     ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
     model = directory.model
     names = [name for name, spec in model.encoder.encoded_spec.items() if spec.time_axis is None]
     array = None
-    for indices, _, width in length_batches([len(one) for one in ids], MOST_ROWS, MOST_TOKENS):
+    for indices, _, width in length_batches(list(map(len, ids)), MOST_ROWS, MOST_TOKENS):
         encoded = (encode or model.encode)(pad([ids[index] for index in indices], width))
         rows = [np.asarray(ops.convert_to_numpy(ops.cast(encoded[name], "float32"))) for name in names]
         rows = np.concatenate(rows, axis=1)
@@ -111,19 +111,19 @@ def phrase_vectors(
 
 
 PERPLEXITY = 30
-# Fewer points than this have no neighbourhoods to keep.
+# With fewer points than this, t-SNE has no neighbourhoods to preserve.
 LEAST = 8
 
 
 def project(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Projects vectors to two dimensions by Barnes-Hut t-SNE, so that near ones stay near.
+    """Projects vectors to two dimensions by Barnes-Hut t-SNE, so that near vectors stay near.
 
     Args:
         vectors: float array `(n, width)`.
         seed: int. Defaults to `0`.
 
     Returns:
-        float64 array `(n, 2)`, of mean 0; by their first two principal components where there are fewer than 8.
+        float64 array `(n, 2)`, of mean 0. With fewer than 8 vectors, it is their first two principal components.
 
     Reference:
         - van der Maaten, 2013 (arXiv 1301.3342): Barnes-Hut-SNE, as in section 4.4 of the paper
@@ -145,7 +145,7 @@ def project(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
         n_jobs=1,
         random_state=seed,
     )
-    # Equal vectors, such as those of phrases of the same unknown words, would have no distance at all.
+    # Without noise, equal vectors, such as those of phrases of unknown words only, would have the distance 0.
     noise = np.random.default_rng(seed).normal(0, 1e-6 * max(float(centred.std()), 1e-12), centred.shape)
     plane = np.asarray(tsne.fit(np.asarray(vectors, np.float64) + noise))
     return plane - plane.mean(axis=0)

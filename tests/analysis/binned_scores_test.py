@@ -17,7 +17,7 @@ def test_frequencies_are_binned_by_powers_of_two():
     assert (binned.keys, binned.counts) == ([1, 2, 4, 8], [1, 2, 2, 1])
 
 
-def test_bleu_of_sentences_of_like_length():
+def test_bleu_by_length():
     sacrebleu = pytest.importorskip("sacrebleu", reason="BLEU needs the extra smt: pip install '.[smt]'")
     references = [f"this is the reference number {i} of all" for i in range(12)]
     translations = [text if i % 2 else text.replace("the", "a") for i, text in enumerate(references)]

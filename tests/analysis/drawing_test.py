@@ -20,7 +20,7 @@ def texts(figure):
     return [text.get_text() for axes in figure.axes for text in (*axes.get_xticklabels(), *axes.texts)]
 
 
-def test_words_are_no_formulas_and_need_not_be_text():
+def test_words_are_not_read_as_formulas_and_may_have_undecodable_bytes():
     figure = draw_attention(WORDS, WORDS[:2], np.eye(3, 6))
     assert texts(figure)[:3] == [r"\$x\$", "<b>", "caf\ufffd"]
     drawing = drawn(figure)

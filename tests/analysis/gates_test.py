@@ -24,7 +24,7 @@ def last_state(directory, gates, suffix="", reset_after=False):
 
 
 @pytest.mark.parametrize("reset_after", [False, True])
-def test_the_state_they_lead_to_is_the_encoders(tmp_path, reset_after):
+def test_the_gates_reproduce_the_encoders_state(tmp_path, reset_after):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, reset_after=reset_after)
     directory = ModelDirectory.load(path)
     assert has_gates(directory)
@@ -35,7 +35,7 @@ def test_the_state_they_lead_to_is_the_encoders(tmp_path, reset_after):
         np.testing.assert_allclose(np.tanh(hidden @ weights["encoder.V"] + weights["encoder.b_V"]), summary, atol=1e-5)
 
 
-def test_of_sentences_that_are_read_from_the_right(tmp_path):
+def test_gates_of_a_model_that_reads_sentences_from_right_to_left(tmp_path):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="gru", reverse_source=True)
     directory = ModelDirectory.load(path)
     first, second = phrase_gates(directory, PHRASES)
@@ -45,7 +45,7 @@ def test_of_sentences_that_are_read_from_the_right(tmp_path):
     np.testing.assert_allclose(last_state(directory, first, suffix=".1")[0], state, atol=1e-5)
 
 
-def test_an_lstm_has_none(tmp_path):
+def test_an_lstm_has_no_gates_to_show(tmp_path):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="lstm")
     assert not has_gates(ModelDirectory.load(path))
 

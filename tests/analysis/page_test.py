@@ -33,7 +33,7 @@ def data_of(text):
     return json.loads(gzip.decompress(base64.b64decode(re.search(r'gzip"[^>]*>([^<]*)</script>', text)[1])))
 
 
-def test_words_that_are_html_stand_as_text():
+def test_html_in_words_is_escaped():
     table = Table(WICKED, ["a", WICKED], [[WICKED, WICKED], ["b", 1.5]])
     scatter = Scatter("map", WICKED, WICKED, np.zeros((2, 2)), [[WICKED, "two"]], "words")
     body = table.to_html() + scatter.to_html() + picture(b"<svg/>", WICKED, WICKED)
@@ -46,7 +46,7 @@ def test_words_that_are_html_stand_as_text():
     assert data_of(text)["columns"][0]["strings"].split("\n")[0] == shown
 
 
-def test_nothing_is_fetched_and_only_its_own_script_may_run():
+def test_the_page_fetches_nothing_and_runs_only_its_own_script():
     text = page("title", {}, [], []).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     script = re.search(r"<script>(.*)</script>", text, re.S)[1]
@@ -55,7 +55,7 @@ def test_nothing_is_fetched_and_only_its_own_script_may_run():
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//|@import|url\(", text)
 
 
-def test_equal_labels_are_kept_once_and_numbers_come_back():
+def test_equal_labels_are_stored_once_and_numbers_are_decoded():
     points = np.array([[1.5, -2], [0.25, 3]], np.float64)
     scatter = Scatter("pairs", "", "", points, [["a", "a"], ["b", "c\td"]], "pairs", [("x in nats", "x"), ("y", "y")])
     data = data_of(scatter.to_html())

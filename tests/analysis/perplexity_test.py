@@ -17,7 +17,7 @@ def stirred():
     return from_symbols(model, {name: rng.normal(0, 0.5, array.shape) for name, array in to_symbols(model).items()})
 
 
-def test_is_exp_of_minus_the_mean_over_tokens_of_all_batches():
+def test_perplexity_is_exp_of_minus_the_mean_over_tokens_of_all_batches():
     model = stirred()
     total = sum(float(np.sum(np.asarray(model.score(**batch)))) for batch in BATCHES)
     assert math.isclose(perplexity(model, BATCHES), math.exp(-total / 6), rel_tol=1e-5)

@@ -11,7 +11,7 @@ y ||| d ||| 0.1 0.1 1 0.1 0.5
 """
 
 
-def test_ranks_the_options_of_each_source(tmp_path):
+def test_preferences_rank_the_options_of_each_source(tmp_path):
     (tmp_path / "table").write_text(TABLE)
     first, second = read_preferences(tmp_path / "table", model_score=4)
     assert (first.source, first.occurrences) == ("l ' x", 7)

@@ -74,7 +74,7 @@ def test_maps_have_their_vectors_and_neighbours(written):
     assert float(nearest[0]["cosine"]) >= float(nearest[-1]["cosine"])
 
 
-def test_table_2_has_the_tables_own_order_and_the_models(written, table, forward_scorer):
+def test_table_2_has_the_best_targets_by_the_table_and_by_the_model(written, table, forward_scorer):
     rows = [row for row in read(written[1], "best_targets") if row["source"] == "le chat <b> R&D"]
     assert [row["rank"] for row in rows] == ["1", "2", "3"] and {row["kind"] for row in rows} == {"frequent"}
     lines = [line.split(" ||| ") for line in table.read_text(encoding="utf-8").splitlines()[:5]]
@@ -112,14 +112,14 @@ def test_a_single_short_pair_gives_a_report(model_dirs, tmp_path):
     assert notice in text
 
 
-def test_a_table_that_the_model_cannot_read(tmp_path, table, model_dirs):
+def test_a_table_of_unknown_words_is_an_error(tmp_path, table, model_dirs):
     foreign = save_model(tmp_path / "model", ["ein", "Wort"], TARGET_WORDS)
     with pytest.raises(InputError, match="found no source word that the model knows, expected text of the model's"):
         report(foreign, tmp_path / "parents" / "out", table)
     assert not (tmp_path / "parents").exists()
 
 
-def test_models_and_places_that_are_none(model_dirs, table, tmp_path):
+def test_unusable_models_and_folders_are_errors(model_dirs, table, tmp_path):
     with pytest.raises(InputError, match="found a model of p.source . target., trained with"):
         report(model_dirs / "reverse", tmp_path / "out", table)
     language_model = save_model(tmp_path / "lm", [], TARGET_WORDS, language_model=True)

@@ -10,7 +10,7 @@ def sampled(seed, size=3, number=9):
     return reservoir.items()
 
 
-def test_every_item_is_as_likely_and_the_order_is_the_streams():
+def test_every_item_is_equally_likely_and_the_order_is_kept():
     samples = [sampled(seed) for seed in range(3000)]
     assert all(sample == sorted(set(sample)) and len(sample) == 3 for sample in samples)
     counts = collections.Counter(item for sample in samples for item in sample)

@@ -9,7 +9,7 @@ PROBABILITIES = [0.5, 0.0, 0.25, 1.0, 0.25]
 PAIRS = [TablePair("s", f"t {i}", probability, 1) for i, probability in enumerate(PROBABILITIES)]
 
 
-def test_compares_in_nats_and_leaves_out_what_has_no_logarithm():
+def test_scores_are_compared_in_nats_without_pairs_of_probability_0():
     comparison = ScoreComparison.of(PAIRS, np.array([-1.0, -5.0, -2.0, -4.0, -0.5]))
     assert comparison.left_out == 1 and [pair.target for pair in comparison.pairs] == ["t 0", "t 2", "t 3", "t 4"]
     np.testing.assert_allclose(comparison.table, np.log([0.5, 0.25, 1, 0.25]))
@@ -19,13 +19,13 @@ def test_compares_in_nats_and_leaves_out_what_has_no_logarithm():
     assert comparison.rank_correlation == pytest.approx(ranks)
 
 
-def test_where_the_two_differ_most():
+def test_the_most_differing_pairs_are_found():
     comparison = ScoreComparison.of(PAIRS, np.array([-1.0, -5.0, -2.0, -4.0, -0.5]))
     more, less = comparison.most_differing(2)
     assert more.tolist() == [3], "the only one that the model gives more"
     assert less.tolist() == [2, 1]
 
 
-def test_of_a_single_pair_there_is_no_correlation():
+def test_a_single_pair_has_no_correlation():
     comparison = ScoreComparison.of(PAIRS[:1], np.array([-1.0]))
     assert math.isnan(comparison.correlation) and math.isnan(comparison.rank_correlation)

@@ -15,7 +15,7 @@ def sources(phrases):
     return [plain_text(lines[0].source) for lines in phrases]
 
 
-def test_reads_all_of_a_small_table(table):
+def test_a_small_table_is_read_completely(table):
     sample = read_table_sample(table)
     assert sample.num_pairs == len(sample.pairs) == 45
     assert sample.pairs[0][:2] == ("le chat &lt;b&gt; R&amp;D", "the cat") and sample.pairs[0].occurrences == 90
@@ -24,20 +24,20 @@ def test_reads_all_of_a_small_table(table):
     assert [len(lines) for lines in sample.candidates] == [5] * 6
 
 
-def test_draws_from_a_large_one_the_same_for_the_same_seed(table):
+def test_the_seed_determines_the_sample_of_a_large_table(table):
     first, again, other = (read_table_sample(table, pairs=10, phrases=2, seed=seed) for seed in (1, 1, 2))
     assert len(first.pairs) == 10 and len(first.phrases) == 2 and (first.num_pairs, first.num_phrases) == (45, 6)
     assert first == again and first.pairs != other.pairs
 
 
-def test_chooses_frequent_and_rare_phrases(table):
+def test_frequent_and_rare_phrases_are_chosen(table):
     chosen = read_table_sample(table).choose_phrases(2, seed=0)
     assert list(chosen) == ["frequent", "rare"]
     assert set(sources(chosen["frequent"])) == {"le chat <b> R&D", "la maison <b> été"}
     assert set(sources(chosen["rare"])) == {"la maison le chat", "le chat [X] été"}
 
 
-def test_without_counts_there_is_one_kind_and_without_long_phrases_none(tmp_path):
+def test_without_counts_there_is_a_single_kind_and_without_long_phrases_none(tmp_path):
     (tmp_path / "bare").write_text("".join(f"a b c {i} ||| {j} ||| 1 1 0.5 1\n" for i in range(4) for j in range(4)))
     chosen = read_table_sample(tmp_path / "bare").choose_phrases(3, seed=0)
     assert list(chosen) == ["long"] and len(chosen["long"]) == 3
@@ -45,7 +45,7 @@ def test_without_counts_there_is_one_kind_and_without_long_phrases_none(tmp_path
     assert read_table_sample(tmp_path / "short").choose_phrases(3, seed=0) == {}
 
 
-def test_phrases_that_are_asked_for(table):
+def test_given_phrases_are_shown(table):
     chosen = read_table_sample(table, given=["la maison", "le chat <b> R&D"]).choose_phrases(1, seed=0)
     assert list(chosen) == ["given"] and sources(chosen["given"]) == ["la maison", "le chat <b> R&D"]
     with pytest.raises(InputError, match="found no line of the source phrase 'chien', expected it in the table"):

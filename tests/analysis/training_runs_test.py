@@ -14,7 +14,7 @@ def written(folder, rounds):
     return folder
 
 
-def test_reads_what_a_training_measured(tmp_path):
+def test_the_history_of_a_training_is_read(tmp_path):
     rounds = [
         {**ROUND, "updates": 10, "pairs": 100, "seconds": 2.0, "val_perplexity": 4.0},
         {**ROUND, "updates": 20, "pairs": 400, "seconds": 4.0},
@@ -27,10 +27,10 @@ def test_reads_what_a_training_measured(tmp_path):
     assert run.values("val_bleu") == ([], [])
 
 
-def test_a_directory_without_a_history_is_none_and_a_spoilt_one_an_error(tmp_path):
+def test_a_missing_history_is_none_and_an_invalid_one_is_an_error(tmp_path):
     assert read_training_run(tmp_path) is None
     with pytest.raises(InputError, match="none: found no such directory"):
         read_training_run(tmp_path / "none")
     for number, rounds in enumerate(([{"updates": 1}], 3, [4])):
-        with pytest.raises(InputError, match="history.json: found a history that does not read"):
+        with pytest.raises(InputError, match="history.json: found an invalid history"):
             read_training_run(written(tmp_path / f"model{number}", rounds))

@@ -16,14 +16,14 @@ def directory(model_dirs):
     return ModelDirectory.load(model_dirs / "forward")
 
 
-def test_words_have_their_embeddings(directory):
+def test_word_vectors_are_the_embeddings(directory):
     vectors = word_vectors(directory, 3)
     assert vectors.names == SOURCE_WORDS[:3]
     expected = ops.convert_to_numpy(directory.model.encoder.embedding.embeddings)[3:6]
     np.testing.assert_array_equal(vectors.array, expected)
 
 
-def test_phrases_have_their_summaries_whatever_they_are_encoded_with(directory):
+def test_phrase_vectors_do_not_depend_on_the_batch(directory):
     vectors = phrase_vectors(directory, PHRASES)
     assert vectors.names == ["le chat <b>", "la maison le chat l' été le chat", "chien"]
     for words, vector in zip(vectors.names, vectors.array, strict=True):
@@ -31,7 +31,7 @@ def test_phrases_have_their_summaries_whatever_they_are_encoded_with(directory):
         np.testing.assert_allclose(vector, ops.convert_to_numpy(directory.model.encode(ids)["summary"])[0], atol=1e-6)
 
 
-def test_of_a_model_of_sentences_they_are_the_last_states_of_all_layers(tmp_path):
+def test_phrase_vectors_of_a_recurrent_model_are_the_last_states_of_all_layers(tmp_path):
     path = save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, cell="lstm", layers=2, attention="global")
     assert phrase_vectors(ModelDirectory.load(path), PHRASES).array.shape == (3, 4 * 8)
 
@@ -81,7 +81,7 @@ def test_regions_are_dense_and_apart():
     assert map_regions(points[:30]) == []
 
 
-def test_files_for_the_projector_have_a_line_a_vector():
+def test_projector_files_have_a_line_per_vector():
     files = projector_files(Vectors(["le chat", "a\tb", ""], np.arange(6, dtype="float32").reshape(3, 2) / 2))
     assert files["vectors.tsv"] == b"0\t0.5\n1\t1.5\n2\t2.5\n"
     assert files["metadata.tsv"] == b"le chat\na b\n(empty)\n"

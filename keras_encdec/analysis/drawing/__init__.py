@@ -1,4 +1,4 @@
-"""The figures of the report, drawn by matplotlib."""
+"""Draws the figures of the report with matplotlib."""
 
 from keras_encdec.runtime.extras import check_extra
 

@@ -1,4 +1,4 @@
-"""How all figures look, and how they become files."""
+"""Draws the figures of the report, in a common style, and writes them as SVG and PNG."""
 
 import contextlib
 import io
@@ -18,11 +18,12 @@ from keras_encdec.analysis.page.page import utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 from keras_encdec.analysis.training_runs import TrainingRun
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's palette, which is safe for colour-blind readers.
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 INK, GREY = "#1a1c1f", "#54595f"
-# Of densities, gates and attention: from light to dark, also in grey. A density's lightest stands out from the paper.
+# For densities, gates and attention: it goes from light to dark, also when printed in grey. The map for densities
+# leaves out the lightest colours, which a reader could not see on white.
 COLOUR_MAP = matplotlib.colormaps["YlGnBu"]
 DENSITY_MAP = ListedColormap(COLOUR_MAP(np.linspace(0.2, 1, 256)))
 DOTS_PER_INCH = 160
@@ -50,10 +51,10 @@ SETTINGS = {
 
 @contextlib.contextmanager
 def drawing_style() -> Iterator[None]:
-    """Has figures that are made and saved within look alike."""
+    """Applies the common style to figures that are made and saved in the `with` block."""
     import logging
 
-    logger = logging.getLogger("matplotlib.font_manager")  # says of every font and glyph that is not there
+    logger = logging.getLogger("matplotlib.font_manager")  # it would warn of each missing font and glyph
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -64,13 +65,13 @@ def drawing_style() -> Iterator[None]:
 
 
 def new_figure(width: float = 4.2, height: float = 3.1, columns: int = 1, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure and its axes, whose sizes are given in inches for each of the axes."""
+    """Makes a figure with a grid of axes. Width and height are those of each axes, in inches."""
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
 def literal(text: str) -> str:
-    """A user's text in a figure: a dollar begins no formula, and undecoded bytes are shown as such."""
+    """Escapes a user's text for a figure: a dollar sign would begin a formula, and bytes must be valid UTF-8."""
     return utf8(text).decode().replace("$", r"\$")
 
 
@@ -78,7 +79,7 @@ class Drawing(NamedTuple):
     """A figure as files.
 
     Attributes:
-        svg, png: bytes.
+        svg, png: bytes, the content of each file.
     """
 
     svg: bytes
@@ -86,10 +87,11 @@ class Drawing(NamedTuple):
 
 
 def drawn(figure: Figure) -> Drawing:
-    """Draws a figure."""
+    """Renders a figure as SVG and PNG."""
     files = []
     with drawing_style(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # it is drawn as a box
+        # The font draws a box for a missing glyph.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         for form, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
             file = io.BytesIO()
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor="white")
@@ -98,12 +100,12 @@ def drawn(figure: Figure) -> Drawing:
 
 
 def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]], label: str) -> Figure:
-    """A measure of trainings over their updates.
+    """Draws a measurement of trainings over their updates.
 
     Args:
-        runs: list of TrainingRun, each in a colour of its own.
-        names: list of pairs: attribute of TrainingRound, and what it is of; the second is drawn dashed.
-        label: str. Of the vertical axis.
+        runs: list of TrainingRun. Each has its own colour.
+        names: list of pairs: name for `TrainingRun.values`, and label. The second is drawn dashed.
+        label: str. Label of the vertical axis.
     """
     figure, (axes,) = new_figure()
     for number, run in enumerate(runs):
@@ -128,12 +130,12 @@ def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]],
 
 
 def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = False) -> Figure:
-    """Median and quartiles of ln p a token."""
+    """Draws the median and the quartiles of ln p per token; `label` is that of the horizontal axis."""
     figure, (axes,) = new_figure()
     low, median, high = scores.quartiles.T
     axes.fill_between(scores.keys, low, high, color=BLUE, alpha=0.2, linewidth=0, label="half of the pairs")
     axes.plot(scores.keys, median, color=BLUE, marker="o", markersize=3.5, label="median")
-    axes.set(xlabel=label, ylabel="ln p a target token (nats)")
+    axes.set(xlabel=label, ylabel="ln p per target token (nats)")
     if logarithmic:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -144,10 +146,10 @@ def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = Fal
 
 
 def draw_bleu(bins: Sequence[LengthBleu], whole: float) -> Figure:
-    """BLEU by length, and that of all sentences as a line."""
+    """Draws BLEU by length as bars, and BLEU of all sentences, `whole`, as a line."""
     figure, (axes,) = new_figure()
-    bars = axes.bar([one.words for one in bins], [one.bleu for one in bins], color=BLUE, width=0.7)
-    axes.bar_label(bars, [f"{one.bleu:.1f}" for one in bins], padding=2, fontsize=9)
+    bars = axes.bar([each.words for each in bins], [each.bleu for each in bins], color=BLUE, width=0.7)
+    axes.bar_label(bars, [f"{each.bleu:.1f}" for each in bins], padding=2, fontsize=9)
     axes.axhline(whole, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"all sentences: {whole:.1f}")
     axes.set(xlabel="source words of the sentence", ylabel="BLEU (0 to 100)")
     axes.grid(axis="x", visible=False)
@@ -160,11 +162,11 @@ LONGEST_WORD = 16
 
 
 def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
-    """Update and reset gates of all units over a phrase.
+    """Draws the update and reset gates of all units over a phrase as heat maps.
 
     Args:
         gates: PhraseGates.
-        order: int array, the units from top to bottom.
+        order: int array, indices of the units from top to bottom.
     """
     figure = Figure(figsize=(4.4, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -186,7 +188,7 @@ def draw_gates(gates: PhraseGates, order: np.ndarray) -> Figure:
 
 
 def draw_units(units: UnitGates) -> Figure:
-    """How much each unit keeps, and how often it resets."""
+    """Draws how much each unit keeps against how often it resets."""
     figure, (axes,) = new_figure(4.4, 3.6)
     axes.plot(units.kept, 100 * units.resets, ".", color=BLUE, alpha=0.55)
     axes.set(xlabel="mean of the update gate z (1: keeps its state)", ylabel="words at which it resets, r < 0.5 (%)")
@@ -194,12 +196,12 @@ def draw_units(units: UnitGates) -> Figure:
 
 
 def draw_gate_values(gates: Sequence[PhraseGates]) -> Figure:
-    """How often gates have each value."""
+    """Draws a histogram of the values of gates."""
     figure, (axes,) = new_figure(4.4, 3.6)
     bins = np.linspace(0, 1, 41)
     lines = ("update", "update gate z", BLUE, "-"), ("reset", "reset gate r", VERMILION, "--")
     for name, label, colour, style in lines:
-        values = np.concatenate([getattr(one, name).ravel() for one in gates])
+        values = np.concatenate([getattr(phrase, name).ravel() for phrase in gates])
         shares = 100 * np.histogram(values, bins)[0] / max(len(values), 1)
         axes.stairs(shares, bins, color=colour, linestyle=style, linewidth=1.6, label=label)
     axes.set(xlabel="value of the gate", ylabel="units and words (%)", xlim=(0, 1))
@@ -208,10 +210,10 @@ def draw_gate_values(gates: Sequence[PhraseGates]) -> Figure:
 
 
 def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
-    """Which source tokens each target token attends to.
+    """Draws the attention of each target token to the source tokens as a heat map.
 
     Args:
-        source, target: lists of str, the words without their ends of sequence.
+        source, target: lists of str, words without the end of sequence.
         weights: float array `(target + 1, source + 1)`.
     """
     columns, rows = len(source) + 1, len(target) + 1
@@ -237,14 +239,14 @@ def _short(word):
     return literal(word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…")
 
 
-# More points are drawn as a density.
+# Above this number of points, the density is drawn instead.
 MOST_POINTS = 2000
 TABLE_LABEL = "ln p(target | source) by the phrase table (nats)"
 MODEL_LABEL = "ln p(target | source) by the model (nats)"
 
 
 def draw_scores(comparison: ScoreComparison) -> Figure:
-    """The model's ln p of each pair against the table's."""
+    """Draws the model's ln p of each pair against the table's."""
     figure, (axes,) = new_figure(5.6, 4.4)
     if len(comparison.table) > MOST_POINTS:
         bins = axes.hexbin(

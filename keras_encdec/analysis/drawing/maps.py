@@ -1,4 +1,4 @@
-"""The drawing of Figures 4 to 7."""
+"""Draws the maps of words and phrases: Figures 4 to 7 of the paper."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.drawing.figures import BLUE, GREY, INK, VERMILION, literal
 
-# The three of Okabe and Ito that stand out most from the blue of the points, two of them darker, as letters need.
+# Three colours of Okabe and Ito that contrast with the blue points; two are darkened to make letters legible.
 REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
 REGION_NAMES = "ABC"
 PANEL = 4.7  # inches
@@ -17,22 +17,23 @@ LONGEST = 40  # letters of a name
 
 
 def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Sequence[float]]) -> Figure:
-    """All points, and regions of them with the points' names.
+    """Draws a panel with all points, and a panel for each region with the names of its points.
 
     Args:
         points: float array `(n, 2)`.
-        names: list of n str; where there is no room for all, the first ones are written.
-        regions: boxes, see `map_regions`.
+        names: list of n str. If there is no room for all, the first names are written.
+        regions: list of boxes, see `map_regions`.
     """
     panels = 1 + len(regions)
     columns = min(2, panels)
     rows = -(-panels // columns)
     figure = Figure(figsize=(PANEL * columns, PANEL * rows))
     gap = 0.02
+    side = 1 - 2 * gap
     for number in range(panels):
         row, column = divmod(number, columns)
-        place = ((column + gap) / columns, (rows - 1 - row + gap) / rows, (1 - 2 * gap) / columns, (1 - 2 * gap) / rows)
-        axes = figure.add_axes(place)
+        position = ((column + gap) / columns, (rows - 1 - row + gap) / rows, side / columns, side / rows)
+        axes = figure.add_axes(position)
         axes.set(xticks=[], yticks=[])
         axes.grid(False)
         if number:
@@ -88,13 +89,13 @@ def _letter(axes, name, colour):
 
 
 def _write_names(axes, points, names, indices, box):
-    """Writes the names that have room, each beside its point: right, left, above or below of it."""
+    """Writes the names for which there is room, each to the right, to the left, above or below its point."""
     left, bottom, right, top = box
     inches = PANEL * 0.96
     scale = 72 * inches / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
     size = np.array([72 * inches] * 2)
-    taken = [(0.0, size[1] - 20, 20.0, size[1])]  # the letter of the region
-    if len(indices) < 200:  # on an overview no name would have room that covers no point
+    taken = [(0.0, size[1] - 20, 20.0, size[1])]  # room for the letter of the region
+    if len(indices) < 200:  # in an overview, the points would leave no room for any name
         spots = (points[indices] - (left, bottom)) * scale
         taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots]
     for i in indices:
@@ -129,34 +130,34 @@ def _write_names(axes, points, names, indices, box):
                 break
 
 
-# Points of a region, at most: as many as have room for their names.
+# Number of points of a region: there is room for about this number of names.
 POINTS = 25
 REGIONS = 3
 FEWEST_POINTS = 40
 
 
 def map_regions(points: np.ndarray, size: int = POINTS, regions: int = REGIONS) -> list[tuple[float, ...]]:
-    """The densest squares of a map that do not overlap.
+    """Finds the densest squares of a map that do not overlap.
 
     Args:
         points: float array `(n, 2)`.
-        size: int. Points of each square, roughly. Defaults to `25`.
-        regions: int. Squares, fewer where there is no room. Defaults to `3`.
+        size: int. Approximate number of points in each square. Defaults to `25`.
+        regions: int. Largest number of squares. Defaults to `3`.
 
     Returns:
-        list of boxes `(left, bottom, right, top)`, the densest first; none of a map of fewer than 40 points.
+        list of boxes `(left, bottom, right, top)`, the densest first; empty for a map of fewer than 40 points.
     """
     if len(points) < FEWEST_POINTS:
         return []
     radii = np.empty(len(points))
     for i, point in enumerate(points):
         radii[i] = np.partition(np.abs(points - point).max(axis=1), size)[size]
-    found: list[tuple[float, ...]] = []
+    boxes: list[tuple[float, ...]] = []
     for i in np.argsort(radii, kind="stable"):
         half = 1.08 * radii[i]
         left, bottom, right, top = *(points[i] - half), *(points[i] + half)
-        if all(right < box[0] or left > box[2] or top < box[1] or bottom > box[3] for box in found):
-            found.append((float(left), float(bottom), float(right), float(top)))
-            if len(found) == regions:
+        if all(right < box[0] or left > box[2] or top < box[1] or bottom > box[3] for box in boxes):
+            boxes.append((float(left), float(bottom), float(right), float(top)))
+            if len(boxes) == regions:
                 break
-    return found
+    return boxes

@@ -1,1 +1,1 @@
-"""The report as one HTML page that needs no network."""
+"""Writes the report as a single HTML page that needs no network."""

@@ -1,4 +1,4 @@
-"""The whole page."""
+"""Builds the HTML page of the report from tables, pictures and sections."""
 
 import base64
 import dataclasses
@@ -9,11 +9,14 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_encdec import __version__
+
+if TYPE_CHECKING:  # figures.py imports this module
+    from keras_encdec.analysis.drawing.figures import Drawing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +34,12 @@ class Table:
     rows: Sequence[Sequence[object]]
 
     def to_tsv(self) -> bytes:
-        """The header and the rows, a line each, UTF-8; tabs and line breaks within a cell become spaces."""
+        """Writes the header and the rows as lines in UTF-8. Tabs and line breaks within a cell become spaces."""
         lines = ["\t".join(" ".join(str(cell).split()) for cell in row) for row in (self.header, *self.rows)]
         return utf8("".join(f"{line}\n" for line in lines))
 
     def to_html(self) -> str:
-        """A `<table>` with its caption, in a frame that scrolls sideways where the window is narrow."""
+        """Writes a `<table>` with its caption, in a frame that scrolls horizontally in a narrow window."""
         numeric = [isinstance(cell, int | float) for cell in self.rows[0]] if self.rows else [False] * len(self.header)
         kinds = [' class="number"' * (number and column > 0) for column, number in enumerate(numeric)]
         head = "".join(
@@ -59,7 +62,7 @@ def _row(row):
 
 
 def number_text(number: float) -> str:
-    """A number for people: counts whole, others to three significant digits or two decimals.
+    """Formats a number for people: counts without decimals, others with three significant digits or two decimals.
 
     Example:
 
@@ -74,16 +77,16 @@ def number_text(number: float) -> str:
 
 
 def scrolling(content: str, label: str) -> str:
-    """A frame that scrolls sideways, by keyboard too, where its content is wider than the window."""
+    """Wraps content in a frame that scrolls horizontally, also by keyboard, if it is wider than the window."""
     return f'<div class="scrolling" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>'
 
 
 def picture(svg: bytes, description: str, caption: str = "") -> str:
-    """A drawing as an image of the page, isolated from its styles and scripts.
+    """Embeds a drawing as an image, isolated from the styles and scripts of the page.
 
     Args:
         svg: bytes. An SVG file.
-        description: str. What a reader sees who does not see it, plain text.
+        description: str. Alternative text, plain text.
         caption: str. Plain text. Optional.
     """
     image = f'<img alt="{escaped(description)}" src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}">'
@@ -92,46 +95,46 @@ def picture(svg: bytes, description: str, caption: str = "") -> str:
 
 
 def escaped(text: object) -> str:
-    """Text as HTML, in an element or in a quoted attribute."""
+    """Escapes text for HTML, in an element or in a quoted attribute."""
     return html.escape(str(text), quote=True)
 
 
 def utf8(text: str) -> bytes:
-    """Text as UTF-8; bytes that were carried through undecoded are shown as replacement characters."""
+    """Encodes text as UTF-8. Bytes that could not be decoded when the text was read become replacement characters."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of the report: what stands in the page, and the files beside it.
+    """A section of the report: its text in the page, and its files.
 
     Attributes:
-        name: str. The anchor in the page.
+        name: str. Anchor in the page.
         title: str. Plain text.
         body: str. HTML.
-        tables: dict from names of files, without ".tsv", to Table.
-        pictures: dict from names of files, without an ending, to `Drawing`.
-        files: dict from further names, relative to the report, to their bytes.
+        tables: dict of file name, without ".tsv", to Table.
+        pictures: dict of file name, without extension, to Drawing.
+        files: dict of path, relative to the report, to bytes, for other files.
     """
 
     name: str
     title: str
     body: str
     tables: Mapping[str, Table] = dataclasses.field(default_factory=dict)
-    pictures: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pictures: Mapping[str, "Drawing"] = dataclasses.field(default_factory=dict)
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
 
 def page(title: str, facts: Mapping[str, object], notices: Sequence[str], sections: Sequence[Section]) -> bytes:
-    """One HTML page with its styles, its script, its data and its pictures.
+    """Builds an HTML page that contains its styles, its script, its data and its pictures.
 
-    Nothing is fetched, and by the page's own Content-Security-Policy nothing can be: no script runs but the page's.
+    The page fetches nothing. Its Content-Security-Policy forbids it to, and to run any script but its own.
 
     Args:
         title: str. Plain text.
-        facts: dict from names to numbers or str, shown at the top.
-        notices: list of str. Sentences that the reader is to know first.
-        sections: list of Section, in their order.
+        facts: dict of name to number or str, shown at the top.
+        notices: list of str. Sentences that are shown before the sections.
+        sections: list of Section, in order.
 
     Returns:
         bytes, UTF-8.
@@ -147,8 +150,8 @@ def page(title: str, facts: Mapping[str, object], notices: Sequence[str], sectio
         for name, value in facts.items()
     )
     said = "".join(f'<p class="notice">{escaped(notice)}</p>' for notice in notices)
-    links = "".join(f'<li><a href="#{one.name}">{escaped(one.title)}</a></li>' for one in sections)
-    body = "".join(_section(one) for one in sections)
+    links = "".join(f'<li><a href="#{section.name}">{escaped(section.title)}</a></li>' for section in sections)
+    body = "".join(_section(section) for section in sections)
     return utf8(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -180,24 +183,24 @@ def _hash(text):
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-# Characters of a label that are kept.
+# Largest number of characters of a label; the rest is cut off.
 LONGEST_LABEL = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Scatter:
-    """Points with labels, to be looked at closely in the page.
+    """An interactive figure of points with labels.
 
     Attributes:
-        name: str. Distinct in the page.
-        label: str. What the figure shows, for people who do not see it.
+        name: str. Unique in the page.
+        label: str. Alternative text.
         caption: str. Plain text.
         points: float array `(n, 2)`.
         columns: list of lists of n str: the parts of each point's label, such as source and target.
-        unit: str. What the points are, such as "phrases".
-        axes: pair of pairs `(label, short label)`, of both axes; `None` for a map, whose coordinates mean nothing.
+        unit: str. What a point stands for, in the plural, such as "phrases".
+        axes: pair of pairs `(label, short label)`; `None` for a map, whose axes have no meaning.
         neighbours: pair of arrays `(n, k)`, indices and similarities of each point's neighbours. Optional.
-        regions: dict from names to boxes `(left, bottom, right, top)` that buttons zoom to. Optional.
+        regions: dict of name to box `(left, bottom, right, top)`. Each gets a button that zooms to it. Optional.
     """
 
     name: str
@@ -211,7 +214,7 @@ class Scatter:
     regions: dict[str, Sequence[float]] = dataclasses.field(default_factory=dict)
 
     def to_html(self) -> str:
-        """The figure's element, and the data that its script reads."""
+        """Writes the element of the figure, and the data for the page's script."""
         caption = f"<figcaption>{escaped(self.caption)}</figcaption>"
         no_script = "<noscript><p>This figure needs JavaScript; the folder figures has it as a picture.</p></noscript>"
         source, label = f"data-{self.name}", escaped(self.label)
@@ -221,7 +224,7 @@ class Scatter:
         )
 
     def _data(self) -> str:
-        data: dict[str, Any] = {
+        data: dict[str, object] = {
             "x": packed(self.points[:, 0], np.float32),
             "y": packed(self.points[:, 1], np.float32),
             "columns": [_column(column) for column in self.columns],
@@ -236,15 +239,15 @@ class Scatter:
             data["neighbours"] = packed(self.neighbours[0], np.int32)
             data["similarities"] = packed(self.neighbours[1], np.float32)
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()  # nothing in it that could be HTML
+        return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()  # base64 needs no escaping in HTML
 
 
 def _column(labels):
-    """Each distinct label once, and which of them each point has."""
-    places: dict[str, int] = {}
-    index = [places.setdefault(_line(label), len(places)) for label in labels]
-    distinct = len(places) == len(labels)
-    return {"strings": "\n".join(places), "index": None if distinct else packed(np.array(index), np.int32)}
+    """Stores each distinct label once, with the index of the label of each point."""
+    indices: dict[str, int] = {}
+    index = [indices.setdefault(_line(label), len(indices)) for label in labels]
+    distinct = len(indices) == len(labels)
+    return {"strings": "\n".join(indices), "index": None if distinct else packed(np.array(index), np.int32)}
 
 
 def _line(label):
@@ -253,5 +256,5 @@ def _line(label):
 
 
 def packed(numbers: np.ndarray, dtype: type) -> str:
-    """Numbers as base64 of their little-endian bytes."""
+    """Encodes numbers as base64 of their little-endian bytes."""
     return base64.b64encode(np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).tobytes()).decode()

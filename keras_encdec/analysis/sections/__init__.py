@@ -1,1 +1,1 @@
-"""The sections of the report: what was computed, as tables, figures and the words around them."""
+"""Writes the sections of the report: tables, figures and text."""

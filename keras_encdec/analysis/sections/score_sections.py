@@ -1,4 +1,4 @@
-"""Figure 3 as a section of the report."""
+"""Writes the sections about scores, BLEU and training."""
 
 import dataclasses
 import math
@@ -25,11 +25,11 @@ DIFFERING = 15
 
 
 def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
-    """Figure 3: the model's ln p against the table's, and where the two differ most.
+    """Writes Figure 3: the model's ln p against the table's, and the pairs for which they differ most.
 
     Args:
         comparison: ScoreComparison.
-        num_pairs: int. Lines of the table that the pairs were drawn from.
+        num_pairs: int. Number of lines of the table that the pairs were drawn from.
     """
     shown = len(comparison.pairs)
     whole = "every pair of the table"
@@ -86,17 +86,17 @@ def _text(correlation):
 def length_section(
     name: str, what: str, lengths: Sequence[tuple[int, int]], scores: np.ndarray, occurrences: Sequence[float] = ()
 ) -> Section:
-    """ln p a token by source length, target length and frequency.
+    """Writes ln p per token by source length, target length and frequency.
 
     Args:
-        name: str. The section's, and of its files.
+        name: str. Name of the section and of its files.
         what: str. What the pairs are, such as "pairs of the table".
         lengths: list of n pairs of int, source and target words.
         scores: float array `(n,)`, the model's ln p of each pair.
-        occurrences: list of n float, how often each source was seen; or none, where that is not known.
+        occurrences: list of n float, the count of each source. Defaults to none: unknown.
     """
     sources, targets = np.array(lengths, int).reshape(-1, 2).T
-    tokens = scores / (targets + 1)  # the end of sequence is one, too
+    tokens = scores / (targets + 1)  # + 1 counts the end of sequence
     measures = {
         "source length": (scores_by_length(sources, tokens), "source length (words)"),
         "target length": (scores_by_length(targets, tokens), "target length (words)"),
@@ -111,14 +111,14 @@ def length_section(
             draw_binned_scores(binned, label, measure == "frequency")
         )
         for key, count, quartiles in zip(binned.keys, binned.counts, binned.quartiles, strict=True):
-            rows.append((measure, int(key), count, *(round(float(one), 4) for one in quartiles)))
-    header = "by", "from", "pairs", "lower quartile (nats a token)", "median", "upper quartile"
+            rows.append((measure, int(key), count, *(round(float(quartile), 4) for quartile in quartiles)))
+    header = "by", "from", "pairs", "lower quartile (nats per token)", "median", "upper quartile"
     body = (
-        f"<p>The model’s ln p(target | source) a target token, the end of sequence among them, of {len(scores):,} "
-        f"{what}: the median, and between which values half of the pairs lie.</p>"
+        f"<p>The model’s ln p(target | source) per target token, including the end of sequence, of {len(scores):,} "
+        f"{what}: the median, and the range that contains the middle half of the pairs.</p>"
     )
     shown = "".join(
-        picture(drawing.svg, f"ln p a target token by {measures[measure][1]}")
+        picture(drawing.svg, f"ln p per target token by {measures[measure][1]}")
         for measure, drawing in zip(measures, pictures.values(), strict=True)
     )
     table = Table("Scores by length and frequency", header, rows)
@@ -127,14 +127,14 @@ def length_section(
 
 
 def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
-    """BLEU of greedy translations by the length of the source.
+    """Writes BLEU of greedy translations by the length of the source.
 
     Args:
-        whole: float. BLEU of all sentences.
+        whole: float. BLEU of all sentences, 0 to 100.
         bins: list of LengthBleu.
     """
-    drawing, sentences = drawn(draw_bleu(bins, whole)), sum(one.sentences for one in bins)
-    rows = [(one.words, one.sentences, round(one.bleu, 2)) for one in bins]
+    drawing, sentences = drawn(draw_bleu(bins, whole)), sum(each.sentences for each in bins)
+    rows = [(each.words, each.sentences, round(each.bleu, 2)) for each in bins]
     table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)
     body = (
         f"<p>Greedy translations of {sentences:,} sentences, in the model’s own tokens. BLEU is that of sacrebleu over "
@@ -147,18 +147,21 @@ def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
 
 HELD_OUT, TRAINED = "held out", "in training"
 MEASURES = {
-    "perplexity": ((("val_perplexity", HELD_OUT), ("perplexity", TRAINED)), "perplexity of a target token"),
-    "log_likelihood": ((("val_log_likelihood", HELD_OUT), ("log_likelihood", TRAINED)), "log-likelihood (nats a pair)"),
+    "perplexity": ((("val_perplexity", HELD_OUT), ("perplexity", TRAINED)), "perplexity per target token"),
+    "log_likelihood": (
+        (("val_log_likelihood", HELD_OUT), ("log_likelihood", TRAINED)),
+        "log-likelihood (nats per pair)",
+    ),
     "bleu": ((("val_bleu", ""),), "BLEU of held-out pairs (0 to 100)"),
     "gradient_norm": ((("gradient_norm", ""),), "norm of the gradient before clipping"),
     "clipped_share": ((("clipped_share", ""),), "share of clipped updates (0 to 1)"),
-    "learning_rate": ((("learning_rate", ""),), "step size"),
-    "speed": ((("pairs_per_second", ""),), "pairs a second"),
+    "learning_rate": ((("learning_rate", ""),), "learning rate"),
+    "speed": ((("pairs_per_second", ""),), "pairs per second"),
 }
 
 
 def training_section(runs: Sequence[TrainingRun]) -> Section:
-    """Perplexity, log-likelihood, gradients, step size and speed over the updates of trainings.
+    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of trainings.
 
     Args:
         runs: list of TrainingRun.
@@ -166,7 +169,7 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
     pictures = {
         f"training_{name}": drawn(draw_training(runs, names, label))
         for name, (names, label) in MEASURES.items()
-        if any(run.values(one)[1] for run in runs for one, _ in names)
+        if any(run.values(measurement)[1] for run in runs for measurement, _ in names)
     }
     shown = "".join(
         picture(drawing.svg, f"{MEASURES[name.removeprefix('training_')][1]} over the updates of the training")
@@ -174,13 +177,13 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
     )
     fields = [field.name for field in dataclasses.fields(TrainingRound) if field.name != "averaged_rounds"]
     rows = [
-        (run.name, *("" if getattr(one, name) is None else getattr(one, name) for name in fields))
+        (run.name, *("" if getattr(each, name) is None else getattr(each, name) for name in fields))
         for run in runs
-        for one in run.rounds
+        for each in run.rounds
     ]
     body = (
-        "<p>A point a round of training. Perplexity is per target token, the end of sequence among them; "
-        "pairs held out were never trained on.</p>"
+        "<p>Each point is a round of training. Perplexity is per target token, including the end of sequence. The "
+        "model is not trained on held-out pairs.</p>"
     )
     table = Table("Rounds of training", ("run", *fields), rows)
     return Section("training", "Training", f'{body}<div class="pictures">{shown}</div>', {"training": table}, pictures)

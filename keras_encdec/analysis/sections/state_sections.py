@@ -1,4 +1,4 @@
-"""Gates as a section of the report."""
+"""Writes the sections about gates, attention and maps."""
 
 from collections.abc import Sequence
 
@@ -16,25 +16,25 @@ EXAMPLES = 5
 
 
 def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) -> Section:
-    """Heat maps of phrases, and what each unit does over a corpus.
+    """Writes heat maps of the gates over phrases, and the statistics of each unit over a corpus.
 
     Args:
-        shown: list of PhraseGates, those to show.
-        corpus: list of PhraseGates.
+        shown: list of PhraseGates to draw as heat maps.
+        corpus: list of PhraseGates of the corpus.
     """
     units = UnitGates.of(corpus)
     order = np.argsort(-units.kept, kind="stable")
     pictures = {"gates_units": drawn(draw_units(units)), "gates_values": drawn(draw_gate_values(corpus))}
-    pictures |= {f"gates_{number}": drawn(draw_gates(one, order)) for number, one in enumerate(shown, start=1)}
+    pictures |= {f"gates_{number}": drawn(draw_gates(gates, order)) for number, gates in enumerate(shown, start=1)}
     descriptions = [
         "How much each unit keeps and how often it resets",
         "How often the gates have each value",
-        *(f"Update and reset gates over the phrase: {' '.join(one.words)}" for one in shown),
+        *(f"Update and reset gates over the phrase: {' '.join(gates.words)}" for gates in shown),
     ]
     captions = [
-        "A point a unit: how much of its state it keeps at a word, and how often it resets.",
+        "Each point is a unit: how much of its state it keeps at a word, and how often it resets.",
         "The values of all units at all words.",
-        *(" ".join(one.words[:-1]) for one in shown),
+        *(" ".join(gates.words[:-1]) for gates in shown),
     ]
     images = [
         picture(drawing.svg, description, caption)
@@ -69,7 +69,7 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
     body = (
         "<p>Section 2.3 of the paper expects units with short memory to reset often, and those with long memory to "
         f"have update gates that mostly keep: z near 1. Counted over {units.tokens:,} words of {len(corpus):,} sources,"
-        f" ends of sequence among them.{related} The gates are those of the encoder’s first layer, left to right.</p>"
+        f" including ends of sequence.{related} The gates are those of the encoder’s first layer, left to right.</p>"
     )
     body += f'<div class="pictures">{"".join(images[:2])}</div>{keeping.to_html()}{resetting.to_html()}'
     body += f'<h3>Over a phrase</h3><div class="pictures">{"".join(images[2:])}</div>' if shown else ""
@@ -78,18 +78,18 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
 
 
 def attention_section(translations: Sequence[TextHypothesis]) -> Section:
-    """Which words of the source the model looks at for each word of its translation.
+    """Writes which words of the source the model attends to at each word of its translation.
 
     Args:
         translations: list of TextHypothesis, with their attention.
     """
     pictures, images, rows = {}, [], []
-    for number, one in enumerate(translations, start=1):
-        drawing = pictures[f"attention_{number}"] = drawn(draw_attention(one.source_words, one.words, one.attention))
-        source, target = " ".join(one.source_words), " ".join(one.words)
+    for number, best in enumerate(translations, start=1):
+        drawing = pictures[f"attention_{number}"] = drawn(draw_attention(best.source_words, best.words, best.attention))
+        source, target = " ".join(best.source_words), " ".join(best.words)
         images.append(picture(drawing.svg, f"Attention: {source} → {target}", f"{source} → {target}"))
-        for word, weights in zip((*one.words, "(end)"), one.attention, strict=True):
-            for read, weight in zip((*one.source_words, "(end)"), weights, strict=True):
+        for word, weights in zip((*best.words, "(end)"), best.attention, strict=True):
+            for read, weight in zip((*best.source_words, "(end)"), weights, strict=True):
                 rows.append((number, word, read, round(float(weight), 5)))
     body = (
         "<p>Each row is a word of the model’s own translation, and how its attention is spread over the words of the "
@@ -102,13 +102,13 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
 
 
 def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, points: np.ndarray) -> Section:
-    """A map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
+    """Writes a map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
 
     Args:
-        name: str. The section's, and of its files.
-        title: str.
-        words: str. HTML, what the vectors are.
-        unit: str. What has vectors, such as "phrases".
+        name: str. Name of the section and of its files.
+        title: str. Title of the section.
+        words: str. HTML that explains the vectors.
+        unit: str. What the vectors stand for, such as "phrases".
         vectors: Vectors.
         points: float array `(n, 2)`, see `project`.
     """
@@ -120,14 +120,13 @@ def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, 
         for name, near, near_similarities in zip(vectors.names, indices, similarities, strict=True)
         for rank, (i, similarity) in enumerate(zip(near, near_similarities, strict=True))
     ]
-    places = [
-        (one, float(x), float(y)) for one, (x, y) in zip(vectors.names, np.round(points.astype(float), 3), strict=True)
-    ]
+    rounded = np.round(points.astype(float), 3).tolist()
+    coordinates = [(label, x, y) for label, (x, y) in zip(vectors.names, rounded, strict=True)]
     scatter = Scatter(
         name,
         f"Map of {len(points):,} {unit} by t-SNE",
-        "Distances within a neighbourhood mean something, axes and distances across the map do not. A, B and C are the "
-        "densest parts.",
+        "Distances within a neighbourhood have a meaning, the axes and distances across the map have none. A, B and C "
+        "are the densest parts.",
         points,
         [vectors.names],
         unit,
@@ -140,7 +139,7 @@ def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, 
     )
     files = {f"projector/{name}/{file}": content for file, content in projector_files(vectors).items()}
     tables = {
-        f"{name}_map": Table(title, (unit, "x", "y"), places),
+        f"{name}_map": Table(title, (unit, "x", "y"), coordinates),
         f"{name}_neighbours": Table(title, (unit, "rank", "neighbour", "cosine"), rows),
     }
     drawing = drawn(draw_map(points, vectors.names, boxes))
@@ -148,7 +147,7 @@ def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, 
 
 
 def projector_files(vectors: Vectors) -> dict[str, bytes]:
-    """The two files that TensorBoard's Embedding Projector loads: dict from names to bytes."""
+    """Writes the two files that TensorBoard's Embedding Projector loads: dict of file name to bytes."""
     lines = "\n".join("\t".join(f"{number:.6g}" for number in row) for row in vectors.array.tolist())
     names = "\n".join(" ".join(name.split()) or "(empty)" for name in vectors.names)
     return {"vectors.tsv": f"{lines}\n".encode(), "metadata.tsv": utf8(f"{names}\n")}

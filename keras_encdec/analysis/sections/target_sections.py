@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of the paper, and their sections of the report."""
+"""Computes Tables 2 and 3 of the paper, and writes their sections of the report."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -32,11 +32,10 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
 
     Args:
         scorer: TextScorer of the model.
-        phrases: list of lists of TablePair, all lines of a source each, see `TableSample.choose_phrases`.
+        phrases: list of lists of TablePair, each with all lines of a source, see `TableSample.choose_phrases`.
 
     Returns:
-        list of Preferences, whose `by_table` and `by_model` are the columns of Table 2; both probabilities of an
-        option are p(target | source).
+        list of Preferences. Their `by_table` and `by_model` are the columns of Table 2.
     """
     pairs = [pair for lines in phrases for pair in lines]
     log_probs = iter(scorer.score(pair_words(scorer, pairs)))
@@ -51,18 +50,18 @@ def best_targets(scorer: TextScorer, phrases: Sequence[Sequence[TablePair]]) -> 
 
 
 def pair_words(scorer: TextScorer, pairs: Sequence[TablePair]) -> list[WordPair]:
-    """Lines of a table as the model reads them: list of pairs of lists of str."""
+    """Splits lines of a table into the words that the model reads: list of pairs of lists of str."""
     return scorer.all_words([(pair.source, pair.target) for pair in pairs], factored=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class SampledTargets:
-    """Samples of one source phrase.
+    """Samples of targets of a source phrase.
 
     Attributes:
-        source: str, as it was given.
-        samples: int. How many were drawn.
-        distinct: list of TextHypothesis, those of the highest ln p first, each with how often it was drawn.
+        source: str, as given.
+        samples: int. Number of targets drawn.
+        distinct: list of TextHypothesis, the distinct targets with their counts, the highest ln p first.
     """
 
     source: str
@@ -77,9 +76,9 @@ def sampled_targets(
 
     Args:
         generator: TextGenerator of the model.
-        sources: list of str, source phrases as they stand in a table.
-        samples: int. Samples of each phrase. Defaults to `50`, as in the paper.
-        seed: int. Defaults to `0`.
+        sources: list of str, source phrases as in a phrase table.
+        samples: int. Number of samples of each phrase. Defaults to `50`, as in the paper.
+        seed: int. Random seed. Defaults to `0`.
 
     Returns:
         list of SampledTargets, in the order of the phrases.
@@ -89,10 +88,10 @@ def sampled_targets(
 
 
 def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Section:
-    """Table 2: the top three targets by the table and by the model.
+    """Writes Table 2: the top three targets by the table and by the model.
 
     Args:
-        phrases: dict from "frequent", "rare", "long" or "given" to lists of Preferences.
+        phrases: dict of kind, "frequent", "rare", "long" or "given", to list of Preferences.
     """
     rows, parts = [], []
     for kind, preferences in phrases.items():
@@ -103,8 +102,8 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
             model = {target: probability for target, _, probability in phrase.options}
             shown.append((_source(phrase), [_targets(by_table, table), _targets(by_model, model)]))
             for rank, (left, right) in enumerate(zip(by_table, by_model, strict=True), start=1):
-                places = left, table[left], right, model[right]
-                rows.append((phrase.source, kind, phrase.occurrences, rank, *places))
+                row = (phrase.source, kind, phrase.occurrences, rank, left, table[left], right, model[right])
+                rows.append(row)
         parts.append(_lists(KINDS[kind], ("Source", "By the phrase table", "By the model"), shown))
     header = "source", "kind", "occurrences", "rank", "by table", "p by table", "by model", "p by model"
     body = (
@@ -119,10 +118,10 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
 
 
 def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
-    """Table 3: the best of the samples drawn from the model.
+    """Writes Table 3: the best of the samples drawn from the model.
 
     Args:
-        phrases: dict from "frequent", "rare", "long" or "given" to lists of SampledTargets.
+        phrases: dict of kind, "frequent", "rare", "long" or "given", to list of SampledTargets.
     """
     rows, parts, samples = [], [], 0
     for kind, drawn in phrases.items():
@@ -157,7 +156,7 @@ def _target(target):
 
 
 def _targets(targets, probabilities):
-    return _list([f"{_target(one)} <small>{number_text(probabilities[one])}</small>" for one in targets])
+    return _list([f"{_target(target)} <small>{number_text(probabilities[target])}</small>" for target in targets])
 
 
 def _list(items):
