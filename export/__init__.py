@@ -1,10 +1,10 @@
-"""A trained model as a SavedModel that TensorFlow Serving loads, its verification, and clients of the server."""
+"""Exports a trained model for TensorFlow Serving, verifies the export, and scores files with a server."""
 
 from typing import TYPE_CHECKING
 
 from keras_encdec.runtime.lazy_imports import lazy_imports
 
-# A client imports neither TensorFlow nor Keras.
+# The imports are lazy so that a client imports neither TensorFlow nor Keras.
 if TYPE_CHECKING:
     from keras_encdec.export.client.client_options import ClientOptions as ClientOptions
     from keras_encdec.export.client.client_options import ConnectionOptions as ConnectionOptions
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from keras_encdec.export.exporting import remove_version as remove_version
     from keras_encdec.export.serving_config import ExportOptions as ExportOptions
     from keras_encdec.export.serving_config import ServingConfig as ServingConfig
+    from keras_encdec.export.serving_config import VerificationOptions as VerificationOptions
     from keras_encdec.export.verification import VerificationReport as VerificationReport
     from keras_encdec.export.verification import verify_export as verify_export
-    from keras_encdec.export.verification_options import VerificationOptions as VerificationOptions
 
 lazy_imports(__name__)

@@ -1,7 +1,8 @@
-"""Scores pairs as `encdec-score` does, in a process of its own on the backend that KERAS_BACKEND names.
+"""Scores pairs as `encdec-score` does, in a separate process that runs the backend named by KERAS_BACKEND.
 
-It reads a JSON object from standard input: `path` of the model directory, and `pairs` of lists of words.
-It writes a list to standard output, of the one list of ln p in nats.
+`verify_export` starts this process once for each backend. It sends a JSON object to standard input: `path`, the model
+directory, and `pairs` of lists of words. It reads from standard output a JSON list that holds one list: ln p of each
+pair in nats.
 """
 
 import keras_encdec.backend.startup  # isort: skip  # noqa: F401
@@ -13,6 +14,6 @@ from keras_encdec.scoring import TextScorer
 
 
 def main() -> None:
-    """Scores what standard input asks for."""
+    """Reads the pairs from standard input, and writes their scores to standard output."""
     request = json.load(sys.stdin)
     json.dump([TextScorer(request["path"], "float32").score(request["pairs"]).tolist()], sys.stdout)

@@ -1,4 +1,4 @@
-"""Scores of an exported model compared with those of the model itself."""
+"""Compares the scores of an exported model with the scores of the model itself."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from keras import ops
@@ -22,18 +22,20 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
 
-# Pairs that the model computes together; few, as the logits of all their tokens are in memory.
+_Side = TypeVar("_Side")
+
+# Number of pairs in a batch. It is small because the logits of all tokens are in memory.
 BATCH = 16
-# Nats.
+# In nats.
 TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoreDifference:
-    """How much scores differ from the model's own, within the tolerance.
+    """The largest difference between some scores and the model's own; it is within the tolerance.
 
     Attributes:
-        scorer: str. The name of what scored, such as "exported".
+        scorer: str. Name of the scorer, such as "exported".
         pairs: int. Number of pairs.
         largest_difference: float. Nats.
     """
@@ -46,8 +48,18 @@ class ScoreDifference:
         return f"{self.scorer}: {self.pairs:,} pairs, largest difference {self.largest_difference:.1e} nats"
 
 
-def made_pairs_of(directory: ModelDirectory, number: int) -> list[tuple[str, str]]:
-    """Random pairs of a model's words, without those that are not UTF-8: the user's source and target."""
+def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]]:
+    """Makes pairs of random words from a model's vocabularies.
+
+    Words that are not valid UTF-8 are not used.
+
+    Args:
+        directory: ModelDirectory.
+        number: int. Number of pairs.
+
+    Returns:
+        list of pairs: the user's source and target, words separated by spaces.
+    """
     vocabularies = _model_order(directory, (directory.source_vocabulary, directory.target_vocabulary))
     sides = [[word for word in vocabulary.words if _is_utf8(word)] for vocabulary in vocabularies]
     random = np.random.default_rng(0)
@@ -58,9 +70,17 @@ def made_pairs_of(directory: ModelDirectory, number: int) -> list[tuple[str, str
 
 
 def pairs_of_words(
-    texts: Sequence[tuple[str, str]], tokenization: dict[str, Any] | None
+    texts: Sequence[tuple[str, str]], tokenization: dict[str, bool] | None
 ) -> list[tuple[list[str], list[str]]]:
-    """Pairs of lists of words, as the exported model reads the texts; `tokenization` is the exported model's."""
+    """Splits texts into words as the exported model does.
+
+    Args:
+        texts: list of pairs, source and target.
+        tokenization: dict of arguments of the exported model's `Tokenizer`; `None` if it reads tokens.
+
+    Returns:
+        list of pairs of lists of words.
+    """
     sides = [side for pair in texts for side in pair]
     if tokenization is None:
         words = [model_words(side, factored=False) for side in sides]
@@ -69,13 +89,21 @@ def pairs_of_words(
     return list(zip(words[::2], words[1::2], strict=True))
 
 
-def _model_order(directory: ModelDirectory, sides: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The user's source and target in the order of the model's, or the other way round."""
+def _model_order(directory: ModelDirectory, sides: tuple[_Side, _Side]) -> tuple[_Side, _Side]:
+    """Swaps the two sides if the model is a reverse model: from the user's order to the model's, or back."""
     return sides[::-1] if directory.reverse else sides
 
 
 def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], list[str]]]) -> np.ndarray:
-    """ln p by the model's equations, without sharing of states, in float32: float64 array `(n,)`, nats."""
+    """Computes ln p with the Keras model in float32, each pair on its own: no states are shared, as scorers do.
+
+    Args:
+        directory: ModelDirectory, with its model.
+        words: list of n pairs of lists of words, source and target.
+
+    Returns:
+        float64 array `(n,)`, nats.
+    """
     model = model_in_dtype(directory.model, "float32")
     read, predicted = directory.source_vocabulary, directory.target_vocabulary
     scores = []
@@ -98,22 +126,22 @@ def compared(
     """Compares scores with the expected ones.
 
     Args:
-        scorer: str. The name of what scored.
+        scorer: str. Name of the scorer, for the error and the result.
         scores: float array `(n,)`, nats, of the first n pairs.
         expected: float array of at least n scores, nats.
-        texts: the pairs, for the error.
+        texts: list of pairs, for the error.
         export_dir: path, for the error.
         remedy: str. For the error.
         tolerance: float. Allowed difference in nats; below ln p = -10, relative to ln p = -10. Defaults to `1e-5`.
 
     Raises:
-        InputError: where a score differs by more.
+        InputError: when a score differs by more than the tolerance, or is NaN.
     """
     expected = expected[: len(scores)]
     allowed = tolerance * np.maximum(1, np.abs(expected) / 10)
     differences = np.abs(scores - expected)
     worst = int((differences / allowed).argmax())
-    # Not `(differences > allowed).any()`, which is false for NaN.
+    # `(differences > allowed).any()` would be false for NaN.
     if not (differences <= allowed).all():
         source, target = texts[worst]
         raise InputError(
@@ -132,13 +160,14 @@ def _is_utf8(word):
 def process_scores(
     command: Sequence[str], request: dict[str, Any], path: str | os.PathLike, **environment: str
 ) -> list[np.ndarray]:
-    """Scores in another process.
+    """Runs a scoring script in another process.
 
     Args:
-        command: list of str. It reads the request from standard input and writes lists of numbers, both JSON.
-        request: dict.
-        path: of the model or version that the process scores with, for the error.
-        **environment: environment variables besides this process's.
+        command: list of str. The process reads the request from standard input, and writes a list of lists of numbers
+            to standard output, both in JSON.
+        request: dict for JSON.
+        path: the model or version that the process scores with, for the error.
+        **environment: environment variables to add to those of this process.
 
     Returns:
         list of float64 arrays.
@@ -155,16 +184,16 @@ def process_scores(
 
 
 def _reported(done, path):
-    """The InputError of a process that failed: its error message, and a remedy."""
+    """Makes an InputError, with a remedy, from what a failed process wrote to standard error."""
     errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
     reason = (errors or done.stderr.strip().splitlines() or ["it printed no error"])[-1]
     kind, _, sentence = reason.partition(": ")
     if kind.endswith("InputError"):
-        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # with a remedy of its own
+        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # the sentence includes a remedy
     if done.returncode < 0:
-        reason, remedy = f"its process was ended by signal {-done.returncode}", "free memory, and run it again"
+        reason, remedy = f"signal {-done.returncode} ended its process", "free memory, and run it again"
     elif "ImportError" in reason or "ModuleNotFoundError" in reason:
-        remedy = f"install what is missing where {sys.executable} finds it"
+        remedy = f"install the missing package for {sys.executable}"
     else:
         remedy = "give pairs within the limits, or export the model again"
     return InputError(f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path)
@@ -182,10 +211,10 @@ def read_pairs(
         number: int. Pairs to read at most. Defaults to `None`: all.
 
     Returns:
-        tuple: the pairs, source and target, and how many malformed lines were left out.
+        tuple: list of pairs, source and target; int, the number of malformed lines that were skipped.
 
     Raises:
-        InputError: when the file cannot be read or has no pair.
+        InputError: when the file cannot be read, or has no well-formed pair.
     """
     known = pair_format(format)
     if number == 0:

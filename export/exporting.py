@@ -1,4 +1,4 @@
-"""Exports a trained model for TensorFlow Serving: versions, their labels, and the server's list of models."""
+"""Exports a trained model for TensorFlow Serving, and manages the versions and labels in `models.config`."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from google.protobuf import text_format
 
 from keras_encdec.backend import devices
 from keras_encdec.errors import InputError
-from keras_encdec.export.comparison import ScoreDifference, compared, made_pairs_of, model_scores, pairs_of_words
+from keras_encdec.export.comparison import ScoreDifference, compared, model_scores, pairs_of_words, random_pairs
 from keras_encdec.export.serving_config import ExportOptions, write_batching_parameters
 from keras_encdec.export.versions import locked, new_version, remove_folder, versions
 from keras_encdec.formats import open_output
@@ -27,16 +27,16 @@ class ExportResult:
     Attributes:
         path: pathlib.Path of the version's folder.
         version: int.
-        stable: int. The version that has the label `stable`; 0 where the version that had it was deleted.
-        tokenization: dict of arguments of `Tokenizer`, where the version reads raw text; else `None`.
-        tokenization_is_assumed: bool. Whether the model was trained on tokens, so that the tokenization of raw text
-            was concluded from its vocabularies.
+        stable: int. The version with the label `stable`; 0 if that version was deleted.
+        tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
+        tokenization_is_assumed: bool. Whether the tokenization was guessed from the vocabularies, because the model was
+            trained on tokens.
     """
 
     path: pathlib.Path
     version: int
     stable: int
-    tokenization: dict[str, Any] | None = None
+    tokenization: dict[str, bool] | None = None
     tokenization_is_assumed: bool = False
 
 
@@ -46,11 +46,11 @@ def export_model(
     options: ExportOptions | None = None,
     **values: Any,
 ) -> ExportResult:
-    """Writes a version of a trained model that TensorFlow Serving loads, and the files the server is started with.
+    """Writes a version of a trained model for TensorFlow Serving, and the server's configuration files.
 
-    The version appears in the folder when it is complete and its scores of a few pairs equal the model's, so that a
-    server may poll the folder. The label `canary` of `models.config` moves to it; the label `stable` moves only to the
-    first version.
+    The version appears in the folder only when it is complete and its scores of a few pairs equal the model's, so that
+    a server may poll the folder. The label `canary` in `models.config` then moves to the new version. The label
+    `stable` is set by the first export, and later only by `move_stable_label`.
 
     Args:
         model_dir: path of the model directory; any backend may have trained it.
@@ -63,9 +63,9 @@ def export_model(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.
-        InputError: when the model cannot be read or has no source, the version exists, it cannot be written, or the
-            written version does not score as the model does; nothing is published then. Under another backend of Keras
-            than TensorFlow.
+        InputError: when the model cannot be read or has no source, the version exists or cannot be written, or its
+            scores differ from the model's; nothing is published then. Also when Keras runs on another backend than
+            TensorFlow.
         ImportError: when tensorflow-serving-api is not installed.
     """
     require_tensorflow()
@@ -75,7 +75,7 @@ def export_model(
         raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", export_dir)
     options = ExportOptions.combined(options, values)
     config, model_name = options.serving_config, options.model_name
-    labels = ModelsConfig(export_dir, model_name)  # raises for a file that cannot be used, before the work
+    labels = ModelsConfig(export_dir, model_name)  # raises for an unusable file before the model is exported
     directory = load_served_directory(model_dir)
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (
@@ -85,7 +85,7 @@ def export_model(
         write_saved_model(directory, made.path, config, tokenization, model_name)
         check_version(directory, made.path, tokenization, config.max_tokens)
     with locked(export_dir):
-        labels = ModelsConfig(export_dir, model_name)  # read again: they may have been moved meanwhile
+        labels = ModelsConfig(export_dir, model_name)  # read again: another process may have moved labels meanwhile
         newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number
         labels.write(None if labels.stable else made.number, newest)
     write_batching_parameters(export_dir)
@@ -99,7 +99,7 @@ def export_model(
 
 
 def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: int) -> pathlib.Path:
-    """Makes another version the stable one, for a server that reads `models.config` again.
+    """Moves the label `stable` to a version. A server that polls `models.config` then follows.
 
     Args:
         export_dir: path of the folder of the versions.
@@ -110,7 +110,7 @@ def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: i
         path of `models.config`.
 
     Raises:
-        InputError: when there is no such version, or the folder is another model's.
+        InputError: when there is no such version, or `models.config` has another model for the folder.
     """
     _require_version(export_dir, version)
     with locked(export_dir):
@@ -118,7 +118,7 @@ def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: i
 
 
 def remove_version(export_dir: str | os.PathLike, model_name: str, version: int) -> None:
-    """Removes a version: first its labels from `models.config`, then its folder.
+    """Removes the labels of a version from `models.config`, and then its folder.
 
     Args:
         export_dir: path of the folder of the versions.
@@ -126,7 +126,8 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
         version: int.
 
     Raises:
-        InputError: when there is no such version, it is the stable one, or the folder is another model's.
+        InputError: when there is no such version, it has the label `stable`, or `models.config` has another model for
+            the folder.
     """
     _require_version(export_dir, version)
     with locked(export_dir):
@@ -143,10 +144,10 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
 
 
 def load_served_directory(path: str | os.PathLike) -> ModelDirectory:
-    """Loads the model directory of a model with a source: only such models are served.
+    """Loads a model directory, and checks that its model has a source: language models are not served.
 
     Raises:
-        InputError: see `ModelDirectory.load`; for a language model.
+        InputError: when the directory cannot be loaded, see `ModelDirectory.load`, or holds a language model.
     """
     directory = ModelDirectory.load(path)
     if not directory.model.has_source:
@@ -155,7 +156,7 @@ def load_served_directory(path: str | os.PathLike) -> ModelDirectory:
 
 
 def require_tensorflow() -> None:
-    """Raises InputError under another backend of Keras than TensorFlow, which a SavedModel needs."""
+    """Raises InputError if Keras runs on another backend than TensorFlow: only TensorFlow writes a SavedModel."""
     if devices.name() != "tensorflow":
         raise InputError(
             f"found Keras on {devices.name()}",
@@ -172,14 +173,14 @@ def _require_version(export_dir, version):
 
 
 def _likely_tokenization(directory):
-    """The tokenization that probably made the tokens of a model's training: with case folding if its words have it."""
+    """Guesses how the training data was tokenized: it was lowercased if all words of the vocabularies are lowercase."""
     words = [*directory.source_vocabulary.words, *directory.target_vocabulary.words]
     return {"lowercase": all(word == word.lower() for word in words)}
 
 
 @contextlib.contextmanager
 def _tensorflow_errors_explained(export_dir) -> Iterator[None]:
-    """In the `with` block, TensorFlow's errors of writing, such as a full disk, become InputErrors."""
+    """Turns TensorFlow's errors in the `with` block, such as a full disk, into InputErrors."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -191,32 +192,32 @@ def _tensorflow_errors_explained(export_dir) -> Iterator[None]:
         ) from error
 
 
-# Enough to detect a wrong graph or wrong weights; `verify_export` compares a thousand.
+# A few pairs detect a wrong graph or wrong weights. `verify_export` compares a thousand.
 PAIRS = 8
 
 
 def check_version(
-    directory: ModelDirectory, path: pathlib.Path, tokenization: dict[str, Any] | None, max_tokens: int
+    directory: ModelDirectory, path: pathlib.Path, tokenization: dict[str, bool] | None, max_tokens: int
 ) -> ScoreDifference:
-    """Loads a version that was just written, and compares the scores of a few pairs with the model's own.
+    """Loads a version that was just written, and compares its scores of a few random pairs with the model's.
 
     Args:
         directory: ModelDirectory, with its model.
         path: pathlib.Path of the version's folder.
-        tokenization: dict of arguments of `Tokenizer`, where the version reads raw text; else `None`.
-        max_tokens: int. Most tokens of a phrase that the version accepts.
+        tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
+        max_tokens: int. Largest number of tokens of a phrase that the version accepts.
 
     Returns:
         ScoreDifference.
 
     Raises:
-        InputError: when it does not load or score, or the scores differ.
+        InputError: when the version does not load or score, or its scores differ.
     """
     remedy = (
         "nothing was published: export again, and if that fails too, train the model again or use the version of "
         "TensorFlow that this package is tested with"
     )
-    made = made_pairs_of(directory, PAIRS)
+    made = random_pairs(directory, PAIRS)
     words = pairs_of_words(made, tokenization)
     fitting = [text for text, sides in zip(made, words, strict=True) if max(map(len, sides)) <= max_tokens]
     texts = [*fitting, ("", "")]
@@ -224,7 +225,7 @@ def check_version(
         score = tf.saved_model.load(str(path)).signatures["serving_default"]
         sources, targets = map(tf.constant, zip(*texts, strict=True))
         scores = score(source=sources, target=targets)["log_prob"].numpy().astype(np.float64)
-    except Exception as error:  # any kind: TensorFlow raises several for a broken file
+    except Exception as error:  # TensorFlow raises many types of errors for a broken file
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"found an exported model that does not score ({reason})", "expected scores", remedy, path.parent
@@ -248,18 +249,18 @@ STABLE, CANARY = "stable", "canary"
 class ModelsConfig:
     """The `models.config` of an export folder: the served models and the labels of their versions.
 
-    Every version whose folder exists is served, because a server moves a label only to a version that it has already
-    loaded, and stops reading a file at a label that it cannot move. The label `stable` stays at a version until it is
-    moved; `canary` is the newest exported version. Labels of versions that do not exist would also stop a server, and
-    are removed when the file is written. Of this model the path, platform, version policy and these two labels are
-    written; the rest of the file stays, without its comments.
+    The server serves every version whose folder exists: it moves a label only to a version that it has already loaded,
+    and rejects the file if it cannot move a label. The label `stable` stays at its version until the user moves it;
+    `canary` is the newest exported version. The server also rejects labels of versions that do not exist; `write`
+    removes them. `write` sets the path, platform, version policy and these two labels of this model, and keeps the
+    rest of the file except comments.
 
     Args:
         export_dir: path of the folder of the versions.
         name: str. The model's name.
 
     Raises:
-        InputError: when the file exists and cannot be used, or the folder is another model's.
+        InputError: when the file cannot be read or parsed, or it has another model for the folder.
     """
 
     def __init__(self, export_dir: str | os.PathLike, name: str) -> None:
@@ -272,9 +273,9 @@ class ModelsConfig:
             pass
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise InputError(
-                f"found a file that does not read ({error})",
+                f"found a file that cannot be parsed ({error})",
                 "expected TensorFlow Serving's ModelServerConfig",
-                "correct it, or remove it to have it written anew",
+                "correct it, or remove it: the next export writes a new one",
                 self._path,
             ) from None
         except OSError as error:
@@ -296,17 +297,17 @@ class ModelsConfig:
 
     @property
     def stable(self) -> int:
-        """int. The version with the label `stable`; 0 for none."""
+        """The version with the label `stable`; 0 if there is none."""
         return self._model.version_labels.get(STABLE, 0)
 
     @property
     def canary(self) -> int:
-        """int. The version with the label `canary`; 0 for none."""
+        """The version with the label `canary`; 0 if there is none."""
         return self._model.version_labels.get(CANARY, 0)
 
     @property
     def largest_labelled(self) -> int:
-        """int. The largest version that has a label, even if it no longer exists; 0 for none."""
+        """The largest version with a label, even if the version no longer exists; 0 if there is none."""
         return max(self._model.version_labels.values(), default=0)
 
     def write(self, stable: int | None = None, canary: int | None = None, without: int | None = None) -> pathlib.Path:
@@ -314,7 +315,7 @@ class ModelsConfig:
 
         Args:
             stable, canary: int. The versions with these labels. Default to `None`: unchanged.
-            without: int. A version that will be removed, and loses its labels. Optional.
+            without: int. A version that will be removed: its labels are dropped. Optional.
 
         Returns:
             path of the file.

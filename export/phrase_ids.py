@@ -1,4 +1,4 @@
-"""Phrases to ids inside an exported graph, with core operations only."""
+"""Maps phrases to ids inside an exported graph, with core TensorFlow operations only."""
 
 import hashlib
 import os
@@ -10,17 +10,17 @@ import tensorflow as tf
 from keras_encdec.formats.encodings import UNESCAPING
 from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
-# Strings of more bytes for each allowed token are refused before they are split into words.
+# The graph refuses a string with more bytes than this per allowed token, before it splits the string into words.
 BYTES_A_TOKEN = 64
 
 
 def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
-    """Checks that a client's strings are a batch of UTF-8 of bounded length; others are INVALID_ARGUMENT.
+    """Checks that a client's strings are a batch of UTF-8 of bounded length; if not, the call fails: INVALID_ARGUMENT.
 
     Args:
         text: string tensor, of any shape.
         name: str. Name of the input, for the error.
-        max_tokens: int. Most tokens that will be accepted.
+        max_tokens: int. Largest number of tokens of a phrase.
 
     Returns:
         string tensor `(n,)`.
@@ -36,7 +36,7 @@ def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
 
 
 def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """Checks that a client's tensor is of rank 1; other ranks are INVALID_ARGUMENT.
+    """Checks that a client's tensor has rank 1; otherwise the call fails: INVALID_ARGUMENT.
 
     Args:
         tensor: tensor, of any shape.
@@ -45,8 +45,8 @@ def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
     Returns:
         tensor `(n,)`.
     """
-    # A server does not compare the rank with the signature's. The placeholder hides the static rank, which would let
-    # TensorFlow drop the check.
+    # A server does not check the rank. The placeholder hides the static rank: TensorFlow would remove the check if it
+    # knew the rank.
     shape = tf.shape(tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=None))
     batch = tf.debugging.Assert(
         tf.equal(tf.size(shape), 1), [f"found {name} of shape", shape, "expected a batch of values, of rank 1"]
@@ -56,23 +56,24 @@ def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
 
 
 class PhraseIds:
-    """Ids of phrases, as `Vocabulary.encode` gives them, for strings of tokens.
+    """Maps strings of tokens to ids, as `Vocabulary.encode` does, and ids to words.
 
     Spaces and tabs separate tokens.
 
     Args:
         vocabulary: Vocabulary.
-        path: file to save it in, which becomes an asset.
+        path: file to save the vocabulary in. It becomes an asset of the SavedModel.
         escaped: bool. Whether to remove Moses's escapes, as `formats.unescape` does.
-        max_tokens: int. Longer phrases are INVALID_ARGUMENT.
+        max_tokens: int. For longer phrases the call fails: INVALID_ARGUMENT.
 
     Attributes:
-        table, words: `tf.lookup.StaticHashTable`, words to ids and ids to words, to be saved with the functions.
+        table, words: `tf.lookup.StaticHashTable`, from words to ids and from ids to words. They must be saved with the
+            functions that use them.
     """
 
     def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike, escaped: bool, max_tokens: int) -> None:
         self._escaped, self._max_tokens = escaped, max_tokens
-        # TensorFlow drops carriage returns when it reads the file: tabs, which no word has, replace them.
+        # TensorFlow drops carriage returns when it reads the file, so that they are saved as tabs: no word has a tab.
         self._has_returns = any("\r" in word for word in vocabulary.words)
         Vocabulary(word.replace("\r", "\t") for word in vocabulary.words).save(path)
         line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
@@ -86,11 +87,11 @@ class PhraseIds:
 
         Args:
             text: string tensor `(n,)`, checked.
-            name: str. Name of the input, for the error about a phrase that is too long.
+            name: str. Name of the input, for the error.
 
         Returns:
-            tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0, and their lengths
-            `(n,)`, the end of sequence included.
+            tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0; int32 lengths `(n,)`, which
+            count the end of sequence.
         """
         tokens, rows = self._tokens(text)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
@@ -105,23 +106,23 @@ class PhraseIds:
         return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
 
     def split(self, text: tf.Tensor) -> tf.Tensor:
-        """The tokens of phrases as strings: string tensor `(n,)`, checked, to `(n, t)`, padded with at least one ""."""
+        """Splits checked phrases `(n,)` into strings `(n, t)`. Each row is padded with one "" or more."""
         tokens, rows = self._tokens(text)
         ragged = tf.RaggedTensor.from_value_rowids(self._with_returns(tokens), rows, tf.size(text, tf.int64), False)
         return tf.pad(ragged.to_tensor(""), [[0, 0], [0, 1]])
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
-        """The word of each id: int32 tensor to string tensor of its shape."""
+        """Looks up the word of each id: int32 tensor to string tensor of the same shape."""
         return self._with_returns(self.words.lookup(tf.cast(ids - FIRST_WORD, tf.int64)))
 
     def joined(self, words: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Words separated by spaces: strings `(..., t)` and their ids, closed and padded, to strings `(...)`."""
+        """Joins words by spaces: strings `(..., t)` and their ids, closed and padded, to strings `(...)`."""
         present = (ids != PADDING) & (ids != END)
         joined = tf.strings.reduce_join(tf.where(present, tf.strings.join(["", words], " "), ""), axis=-1)
         return tf.strings.regex_replace(joined, "^ ", "")
 
     def _tokens(self, text):
-        """All tokens `(m,)`, with tabs for carriage returns, and the index of each token's phrase."""
+        """Returns all tokens `(m,)`, with tabs for carriage returns, and the index of each token's phrase."""
         split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
         present = tf.not_equal(split.values, "")
         return tf.boolean_mask(split.values, present), tf.boolean_mask(split.indices[:, 0], present)
@@ -140,9 +141,9 @@ class PhraseIds:
 
 
 class _Initializer(tf.lookup.TextFileInitializer):
-    """An initializer whose table is named after its content, not after a folder of this machine.
+    """A table initializer that names the table by its content, not by the path of a file on this machine.
 
-    In one process all tables of one name are the same table, even of different models.
+    Tables with the same name in a process are the same table, even if they belong to different models.
     """
 
     def __init__(self, path, key_dtype, *arguments):
@@ -156,5 +157,5 @@ class _Initializer(tf.lookup.TextFileInitializer):
 
 
 def _largest(numbers):
-    """The largest number; 0 of an empty tensor."""
+    """Returns the largest number; 0 for an empty tensor."""
     return tf.reduce_max(tf.concat([[0], numbers], 0))

@@ -1,4 +1,4 @@
-"""A SavedModel of a trained model, with warm-up requests and a description."""
+"""Writes a SavedModel of a trained model, with warm-up requests and a description."""
 
 import itertools
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.types.experimental import ConcreteFunction
 from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_encdec import __version__
@@ -22,25 +23,25 @@ from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.text import Vocabulary
 
-# Tokens per phrase and pairs per request of the warm-up.
+# Numbers of tokens per phrase, and of pairs per request, in the warm-up.
 LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
 
 
 def write_warmup(
     path: str | os.PathLike,
-    signatures: dict[str, Any],
+    signatures: dict[str, ConcreteFunction],
     vocabularies: dict[str, Vocabulary],
     max_tokens: int,
     model_name: str,
 ) -> None:
-    """Writes a valid record for each signature, of several lengths and batch sizes.
+    """Writes warm-up requests for each signature, with several lengths and batch sizes.
 
     Args:
-        path: of the file.
-        signatures: dict of name to concrete function of string tensors.
-        vocabularies: dict of input name to Vocabulary, whose most frequent words make the phrases.
-        max_tokens: int. Most tokens of a phrase.
-        model_name: str.
+        path: the file to write.
+        signatures: dict of name to concrete function.
+        vocabularies: dict of input name to Vocabulary. Its most frequent words make up the phrases.
+        max_tokens: int. Largest number of tokens of a phrase.
+        model_name: str. Name of the model on the server.
     """
     with tf.io.TFRecordWriter(str(path)) as writer:
         for (name, function), length, batch in itertools.product(signatures.items(), LENGTHS, BATCHES):
@@ -65,22 +66,22 @@ def write_warmup(
 
 
 def _phrases(vocabulary, length, batch):
-    """Phrases of consecutive words of the vocabulary, each with a different first word."""
+    """Makes phrases from consecutive words of the vocabulary."""
     words = itertools.cycle(word.encode("utf-8", "replace") for word in vocabulary.words[:1000])
     return [b" ".join(itertools.islice(words, length)) for _ in range(batch)]
 
 
-# Operations that a standard server lacks: it neither compiles with XLA nor runs Python.
+# A standard server lacks these operations: it neither compiles with XLA nor runs Python.
 UNSERVED = ("Xla", "PyFunc", "EagerPyFunc")
-# Operations of tensorflow-text, which a server may have been built without.
+# Operations of tensorflow-text. A server may be built without them.
 TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
 
 
 def unserved(path: str | os.PathLike, text: bool = False) -> list[str]:
-    """Operations and attributes that a standard TensorFlow Serving may lack or refuse.
+    """Finds operations and attributes in a graph that a standard TensorFlow Serving may lack or refuse.
 
     Args:
-        path: of a version's folder.
+        path: the folder of a version.
         text: bool. Whether operations of tensorflow-text are expected. Defaults to `False`.
 
     Returns:
@@ -104,7 +105,7 @@ def write_saved_model(
     directory: ModelDirectory,
     path: pathlib.Path,
     config: ServingConfig | None = None,
-    tokenization: dict[str, Any] | None = None,
+    tokenization: dict[str, bool] | None = None,
     model_name: str = "encdec",
 ) -> None:
     """Writes a SavedModel with warm-up requests and a description.
@@ -112,13 +113,13 @@ def write_saved_model(
     Args:
         directory: ModelDirectory, with its model, under Keras's TensorFlow backend.
         path: pathlib.Path of the folder.
-        config: ServingConfig. Defaults to `None`: that of the defaults.
-        tokenization: dict of arguments of `Tokenizer`, for a model that reads raw text. Defaults to `None`: it reads
-            tokens.
-        model_name: str. What the server calls the model. Defaults to `"encdec"`.
+        config: ServingConfig. Defaults to `None`: `ServingConfig()`.
+        tokenization: dict of arguments of `Tokenizer`, for a model that reads raw text. Defaults to `None`: the model
+            reads tokens.
+        model_name: str. Name of the model on the server. Defaults to `"encdec"`.
 
     Raises:
-        RuntimeError: when the graph could not be served, which is an error in this package.
+        RuntimeError: when a server could not run the graph, because of an error in this package.
     """
     config = config or ServingConfig()
     with tempfile.TemporaryDirectory() as assets:
@@ -137,13 +138,13 @@ def write_saved_model(
 
 
 def _name_regression(path):
-    """Sets the method of the signature `regress`, which a server's Regress needs; TensorFlow sets "predict"."""
+    """Sets the method name of the signature `regress` that a server's Regress API needs; TensorFlow sets "predict"."""
     file = path / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     for graph in saved.meta_graphs:
         graph.signature_def["regress"].method_name = tf.compat.v1.saved_model.REGRESS_METHOD_NAME
     file.write_bytes(saved.SerializeToString(deterministic=True))
-    # The fingerprint is the old file's.
+    # The fingerprint no longer matches the file.
     (file.parent / "fingerprint.pb").unlink(missing_ok=True)
 
 
@@ -165,47 +166,51 @@ DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
 
 
-def read_tokenization(version: pathlib.Path) -> dict[str, Any] | None:
-    """How a version tokenizes what it is sent.
+def read_tokenization(version: pathlib.Path) -> dict[str, bool] | None:
+    """Reads from a version's description how it tokenizes requests.
 
     Args:
         version: pathlib.Path of the version's folder.
 
     Returns:
-        dict of arguments of `Tokenizer`; `None` for a version that reads tokens.
+        dict of arguments of `Tokenizer`; `None` if the version reads tokens.
 
     Raises:
-        InputError: when the description is missing or does not read.
+        InputError: when the description is missing or cannot be parsed.
     """
     description = _read(version)
     return dict(description["tokenization"]) if description["reads"] == RAW_TEXT else None
 
 
 def version_checksums(version: pathlib.Path) -> dict[str, str]:
-    """The SHA-256 checksums of the graph, the weights and the vocabularies of a version, by path within its folder.
+    """Computes the SHA-256 checksums of a version's graph, weights and vocabularies.
 
     Args:
         version: pathlib.Path of the version's folder.
+
+    Returns:
+        dict of path within the folder to checksum.
     """
     return {file.relative_to(version).as_posix(): file_checksum(file) for file in sorted(_served_files(version))}
 
 
 def check_unchanged(version: pathlib.Path) -> None:
-    """Checks that the files of a version are those that were exported.
+    """Checks that no file of a version has changed since it was exported.
+
+    Versions exported by early versions of this package have no checksums, and pass.
 
     Args:
-        version: pathlib.Path of the version's folder. One that an earlier version of this package exported has no
-            checksums, and passes.
+        version: pathlib.Path of the version's folder.
 
     Raises:
-        InputError: when a file is another one, or missing, or the description does not read.
+        InputError: when a file has changed or is missing, or the description cannot be parsed.
     """
     for name, expected in _read(version).get("sha256", {}).items():
         if file_checksum(version / name) != expected:
             raise InputError(
-                "found it changed since the model was exported",
-                f"expected the file of the SHA-256 checksum {expected}",
-                "put back the file, or export the model again",
+                "found a file that has changed since the model was exported",
+                f"expected the file with the SHA-256 checksum {expected}",
+                "restore the file, or export the model again",
                 version / name,
             )
 
@@ -225,12 +230,12 @@ def _read(version: pathlib.Path) -> dict[str, Any]:
             dict(tokenization)
         checksums = description.get("sha256", {})
         if not all(isinstance(value, str) and _is_within(name) for name, value in checksums.items()):
-            raise ValueError("its checksums are not those of its files")
+            raise ValueError("its checksums are not strings by path")
         return description
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"found no description of the version that reads ({error})",
-            "expected what encdec-export writes",
+            f"found no valid description of the version ({error})",
+            "expected the file that encdec-export writes",
             "export the model again",
             path,
         ) from None

@@ -1,8 +1,8 @@
-"""Scores pairs with a SavedModel as a server would: a script that needs TensorFlow alone.
+"""Scores pairs with a SavedModel as a server does: a script that imports TensorFlow and neither Keras nor this package.
 
-It reads a JSON object from standard input: `path` of the version; `runs`, a list of objects, each with `pairs` and a
-`batch_size`; and `text`, whether the graph needs the operations of tensorflow-text. It writes the list of ln p of each
-run, in nats, to standard output.
+It reads a JSON object from standard input: `path`, the folder of the version; `runs`, a list of objects with `pairs`
+and a `batch_size`; and `text`, whether the graph needs the operations of tensorflow-text. It writes a JSON list to
+standard output, with a list for each run: ln p of each pair in nats.
 """
 
 import importlib.util
@@ -10,17 +10,17 @@ import json
 import os
 import sys
 
-# From here on to import them is an error. TensorFlow, which would load Keras, does without.
+# `None` makes every later import of them an error. TensorFlow imports Keras only if it can.
 sys.modules["keras"] = sys.modules["keras_encdec"] = None
 
 import tensorflow as tf  # noqa: E402
 
 
 def main() -> None:
-    """Scores what standard input asks for."""
+    """Reads the pairs from standard input, and writes their scores to standard output."""
     request = json.load(sys.stdin)
     if request["text"]:
-        # Its operations alone: to import it is to import Keras.
+        # Only the operations are loaded, because tensorflow_text itself imports Keras.
         package = importlib.util.find_spec("tensorflow_text").submodule_search_locations[0]
         tf.load_op_library(os.path.join(package, "python", "ops", "_normalize_ops.so"))
     scores = []

@@ -1,27 +1,28 @@
-"""Encoding and scoring of phrases of mixed lengths in a TensorFlow graph, by the decoder contract alone."""
+"""Encodes and scores phrases of mixed lengths in a TensorFlow graph, for any model that keeps the decoder contract."""
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
+from keras_encdec.backend.types import Structure
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
 
-# Phrases that are computed together.
+# Number of phrases that are computed together.
 PHRASES = 256
 
 
-def in_parts(part: Callable[[tf.Tensor, Any], Any], lengths: tf.Tensor, results: Any) -> Any:
+def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tensor, results: Structure) -> Structure:
     """Calls `part(indices, results) -> results` for groups of phrases of similar length, at most 256 each.
 
     Args:
-        part: function of int32 indices `(k,)`, the longest phrase first, and of the results of the parts before.
-        lengths: int32 tensor `(n,)`.
-        results: structure of tensors, before the first part.
+        part: function that takes int32 indices `(k,)`, the longest phrase first, and the results so far, and returns
+            the new results.
+        lengths: int32 tensor `(n,)`, the length of each phrase.
+        results: structure of tensors, the results before the first group.
 
     Returns:
-        structure of tensors.
+        structure of tensors, the results after the last group.
     """
     number = tf.size(lengths)
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
@@ -33,40 +34,42 @@ def in_parts(part: Callable[[tf.Tensor, Any], Any], lengths: tf.Tensor, results:
 
 
 def rows_by_step(lengths: tf.Tensor) -> tf.Tensor:
-    """The number of phrases that have a token at each step: int32 `(steps,)`, from descending lengths `(k,)`."""
+    """Counts the phrases that have a token at each step: from descending lengths `(k,)` to int32 `(steps,)`."""
     return tf.reduce_sum(tf.cast(tf.sequence_mask(lengths), tf.int32), axis=0)
 
 
 def put_rows(table: tf.Tensor, indices: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """The table `(n, ...)` with the rows `(k, ...)` at the indices; narrower rows are padded with zero."""
+    """Writes rows `(k, ...)` into a table `(n, ...)` at the indices; narrower rows are padded with zero."""
     missing = tf.shape(table)[1:] - tf.shape(rows)[1:]
     paddings = tf.pad(tf.stack([tf.zeros_like(missing), missing], axis=1), [[1, 0], [0, 0]])
     rows = rows if table.shape[1:].is_fully_defined() else tf.pad(rows, paddings)
     return tf.tensor_scatter_nd_update(table, indices[:, None], rows)
 
 
-def one_by_one(goes_on: Callable[..., Any], body: Callable[..., Any], values: Any) -> Any:
-    """A `tf.while_loop` without parallel iterations."""
-    # Parallel iterations would need the memory that cutting into parts saves.
+def one_by_one(
+    goes_on: Callable[..., tf.Tensor], body: Callable[..., Structure], values: tuple[Structure, ...]
+) -> Structure:
+    """Runs a `tf.while_loop` without parallel iterations."""
+    # Parallel iterations would keep the tensors of several parts in memory.
     return tf.while_loop(goes_on, body, values, parallel_iterations=1)
 
 
-# Target tokens whose logits are in memory at the same time.
+# Number of target tokens whose logits are in memory at the same time.
 TOKENS = 512
 
 Tensors = dict[str, tf.Tensor]
 
 
 def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
-    """Encodes phrases. The result for a phrase does not depend on the others in the batch.
+    """Encodes phrases. The result for a phrase does not depend on the other phrases in the batch.
 
     Args:
-        encoder: Encoder. An incremental one reads word by word, and no padding.
+        encoder: Encoder. If it is incremental, it reads word by word, without padding.
         ids: int32 tensor `(n, t)`, closed by the end of sequence and padded.
-        lengths: int32 tensor `(n,)`, the end of sequence counted.
+        lengths: int32 tensor `(n,)`, which counts the end of sequence.
 
     Returns:
-        dict of tensors `(n, ...)`, `encoded`; along the source's time padded with zero, or false.
+        dict of tensors `(n, ...)`, `encoded`; the source time axis is padded with zero, or false.
     """
     encode = _read if encoder.is_incremental else _call
 
@@ -84,19 +87,19 @@ def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Ten
 def score_in_graph(
     decoder: Decoder, ids: tf.Tensor, lengths: tf.Tensor, encoded: Tensors, source_of_phrase: tf.Tensor
 ) -> tf.Tensor:
-    """log p of each token of phrases.
+    """Computes ln p of each token of target phrases.
 
     Args:
         decoder: Decoder.
         ids: int32 tensor `(n, t)`, closed by the end of sequence and padded.
-        lengths: int32 tensor `(n,)`, the end of sequence counted.
-        encoded: dict of tensors, one row a source, of `encode_in_graph`.
-        source_of_phrase: integer tensor `(n,)`: the row of `encoded` that each phrase is a translation of.
+        lengths: int32 tensor `(n,)`, which counts the end of sequence.
+        encoded: dict of tensors from `encode_in_graph`, one row per source.
+        source_of_phrase: integer tensor `(n,)`: the row of `encoded` that each phrase translates.
 
     Returns:
         float32 tensor `(n, t)`, nats; 0 on padding.
     """
-    # This depends on the source alone: it is computed once for all of its translations.
+    # The first state and the memory depend only on the source: all of its translations share them.
     first_state, memory = decoder.start(encoded)
     source_of_phrase, previous = tf.cast(source_of_phrase, tf.int32), decoder.previous_words(ids)
 
@@ -124,7 +127,7 @@ def score_in_graph(
 
 
 def _read(encoder, ids, lengths):
-    """`encoded` of an incremental encoder, of phrases sorted by length."""
+    """Encodes phrases, sorted by length, with an incremental encoder."""
     rows = rows_by_step(lengths)
     state = {
         name: _zeros(spec, tf.size(lengths), None, encoder.compute_dtype) for name, spec in encoder.state_spec.items()
@@ -139,12 +142,12 @@ def _read(encoder, ids, lengths):
 
 
 def _call(encoder, ids, lengths):
-    """`encoded` of any encoder, of phrases sorted by length."""
+    """Encodes phrases, sorted by length, with any encoder."""
     return encoder(ids[:, : tf.reduce_max(lengths)])
 
 
 def _states(decoder, words, state, memory, source_of_row, rows):
-    """The states after each word of phrases sorted by length: rows of the first step, then those of the next."""
+    """Computes the states after each word of phrases sorted by length: all rows of the first step, then of the next."""
     steps, names = tf.size(rows), list(state)
     tables = [
         tf.TensorArray(state[name].dtype, steps, infer_shape=False, element_shape=(None, *state[name].shape[1:]))

@@ -1,7 +1,7 @@
-"""A sampler's search inside an exported graph, with the replacement of unknown words."""
+"""Runs a sampler's search inside an exported graph, and replaces unknown words."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -9,20 +9,21 @@ import tensorflow as tf
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.models.contract import Decoder
 from keras_encdec.text.tokenizer import BEGINS, GOES_ON, is_position_word, position_distance
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, UNKNOWN_WORD, Vocabulary
 
-# Most target sequences that are extended together, unless one source needs more.
+# Largest number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
 # Random numbers are multiples of 1 / DRAWS, which float32 represents exactly.
 DRAWS = 1 << 24
 
 
 def target_limits(lengths: tf.Tensor) -> tf.Tensor:
-    """Most tokens of a target for each source, the end of sequence included, as in `decoding`.
+    """Computes the largest number of target tokens for each source, as `decoding` does. It counts the end of sequence.
 
     Args:
-        lengths: int32 tensor `(sources,)`, the tokens of each source, its end included.
+        lengths: int32 tensor `(sources,)`, the number of tokens of each source, with its end.
 
     Returns:
         int32 tensor `(sources,)`.
@@ -33,15 +34,16 @@ def target_limits(lengths: tf.Tensor) -> tf.Tensor:
 
 
 class SearchResults(NamedTuple):
-    """The results of a search in a graph. Where a source has fewer hypotheses, the ids of the missing ones are 0.
+    """The results of a search in a graph. If a source has fewer hypotheses, the ids of the missing ones are 0.
 
     Attributes:
         ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded with 0.
-        log_probs: float32 tensor `(sources, results)`: their ln p in nats; the least float32 where there is no
-            hypothesis, as JSON has no infinity.
-        scores: float32 tensor `(sources, results)`: the scores that rank them; the least float32 for a missing one.
+        log_probs: float32 tensor `(sources, results)`: ln p of each hypothesis in nats; the least float32 for a missing
+            one, because JSON has no infinity.
+        scores: float32 tensor `(sources, results)`: the score that ranks each hypothesis; the least float32 for a
+            missing one.
         links: int32 tensor `(sources, results, t)`: the position s of the source word that each token attends to most;
-            -1 - s where it attends more to the end of the source; zero for a model without attention.
+            -1 - s if the token attends more to the end of the source; 0 for a model without attention.
     """
 
     ids: tf.Tensor
@@ -51,26 +53,29 @@ class SearchResults(NamedTuple):
 
 
 def search_in_graph(
-    decoder: Any,
+    decoder: Decoder,
     encoded: dict[str, tf.Tensor],
     lengths: tf.Tensor,
     limits: tf.Tensor,
     sampler: Sampler,
     inputs: dict[str, tf.Tensor],
 ) -> SearchResults:
-    """Generates targets of many sources, the same as `keras_encdec.decoding.Generator` with the same sampler.
+    """Generates targets for sources: the same targets as `keras_encdec.decoding.Generator` finds with the sampler.
 
     Args:
         decoder: Decoder.
-        encoded: dict of tensors, of the encoder, one row a source.
-        lengths: int32 tensor `(sources,)`: tokens of each source, its end included.
-        limits: int32 tensor `(sources,)`, of `target_limits`.
+        encoded: dict of tensors, the encoder's output, one row per source.
+        lengths: int32 tensor `(sources,)`: number of tokens of each source, with its end.
+        limits: int32 tensor `(sources,)` from `target_limits`.
         sampler: Sampler.
         inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`. A sampler that draws needs "seed", int64:
-            equal seeds give equal draws, whatever the batch. The others are arguments of the sampler's `initial`.
+            equal seeds give equal draws in any batch. The other inputs are arguments of the sampler's `initial`.
+
+    Returns:
+        SearchResults.
 
     Raises:
-        ConfigurationError: a ValueError, when the sampler needs the attention of a decoder that has none.
+        ConfigurationError: a ValueError, when the sampler needs attention and the decoder has none.
     """
     if sampler.needs_attention and not decoder.carries_attention:
         raise ConfigurationError("found {coverage_penalty} with a model that has no attention; drop it")
@@ -93,6 +98,7 @@ def search_in_graph(
 
 
 def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
+    """Runs the loop of the search for one group of sources; the ids and links have `width` tokens."""
     rows, sources = sampler.rows_per_source, tf.size(limits)
     seeds, arguments = inputs.get("seed"), {name: value for name, value in inputs.items() if name != "seed"}
     state, memory = decoder.start(encoded)
@@ -143,7 +149,7 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
         sampler.initial(limits, **arguments),
         state,
     )
-    # The number of sources is unknown in all shapes of the loop, even where a first shape is more specific.
+    # The first shapes may fix the number of sources; the shapes of the loop must leave it open.
     shapes = tf.nest.map_structure(
         lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]),
         (tf.constant(0), *variables[1:]),
@@ -154,7 +160,7 @@ def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
 
 
 def _links(attention, is_word):
-    """The position s of the word with the largest weight, -1 - s where the end of the source has a larger one."""
+    """Finds the position s of the word with the largest weight; -1 - s if the end of the source has a larger weight."""
     weights = tf.where(is_word, attention, -1)
     link = tf.argmax(weights, axis=-1, output_type=tf.int32)
     return tf.where(tf.reduce_max(attention, axis=-1) > tf.reduce_max(weights, axis=-1), -1 - link, link)
@@ -165,7 +171,7 @@ def _take(parts, indices):
 
 
 def _draws(seeds, t, rows):
-    """Random numbers from [0, 1) `(sources, rows)`, which depend on the source's seed, the step and the row alone."""
+    """Draws numbers from [0, 1) `(sources, rows)`, which depend only on the source's seed, the step and the row."""
     keys = tf.strings.join([tf.strings.as_string(seeds), tf.strings.as_string(t)], separator=" ")
     keys = tf.stack([keys] + [tf.strings.join([keys, str(row)], separator=" ") for row in range(1, rows)], axis=1)
     return tf.cast(tf.strings.to_hash_bucket_fast(keys, DRAWS), tf.float32) / DRAWS
@@ -180,7 +186,7 @@ class ServedReplacement:
         carries_attention: bool. Whether the model has attention.
 
     Attributes:
-        table: `tf.lookup.StaticHashTable` of the translations, to be saved with the functions that use it.
+        table: `tf.lookup.StaticHashTable` of the translations. It must be saved with the functions that use it.
 
     Raises:
         ConfigurationError: a ValueError, for a model that has neither attention nor position words.
@@ -216,7 +222,7 @@ class ServedReplacement:
             ids: int32 tensor of the same shape, the ids of the words.
             links: int32 tensor of the same shape, see `SearchResults`.
             source_words: string tensor `(sources, s)`, padded.
-            source_lengths: int32 tensor `(sources,)`: tokens of each source, its end included.
+            source_lengths: int32 tensor `(sources,)`: number of tokens of each source, with its end.
 
         Returns:
             string tensor `(sources, results, t)`.
@@ -234,16 +240,21 @@ class ServedReplacement:
         return _words_apart(words, is_unknown & is_known_position, begin_with_marks[:, None, None])
 
     def _translated(self, words):
-        """The replacements of source words: their translations, or the words themselves."""
+        """Returns the translations of source words, or the words themselves if they have none."""
         text = tf.strings.regex_replace(tf.strings.regex_replace(words, f"{GOES_ON} | ", ""), f"^{BEGINS}", "")
         first, second = self.table.lookup(text), self.table.lookup(words)
         return tf.where(first != "", first, tf.where(second != "", second, words))
 
 
 def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The whole word of each subword unit `(sources, s)`, its units separated by spaces, and which sources use marks.
+    """Finds the whole word that each subword unit belongs to, as `text.subwords.word_around` does.
 
-    It is the same as `text.subwords.word_around`. SentencePiece marks the units that begin a word.
+    Args:
+        pieces: string tensor `(sources, s)`.
+
+    Returns:
+        tuple: string tensor `(sources, s)`, the units of each whole word separated by spaces; bool tensor
+        `(sources,)`, whether the source has SentencePiece's marks, which stand before the units that begin a word.
     """
     begins = tf.strings.regex_full_match(pieces, f"(?s){BEGINS}.*")
     begin_with_marks = tf.reduce_any(begins, axis=1)
@@ -259,7 +270,7 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tensor) -> tf.Tensor:
-    """The same as `text.subwords.words_apart`, for subword units `(sources, results, t)`."""
+    """Does the same as `text.subwords.words_apart` for subword units `(sources, results, t)`."""
     before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
     after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
     pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{GOES_ON}$", ""), pieces)
@@ -268,16 +279,17 @@ def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tenso
 
 
 def attended_words(links: tf.Tensor) -> tf.Tensor:
-    """The position of the source word that each target word attends to most, from `links`, see `SearchResults`."""
+    """Converts `links`, see `SearchResults`, to the position of the source word that a target word attends to most."""
     return tf.where(links < 0, -1 - links, links)
 
 
 def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:
-    """The source word that each target word is linked to, in Moses's format: "0-0 2-1".
+    """Writes the source word that each target word is linked to in Moses's format: "0-0 2-1".
 
     Args:
         ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded.
-        links: int32 tensor `(sources, results, t)`: a source position for each; negative ones are not written.
+        links: int32 tensor `(sources, results, t)`: the source position of each target word; negative ones are not
+            written.
 
     Returns:
         string tensor `(sources, results)`: links `source-target`, counted from 0, in the order of the target.

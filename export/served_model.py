@@ -1,13 +1,14 @@
-"""The served functions: strings in, scores and targets out."""
+"""The functions that a server calls: they take strings, and return scores and targets."""
 
 import functools
 import os
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
+from tensorflow.types.experimental import ConcreteFunction
 
+from keras_encdec.backend.types import Structure
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import RegisteredSampler, registered_samplers
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
@@ -26,25 +27,24 @@ Tensors = dict[str, tf.Tensor]
 class ServedModel:
     """A trained model as TensorFlow functions on strings, for a SavedModel.
 
-    Source and target are the user's in both directions: a reverse model gives p(source | target), and
-    its `encode` reads a target. The functions use TensorFlow's core operations alone; only with a `tokenization` they
-    also use those of tensorflow-text. They compute in float32, whatever the model was trained in, and the result for
-    an item does not depend on the rest of its batch. Each registered sampler has a signature, such as `generate`,
-    `generate_greedy` and `sample`.
+    Source and target are always the user's: a reverse model scores p(source | target), and its `encode` reads a target.
+    The functions use only TensorFlow's core operations and, with a `tokenization`, those of tensorflow-text. They
+    compute in float32, whatever dtype the model was trained in. The result for an item does not depend on the other
+    items in its batch. Each registered sampler has a signature, such as `generate`, `generate_greedy` and `sample`.
 
     Args:
         directory: ModelDirectory, with its model, under Keras's TensorFlow backend.
-        folder: where the vocabularies are written. They are assets, which `tf.saved_model.save` copies.
-        config: ServingConfig. Defaults to `None`: that of the defaults.
+        folder: path of the folder to write the vocabularies to. They are assets, which `tf.saved_model.save` copies.
+        config: ServingConfig. Defaults to `None`: `ServingConfig()`.
         tokenization: dict of arguments of the `Tokenizer` that tokenizes raw text. Defaults to `None`: texts are
             tokens separated by spaces.
 
     Attributes:
         signatures: dict of name to concrete function.
-        resources: tf.Module of the tables and weights that they use, to be saved with them.
+        resources: tf.Module of the tables and weights that the functions use. It must be saved with them.
 
     Raises:
-        ConfigurationError: a ValueError, for options of `config` that need attention, of a model without it.
+        ConfigurationError: a ValueError, when options in `config` need attention and the model has none.
         InputError: when the dictionary cannot be read.
     """
 
@@ -53,7 +53,7 @@ class ServedModel:
         directory: ModelDirectory,
         folder: str | os.PathLike,
         config: ServingConfig | None = None,
-        tokenization: dict[str, Any] | None = None,
+        tokenization: dict[str, bool] | None = None,
     ) -> None:
         self._model = model_in_dtype(directory.model, "float32")
         self._config, self._reverse = config or ServingConfig(), directory.reverse
@@ -68,14 +68,14 @@ class ServedModel:
             )
         )
         self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
-        # Each function is traced once; several signatures call it. The shape of texts is left open, as clients may send
-        # another rank than the signature's.
+        # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
+        # because clients may send another rank than the signature's.
         texts = tf.TensorSpec(None, tf.string)
         ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
         self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), ids, lengths)
         self._encoded = _shared(self._encode_distinct, texts)
         self._scored = _shared(self._score_pairs, texts, texts)
-        self.signatures: dict[str, Any] = self._signatures()
+        self.signatures: dict[str, ConcreteFunction] = self._signatures()
         self.resources = tf.Module()
         self.resources.tables = [self._read_ids.table, self._predicted_ids.table, self._predicted_ids.words]
         if self._replacement:
@@ -84,12 +84,12 @@ class ServedModel:
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
-        """ln p of each pair, and its numbers of predicted tokens and of target words outside the shortlist."""
+        """Computes ln p of each pair, and counts its predicted tokens and its target words outside the shortlist."""
         scored = self._scored(source, target)
         return {name: scored[name] for name in ("log_prob", "token_count", "unknown_count")}
 
     def score_tokens(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
-        """As `score`, and ln p of each predicted token, padded with 0."""
+        """Returns the outputs of `score`, and ln p of each predicted token, padded with 0."""
         return self._scored(source, target)
 
     def _score_pairs(self, source, target):
@@ -99,8 +99,8 @@ class ServedModel:
         with tf.control_dependencies([same]):
             source, target = tf.identity(source), tf.identity(target)
         read, predicted = (target, source) if self._reverse else (source, target)
-        # Equal phrases are encoded once, and equal pairs scored once: n-best lists repeat their source, and a server
-        # fills batches by repeating the first pair.
+        # Equal phrases are encoded once, and equal pairs are scored once: n-best lists repeat their source, and a
+        # server fills up batches with copies of the first pair.
         (read, read_index), (predicted, predicted_index) = tf.unique(read), tf.unique(predicted)
         number = tf.size(predicted, tf.int64)
         pairs, pair_index = tf.unique(tf.cast(read_index, tf.int64) * number + tf.cast(predicted_index, tf.int64))
@@ -120,22 +120,27 @@ class ServedModel:
         }
 
     def encode(self, text: tf.Tensor) -> Tensors:
-        """The encoder's tensors for each phrase by name; the paper's model has one, "summary"."""
+        """Returns the encoder's output for each phrase by name; the paper's model has a single output, "summary"."""
         _, encoded, _, text_index = self._encoded(text)
         return {name: tf.gather(table, text_index) for name, table in encoded.items()}
 
     def regress(self, inputs: tf.Tensor) -> Tensors:
-        """ln p of each serialized tf.Example of a source and a target."""
+        """Computes ln p of pairs in serialized tf.Examples with the features "source" and "target"."""
         text = tf.io.FixedLenFeature([], tf.string)
         pairs = tf.io.parse_example(inputs, {"source": text, "target": text})
         return {"outputs": self.score(pairs["source"], pairs["target"])["log_prob"]}
 
     def tokenize(self, text: tf.Tensor) -> Tensors:
-        """The tokens of raw text, separated by spaces."""
+        """Tokenizes raw text; the tokens are separated by spaces."""
         return {"tokens": self._text(text, "text")}
 
     def _encode_distinct(self, text):
-        """The distinct phrases, their `encoded` and lengths, and the index of each phrase among the distinct ones."""
+        """Encodes each distinct phrase once.
+
+        Returns:
+            tuple: the distinct phrases, their `encoded`, their lengths, and the index of each phrase among the distinct
+            ones.
+        """
         text, text_index = tf.unique(self._text(text, self._read_side))
         ids, lengths = self._read_ids(text, self._read_side)
         return text, self._encode(ids, lengths), lengths, text_index
@@ -145,7 +150,7 @@ class ServedModel:
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
-        """The function of a sampler's signature: it returns targets, strings of tokens, and their ln p."""
+        """Makes the function of a sampler's signature. It returns targets, as strings of tokens, and their ln p."""
 
         def search(text, *inputs):
             inputs = {name: vector(value, name) for name, value in zip(entry.inputs, inputs, strict=True)}
@@ -190,13 +195,13 @@ class ServedModel:
         return signatures
 
 
-def _shared(function: Callable[..., Any], *inputs: tf.TensorSpec) -> Callable[..., Any]:
-    """A `tf.function`, whose graph its callers share."""
+def _shared(function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Callable[..., Structure]:
+    """Makes a `tf.function`. Its callers share its graph."""
     return tf.function(function, input_signature=inputs, autograph=False)
 
 
 def _input_checks(entry, text, inputs):
-    """Assertions that there is a value for each source, and that the sampler accepts it."""
+    """Makes assertions that each input has a value for each source, and that the sampler accepts the values."""
     if not inputs:
         return []
     sizes = [tf.size(value) for value in (text, *inputs.values())]
@@ -220,9 +225,9 @@ def _input_checks(entry, text, inputs):
     return checks
 
 
-def _traced(function: Callable[..., Tensors], *texts: str, **others: str | tf.DType) -> Any:
-    """The concrete function of named vectors: of strings, and of other types."""
-    # The names identify the arguments of the signature.
+def _traced(function: Callable[..., Tensors], *texts: str, **others: str | tf.DType) -> ConcreteFunction:
+    """Traces a function of vectors with names: `texts` are strings, `others` have the given dtypes."""
+    # The names of the specs become the names of the signature's inputs.
     specs = [tf.TensorSpec([None], tf.string, name) for name in texts]
     specs += [tf.TensorSpec([None], dtype, name) for name, dtype in others.items()]
     return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()

@@ -1,4 +1,4 @@
-"""What can be chosen when a model is exported: limits and search of the served model, its name and version."""
+"""Options of an export and of its verification: limits and search of the served model, its name and version."""
 
 import dataclasses
 import os
@@ -16,20 +16,24 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ServingConfig(Configuration):
-    """Limits and search of a served model.
+    """Limits and search options of a served model.
 
     Attributes:
-        max_tokens: int. Most tokens of a phrase, the end of sequence not counted. Longer phrases are refused, and so
-            are strings of more than 64 times as many bytes.
-        beam_size: int. Of the signature `generate`: targets that its search keeps and returns for each source.
-        length_penalty: float. Of `generate`: targets of T tokens are ranked by log p / ((5 + T) / 6) ** length_penalty.
-        coverage_penalty: float. Of `generate`, and a model with attention: see `BeamSampler`.
-        suppress_unknown: bool. Whether to generate no unknown words.
-        replace_unknown: bool. Whether unknown words in targets are replaced from the source, of a model with attention
-            or position words: see `decoding.UnknownReplacement`.
-        dictionary: str. File of translations for it, which become part of the graph; see `read_dictionary`.
-        top_k: int. Of `sample`: number of the most probable words that are drawn from; `None` for all.
-        top_p: float. Of `sample`: draw from the fewest most probable words that have this probability together.
+        max_tokens: int. Largest number of tokens of a phrase, without the end of sequence. The server refuses longer
+            phrases, and strings of more than 64 bytes for each of these tokens.
+        beam_size: int. For the signature `generate`: number of targets that the search keeps and returns for each
+            source.
+        length_penalty: float. For `generate`: targets of T tokens are ranked by
+            log p / ((5 + T) / 6) ** length_penalty.
+        coverage_penalty: float. For `generate` with a model with attention: see `BeamSampler`.
+        suppress_unknown: bool. Whether the search never chooses the unknown word.
+        replace_unknown: bool. Whether unknown words in targets are replaced by translations of source words; needs a
+            model with attention or position words. See `decoding.UnknownReplacement`.
+        dictionary: str. File of translations for the replacement, which become part of the graph; see
+            `read_dictionary`.
+        top_k: int. For `sample`: number of most probable words to draw from; `None` for all.
+        top_p: float. For `sample`: draw from the smallest set of most probable words whose probabilities add up to
+            this value.
 
     Raises:
         ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.
@@ -41,30 +45,32 @@ class ServingConfig(Configuration):
     """
 
     max_tokens: int = hyperparameter(
-        256, "Longest phrase that is scored, in tokens; longer ones are refused, to protect the server.", minimum=1
+        256,
+        "Longest phrase that the server accepts, in tokens; longer phrases could overload it.",
+        minimum=1,
     )
     beam_size: int = hyperparameter(
         5,
-        "Of the signature `generate`: targets that the search keeps and returns for each source.",
+        "For the signature `generate`: number of targets that the search keeps and returns for each source.",
         minimum=1,
         maximum=100,
     )
     length_penalty: float = hyperparameter(
-        0.0, "Of the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.", minimum=0.0
+        0.0, "For the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.", minimum=0.0
     )
     coverage_penalty: float = hyperparameter(
         0.0,
-        "Of the signature `generate` of a model with attention: weight of the penalty for source words that are left "
-        "unattended.",
+        "For the signature `generate` with a model with attention: weight of the penalty for source words that receive "
+        "little attention.",
         minimum=0.0,
     )
     suppress_unknown: bool = hyperparameter(
-        False, "Generate no unknown word, whatever the signature; otherwise it is written <unk>."
+        False, "Never generate the unknown word, with any signature; otherwise it is written <unk>."
     )
     replace_unknown: bool = hyperparameter(
         False,
-        "Replace each unknown word by the translation of the source word it attends to, or that its position word "
-        "names, whatever the signature; see the dictionary.",
+        "Replace each unknown word by the translation of the source word that it attends to, or that its position word "
+        "names, with all signatures; see the dictionary.",
     )
     dictionary: str | None = hyperparameter(
         None,
@@ -72,11 +78,11 @@ class ServingConfig(Configuration):
         "copied.",
     )
     top_k: int | None = hyperparameter(
-        None, "Of the signature `sample`: draw from this number of most probable words; all if not given.", minimum=1
+        None, "For the signature `sample`: draw from this number of most probable words. Default: all words.", minimum=1
     )
     top_p: float = hyperparameter(
         1.0,
-        "Of the signature `sample`: draw from the most probable words that have this probability together.",
+        "For the signature `sample`: draw from the most probable words whose probabilities add up to this value.",
         above=0.0,
         maximum=1.0,
     )
@@ -84,13 +90,13 @@ class ServingConfig(Configuration):
     def check(self) -> None:
         if self.replace_unknown and self.suppress_unknown:
             raise ConfigurationError(
-                "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
+                "found {replace_unknown} with {suppress_unknown}, which leaves nothing to replace; drop one of them"
             )
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
-        """The sampler of a signature, with the options here that it shares."""
+        """Makes the sampler of a signature, with the options of this configuration that the sampler has."""
         options = self.to_dict()
         options["num_beams"] = options["num_best"] = self.beam_size
         names = {parameter.name for parameter in entry.sampler_class.hyperparameters()}
@@ -110,7 +116,8 @@ class ExportOptions(ServingConfig):
     )
     model_name: str = hyperparameter("encdec", "Name of the model on the server.")
     raw_text: bool = hyperparameter(
-        False, "Read raw text, tokenized in the graph by operations of tensorflow-text, and not tokens."
+        False,
+        "Read raw text instead of tokens; operations of tensorflow-text tokenize it in the graph.",
     )
 
     def check(self) -> None:
@@ -120,30 +127,42 @@ class ExportOptions(ServingConfig):
 
     @property
     def serving_config(self) -> ServingConfig:
-        """The limits and the search alone."""
+        """The limits and search options, without the version, the name and the input."""
         names = (parameter.name for parameter in ServingConfig.hyperparameters())
         return ServingConfig(**{name: getattr(self, name) for name in names})
 
 
+@dataclasses.dataclass(frozen=True)
+class VerificationOptions(Configuration):
+    """Options of `verify_export`."""
+
+    version: int | None = hyperparameter(None, "Version to compare. Default: the newest.", minimum=1)
+    backends: tuple[str, ...] = hyperparameter(
+        (),
+        "Backends of Keras on which the scores of encdec-score are compared as well: tensorflow, jax, torch.",
+        choices=("tensorflow", "jax", "torch"),
+    )
+
+
 BATCHING_PARAMETERS = "batching_parameters.txt"
-# The server demands that the last one is its largest batch.
+# The server requires that the last size equals the size of its largest batch.
 BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
 def write_batching_parameters(export_dir: str | os.PathLike) -> None:
-    """Writes how the server merges requests, unless there is such a file: users edit its numbers."""
+    """Writes the server's settings for merging requests. An existing file stays: users edit its numbers."""
     path = pathlib.Path(export_dir) / BATCHING_PARAMETERS
     if path.exists():
         return
     sizes = "".join(f"allowed_batch_sizes: {size}\n" for size in BATCH_SIZES)
     text = f"""# For tensorflow_model_server --enable_batching --batching_parameters_file=.../{BATCHING_PARAMETERS}
-# Pairs in a batch: a request of more is refused. The last allowed size must be the same.
+# Largest number of pairs in a batch: the server refuses larger requests. The last allowed size must equal it.
 max_batch_size {{ value: {BATCH_SIZES[-1]} }}
 {sizes}# How long a request waits for others, in microseconds.
 batch_timeout_micros {{ value: 1000 }}
-# The number of the server's cores: here of the machine that exported the model.
+# Number of cores of the server. This is the number of the machine that exported the model.
 num_batch_threads {{ value: {os.cpu_count()} }}
-# Further requests are UNAVAILABLE.
+# When this number of batches waits, the server answers UNAVAILABLE.
 max_enqueued_batches {{ value: 1000 }}
 """
     with open_output(path) as file:

@@ -1,4 +1,4 @@
-"""Numbered versions of a served model: a folder each, which is complete or does not exist."""
+"""Creates and removes the numbered version folders of a served model, so that a server sees only complete ones."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ LARGEST = 2**63 - 1
 
 
 def versions(export_dir: str | os.PathLike) -> list[int]:
-    """The versions in a folder, ascending."""
+    """Lists the numbers of the versions in a folder, in ascending order."""
     with contextlib.suppress(FileNotFoundError):
         folders = [path for path in pathlib.Path(export_dir).iterdir() if path.is_dir()]
         return sorted(int(path.name) for path in folders if re.fullmatch("[1-9][0-9]*", path.name, re.ASCII))
@@ -26,11 +26,11 @@ def versions(export_dir: str | os.PathLike) -> list[int]:
 
 
 class NewVersion:
-    """A version that is being written.
+    """A version while it is written.
 
     Attributes:
         path: pathlib.Path of the empty folder to fill.
-        number: int. The version, after it is published; `None` before.
+        number: int. Number of the version; `None` until it is published.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -40,22 +40,22 @@ class NewVersion:
 
 @contextlib.contextmanager
 def new_version(export_dir: str | os.PathLike, version: int | None = None, above: int = 0) -> Iterator[NewVersion]:
-    """Makes a version, which appears under its number when it is complete.
+    """Creates a version, which appears under its number when the `with` block ends.
 
-    A server that polls the folder never sees an unfinished version: it is written to a hidden folder, flushed to the
-    disk, and renamed at the end of the `with` block. After an exception nothing is left; the next export removes the
-    remains of a killed process. An existing version is not overwritten.
+    A server that polls the folder never sees an unfinished version: the block writes to a hidden folder, which is then
+    flushed to disk and renamed. After an exception the hidden folder is removed; if the process is killed, the next
+    export removes it. An existing version is not overwritten.
 
     Args:
-        export_dir: path, made if need be.
-        version: int. Defaults to `None`: one more than the newest.
-        above: int. Without a `version`, the new number is larger than this one, too. Defaults to `0`.
+        export_dir: path of the folder of the versions; it is created if it does not exist.
+        version: int. Number of the version. Defaults to `None`: one more than the newest.
+        above: int. Without a `version`, the new number is also larger than this. Defaults to `0`.
 
     Yields:
         NewVersion.
 
     Raises:
-        InputError: when that version exists, or no server takes its number.
+        InputError: when that version exists, or its number is too large for a server.
     """
     export_dir = pathlib.Path(export_dir)
     export_dir.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def new_version(export_dir: str | os.PathLike, version: int | None = None, above
             with locked(export_dir):
                 _remove_abandoned(export_dir)
                 made.path.mkdir()
-                # The lock lasts as long as this process and shows that the folder is in use.
+                # The operating system releases the lock when this process ends: see `_remove_abandoned`.
                 stack.enter_context(locked(made.path))
             yield made
             _flush(made.path)
@@ -81,15 +81,15 @@ def new_version(export_dir: str | os.PathLike, version: int | None = None, above
 
 
 def remove_folder(export_dir: str | os.PathLike, version: int) -> None:
-    """Removes a version: it is renamed first, so that no server sees a part of it."""
+    """Removes a version. It is renamed first, so that no server sees an incomplete version."""
     export_dir = pathlib.Path(export_dir)
-    gone = export_dir / f".version.{secrets.token_hex(4)}.tmp"
-    os.rename(export_dir / str(version), gone)
-    shutil.rmtree(gone)
+    hidden = export_dir / f".version.{secrets.token_hex(4)}.tmp"
+    os.rename(export_dir / str(version), hidden)
+    shutil.rmtree(hidden)
 
 
 def _remove_abandoned(export_dir):
-    """Removes the remains of killed processes; the caller has locked the folder."""
+    """Removes hidden folders that killed processes left. The caller holds the lock of the export folder."""
     for path in export_dir.glob(".version.*.tmp"):
         with contextlib.suppress(OSError), locked(path, wait=False):
             shutil.rmtree(path, ignore_errors=True)
@@ -127,14 +127,14 @@ def _published(path, export_dir, version, above):
 
 def _out_of_range(number, export_dir):
     expected = f"expected 1 to {LARGEST}"
-    return InputError(f"found {number} for the new version", expected, "name another --version", export_dir)
+    return InputError(f"found {number} for the new version", expected, "give another --version", export_dir)
 
 
 def _taken(path):
     return InputError(
-        "found this version there already",
-        "expected a new one",
-        "leave --version out for the next number, or name another",
+        "found an existing version",
+        "expected a new number",
+        "give another --version, or drop it for the next number",
         path,
     )
 

@@ -1,1 +1,1 @@
-"""A client of TensorFlow Serving, which needs neither TensorFlow nor Keras."""
+"""Calls TensorFlow Serving; needs neither TensorFlow nor Keras."""

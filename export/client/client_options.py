@@ -1,4 +1,4 @@
-"""What can be chosen when a server is called."""
+"""Options of the calls of a server."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from keras_encdec.task_options import EncodingOption
 
 @dataclasses.dataclass(frozen=True)
 class ConnectionOptions(Configuration):
-    """Which model of a server is called, and for how long: options of `server_health` and `server_metadata`.
+    """Which model on a server to call, and how long a call may take: options of `server_health` and `server_metadata`.
 
     Raises:
         ConfigurationError: a ValueError, for a version together with a label.
@@ -34,7 +34,7 @@ class ConnectionOptions(Configuration):
 
     @property
     def model(self) -> ModelName:
-        """The model that is called."""
+        """The model to call."""
         return ModelName(self.model_name, self.version, self.label)
 
     def check(self) -> None:
@@ -47,13 +47,13 @@ class ClientOptions(EncodingOption, ColumnOptions, ConnectionOptions):
 
     format: str = hyperparameter(
         "phrase_table",
-        "A phrase table gets probabilities, a TSV file ln p in new columns.",
+        "Format of the input. A phrase table gets probabilities as new scores, a TSV file gets ln p in new columns.",
         choices=lambda: format_names(ColumnKind.LOG_PROB, has_source_file=False),
     )
     on_error: str = hyperparameter(
         "stop",
-        "A line that is malformed or that the server refuses stops the command (stop); or it is written with a neutral "
-        "score, and counted (keep).",
+        "What happens at a line that is malformed or that the server refuses: the command stops (stop), or writes the "
+        "line with a neutral score and counts it (keep).",
         choices=("stop", "keep"),
     )
     batch_size: int = hyperparameter(64, "Pairs per request.", minimum=1)

@@ -1,19 +1,21 @@
-"""A connection to a model on a server, by the protocol of its address."""
+"""Connects to a model on a server by the protocol of its address: gRPC or REST."""
 
 import re
 from typing import Any, Protocol
 
+from numpy.typing import ArrayLike
+
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.export.client.server_error import ModelName, Retries
 
-# Seconds that a call may take, and seconds for which a call that finds the server unavailable is repeated.
+# Seconds that a call may take; seconds for which a call is repeated while the server is unavailable.
 DEADLINE, PATIENCE = 30.0, 60.0
-# Concurrent requests.
+# Number of concurrent requests.
 IN_FLIGHT = 16
 
 
 class Server(Protocol):
-    """A model on a server, as `GrpcClient` and `RestClient` call it. Methods may be called from several threads.
+    """A client of a model on a server: `GrpcClient` or `RestClient`. Methods may be called from several threads.
 
     Attributes:
         address: str.
@@ -25,14 +27,14 @@ class Server(Protocol):
     model: ModelName
     deadline: float
 
-    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, ArrayLike]:
         """Calls a signature and returns its outputs by name. Raises ServerError when the call fails."""
 
     def metadata(self) -> tuple[int, dict[str, Any]]:
-        """The number of the version that answers, and its signatures. Raises ServerError when the call fails."""
+        """Returns the number of the version that answers and its signatures. Raises ServerError if the call fails."""
 
     def status(self) -> list[dict[str, Any]]:
-        """The model's versions, each a ModelVersionStatus. Raises ServerError when the call fails."""
+        """Returns the model's versions, each a ModelVersionStatus. Raises ServerError when the call fails."""
 
     def close(self) -> None:
         """Cancels calls in other threads, and closes the connection."""
@@ -44,14 +46,14 @@ def is_url(address: str) -> bool:
 
 
 def is_server_address(address: str) -> bool:
-    """Whether a server can be called at an address: host:port, a URL, or a socket, "unix:..."."""
+    """Whether a text is the address of a server: host:port, a URL, or a socket, "unix:..."."""
     parts = re.fullmatch(r"(?:https?://)?[^/]+?(?::(\d+))?/?", address)
     port = parts and parts[1]
     return address.startswith("unix:") or bool(parts and (port or is_url(address)) and int(port or 1) <= 65535)
 
 
 def connect(address: str, model: ModelName, deadline: float = DEADLINE, connections: int = IN_FLIGHT) -> Server:
-    """A client of a model on a server; it calls nothing yet.
+    """Makes a client of a model on a server, without calling the server.
 
     Args:
         address: str. host:port for gRPC, a URL for REST.
@@ -60,12 +62,12 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
         connections: int. Number of REST connections that are kept open. Defaults to `16`.
 
     Raises:
-        ConfigurationError: a ValueError, for a text that is not an address.
+        ConfigurationError: a ValueError, for an invalid address.
         ImportError: when the protocol's libraries are not installed.
     """
     if not is_server_address(address):
         raise ConfigurationError("found {server}=%s, expected host:port, or http://host:port for REST", address)
-    # Only one client is imported: the libraries of the other need not be installed.
+    # Only the client that is needed is imported: the libraries of the other may be missing.
     if is_url(address):
         from keras_encdec.export.client.rest_client import RestClient
 
@@ -76,7 +78,10 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
 
 
 def labelled_version(server: Server, retries: Retries) -> ModelName:
-    """The model with the number of the version that answers now, though its label may move or a newer version come."""
-    # The status of a model lists all its versions, whatever label is asked for; its metadata are of one version.
+    """Asks which version answers now, and returns the model with this version's number in place of a label.
+
+    Later calls then reach the same version, even if the label moves or a newer version is loaded.
+    """
+    # The status lists all versions of the model, even if a label is given. The metadata are those of one version.
     version, _ = retries(server.metadata)
     return ModelName(server.model.name, version)

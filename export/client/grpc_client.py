@@ -1,4 +1,4 @@
-"""A client of a model on a server, by gRPC."""
+"""Calls a model on a server by gRPC."""
 
 import contextlib
 import importlib.util
@@ -12,13 +12,13 @@ from google.protobuf.json_format import MessageToDict
 
 from keras_encdec.export.client.server_error import ModelName, ServerError
 
-# gRPC's own log repeats on standard error what its exceptions say.
+# By default gRPC also writes the messages of its exceptions to standard error.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @contextlib.contextmanager
 def _tensorflow_as_a_folder():
-    """In the `with` block, TensorFlow's modules are imported without its slow `__init__`."""
+    """Lets the `with` block import modules of TensorFlow without running its slow `__init__`."""
     spec = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
     if spec is None:
         yield
@@ -58,7 +58,7 @@ __all__ = [
 _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # A channel that could not connect refuses calls until it tries again; by itself it waits for minutes.
+    # A channel that could not connect refuses calls until it tries again. By default it waits for minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
@@ -79,13 +79,13 @@ class GrpcClient:
         self._channel = grpc.insecure_channel(address, _OPTIONS)
         self._predictions, self._models = PredictionServiceStub(self._channel), ModelServiceStub(self._channel)
 
-    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
         """Calls a signature.
 
         Args:
             signature: str. Its name.
             inputs: dict of name to list of bytes.
-            outputs: list of names of float32 or int32 outputs.
+            outputs: list of str, names of float32 or int32 outputs.
 
         Returns:
             dict of name to array.
@@ -93,7 +93,8 @@ class GrpcClient:
         Raises:
             ServerError: when the call fails.
         """
-        # No output_filter: a server prepares and queues each set of outputs apart, and the other outputs are small.
+        # An output_filter would not help: a server prepares and queues each set of outputs separately, and the other
+        # outputs are small.
         request = predict_pb2.PredictRequest()
         self._name_model(request.model_spec)
         request.model_spec.signature_name = signature
@@ -106,7 +107,7 @@ class GrpcClient:
         return {name: _array(response.outputs[name]) for name in outputs if name in response.outputs}
 
     def metadata(self) -> tuple[int, dict[str, Any]]:
-        """The number of the version that answers, and its signatures: dict of name to SignatureDef, as in JSON."""
+        """Returns the number of the version that answers and its signatures: name to SignatureDef, as in JSON."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         self._name_model(request.model_spec)
         response = self._call(self._predictions.GetModelMetadata, request)
@@ -116,7 +117,7 @@ class GrpcClient:
         return response.model_spec.version.value, definitions
 
     def status(self) -> list[dict[str, Any]]:
-        """The model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""
+        """Returns the model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""
         request = get_model_status_pb2.GetModelStatusRequest()
         self._name_model(request.model_spec)
         response = self._call(self._models.GetModelStatus, request)
@@ -141,7 +142,7 @@ class GrpcClient:
 
 
 def _array(tensor):
-    """A TensorProto of numbers as an array; the last value stands for all the elements that it leaves out."""
+    """Converts a TensorProto of numbers to an array. A TensorProto may leave out elements equal to its last value."""
     if tensor.dtype not in _VALUES:
         raise ServerError("INTERNAL", f"found an output of type {tensor.dtype}, expected float32 or int32")
     field, dtype = _VALUES[tensor.dtype]

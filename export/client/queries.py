@@ -1,4 +1,4 @@
-"""Questions to a server about a model: its versions and their states, its signatures."""
+"""Asks a server about a model: its versions, their states and its signatures."""
 
 import contextlib
 import dataclasses
@@ -12,13 +12,13 @@ from keras_encdec.export.client.server_error import ModelName, Retries, ServerEr
 
 
 def describe_status(versions: Iterable[dict[str, Any]]) -> str:
-    """The versions of a model and their states.
+    """Describes the versions of a model and their states.
 
     Args:
         versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form.
 
     Returns:
-        str, a line a version.
+        str, one line per version.
 
     Example:
 
@@ -33,13 +33,13 @@ def describe_status(versions: Iterable[dict[str, Any]]) -> str:
 
 
 def describe_signatures(signatures: dict[str, Any]) -> str:
-    """The signatures of a model, their inputs and outputs.
+    """Describes the signatures of a model, their inputs and outputs.
 
     Args:
         signatures: dict of name to SignatureDef, as a dict in protocol buffers' JSON form.
 
     Returns:
-        str, a line a signature, an input and an output; "?" is a dimension whose size each call chooses.
+        str, one line per signature, input and output; "?" stands for a dimension of any size.
 
     Example:
 
@@ -51,7 +51,7 @@ def describe_signatures(signatures: dict[str, Any]) -> str:
     lines = []
     for name, signature in sorted(signatures.items()):
         if name.startswith("__saved_model"):
-            continue  # TensorFlow's own, which no client calls
+            continue  # TensorFlow's own signatures, which no client calls
         lines.append(name)
         for kind in ("input", "output"):
             for tensor, info in sorted(signature.get(kind + "s", {}).items()):
@@ -72,8 +72,8 @@ class ModelStatus:
     """The versions of a model on a server.
 
     Attributes:
-        address: str, the server's.
-        model: ModelName that was asked for.
+        address: str, the server's address.
+        model: ModelName of the request.
         versions: tuple of ModelVersionStatus, each a dict in protocol buffers' JSON form.
     """
 
@@ -83,14 +83,14 @@ class ModelStatus:
 
     @property
     def is_available(self) -> bool:
-        """Whether a version answers."""
+        """Whether a version can be called."""
         return any(version["state"] == "AVAILABLE" for version in self.versions)
 
     def require_available(self) -> None:
-        """Raises InputError unless a version answers."""
+        """Raises InputError if no version can be called."""
         if not self.is_available:
             found = f"found no version AVAILABLE of the {self.model} on the server at {self.address}"
-            raise InputError(found, "", "wait until it is loaded, or see the server's log")
+            raise InputError(found, "", "wait until the server has loaded it, or see the server's log")
 
     def __str__(self) -> str:
         return describe_status(self.versions)
@@ -113,13 +113,13 @@ class ServedSignatures:
 
 
 def server_health(server: str, options: ConnectionOptions | None = None, **values: Any) -> ModelStatus:
-    """Asks a server which versions of a model it has, and in which states they are.
+    """Asks a server for the versions of a model and their states.
 
     Args:
         server: str. Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as
             "http://localhost:8501".
-        options: ConnectionOptions. Without a version or a label, all versions are asked for. The default patience is
-            `0.0` seconds. Defaults to `None`: the defaults of the command.
+        options: ConnectionOptions. Without a version or a label, the answer lists all versions. The default patience
+            is `0.0` seconds. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -127,7 +127,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
 
     Raises:
         InputError: when the server does not answer, or has no such model, version or label.
-        ConfigurationError: a ValueError, for a text that is not an address, or a version together with a label.
+        ConfigurationError: a ValueError, for an invalid address, or a version together with a label.
     """
     options = ConnectionOptions.combined(options, values)
     retries = Retries(options.patience or 0.0)
@@ -155,7 +155,7 @@ def server_metadata(server: str, options: ConnectionOptions | None = None, **val
 
 @contextlib.contextmanager
 def _connected(address: str, options: ConnectionOptions) -> Iterator[Server]:
-    """A connection during the `with` block, whose ServerErrors become InputErrors."""
+    """Opens a connection for the `with` block, and turns ServerErrors in it into InputErrors."""
     with contextlib.closing(connect(address, options.model, options.deadline)) as server:
         try:
             yield server

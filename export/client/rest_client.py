@@ -1,4 +1,4 @@
-"""A client of a model on a server, by REST."""
+"""Calls a model on a server by REST."""
 
 import base64
 import re
@@ -6,6 +6,8 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 from urllib.parse import quote
+
+from numpy.typing import ArrayLike
 
 from keras_encdec.export.client.server_error import ModelName, ServerError
 
@@ -26,7 +28,7 @@ class RestClient:
         address: str. URL, such as "http://localhost:8501".
         model: ModelName.
         deadline: float. Seconds that a call may take.
-        connections: int. Connections that are kept open for further calls.
+        connections: int. Number of connections that are kept open for later calls.
     """
 
     def __init__(self, address: str, model: ModelName, deadline: float, connections: int) -> None:
@@ -38,7 +40,7 @@ class RestClient:
         label = "" if model.label is None else f"/labels/{quote(model.label, safe='')}"
         self._url = f"{self.address}/v1/models/{quote(model.name, safe='')}{version}{label}"
 
-    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, Any]:
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, ArrayLike]:
         """See `GrpcClient.predict`; the outputs are nested lists."""
         inputs = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
         answer = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
@@ -60,8 +62,8 @@ class RestClient:
         self._session.close()
 
     def _call(self, method, path, keys, body=None):
-        """The part of a JSON answer under the keys, each inside the one before."""
-        # In a daemon thread: requests can neither cancel a call nor limit its whole time.
+        """Calls the server, and returns the part of its JSON answer at a path of keys."""
+        # The call runs in a daemon thread, because requests can neither cancel a call nor limit its total time.
         answer = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
         wait([answer, self._closed], self.deadline, FIRST_COMPLETED)
@@ -82,7 +84,7 @@ class RestClient:
     def _ask(self, answer, method, url, body):
         try:
             answer.set_result(self._session.request(method, url, json=body, timeout=self.deadline))
-        except Exception as error:  # the caller's thread raises it
+        except Exception as error:  # `_call` raises it in its own thread
             answer.set_exception(error)
 
 
@@ -100,7 +102,7 @@ def _content(response, keys):
 
 
 def _json_string(string):
-    """Bytes as a string in JSON, or in the form in which TensorFlow Serving reads bytes that are not UTF-8."""
+    """Converts bytes to a JSON string, or to TensorFlow Serving's base64 form if they are not UTF-8."""
     try:
         return string.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Scoring by a server as a function: a file written again with scores from TensorFlow Serving."""
+"""Adds scores from TensorFlow Serving to the lines of a file."""
 
 import contextlib
 import dataclasses
@@ -10,36 +10,37 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.client_options import ClientOptions
 from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version
 from keras_encdec.export.client.server_error import ModelName, Retries, ServerError
-from keras_encdec.formats import FilePath, InputLines, escape, model_words, open_output, pair_format
+from keras_encdec.formats import FilePath, InputLines, PairRecord, escape, model_words, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.scoring.pair_scorer import PairScores, WordPair
 from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
-# A server that merges requests refuses all of them for one bad pair. A single pair is therefore sent again, after up to
-# these numbers of seconds, so that it does not meet the bad pair each time.
+# A server that merges requests refuses all of them if a single pair is bad. A refused pair is therefore sent again on
+# its own, after a random wait of up to these numbers of seconds: the server then merges it with other requests.
 _PAUSES = (0.05, 0.1, 0.2)
 
 
 class ServedLines:
-    """Adds scores to lines, and finds the lines at fault when a server refuses some together.
+    """Adds scores to lines. When the server refuses a group of lines, it finds the bad ones.
 
-    Lines that are refused together are sent again in halves.
+    To find them, it sends each half of the group again.
 
     Args:
         scorer: RecordScorer of a ServedScorer.
         server: Server, for error messages.
         path: the input file, for error messages.
-        keep: bool. Whether a refused line is written with the neutral score; otherwise it ends the scoring.
+        keep: bool. Whether a refused line gets the neutral score; otherwise it is an error.
 
     Attributes:
-        refused: int. Refused lines so far that were written with the neutral score.
+        refused: int. Number of refused lines so far that got the neutral score.
     """
 
     def __init__(self, scorer: RecordScorer, server: Server, path: FilePath, keep: bool) -> None:
@@ -47,14 +48,14 @@ class ServedLines:
         self.refused: int = 0
         self._lock = threading.Lock()
 
-    def __call__(self, window: tuple[int, list[Any]]) -> list[list[bytes]]:
-        """The lines of records with their scores.
+    def __call__(self, window: tuple[int, list[PairRecord]]) -> list[list[bytes]]:
+        """Adds scores to the lines of records.
 
         Args:
-            window: `(line, records)`: the number of the first line, and records of consecutive lines.
+            window: `(line, records)`: the number of the first line, and the records of consecutive lines.
 
         Returns:
-            list of one list of bytes, the lines without line feed.
+            list that holds a single list of bytes: the lines, without line feeds.
 
         Raises:
             InputError: when the server fails or, unless `keep` is set, refuses a line.
@@ -94,9 +95,9 @@ class ServedLines:
 
 
 class ServedScorer:
-    """A PairScorer by a model on a server, which reads the same words as `TextScorer`.
+    """A PairScorer that calls a model on a server. It reads the same words as `TextScorer`.
 
-    A model that has the signature "tokenize" reads raw text and tokenizes it, also the words of a phrase table; other
+    A model with the signature "tokenize" reads raw text and tokenizes it, including the words of a phrase table. Other
     models read strings of tokens and remove Moses's escapes.
 
     Args:
@@ -104,8 +105,8 @@ class ServedScorer:
         retries: Retries.
 
     Raises:
-        ServerError: when the server does not answer which signatures the model has.
-        InputError: when the model lacks a signature that scores.
+        ServerError: when the call for the model's signatures fails.
+        InputError: when the model lacks the signature "score" or "score_tokens".
     """
 
     def __init__(self, server: Server, retries: Retries) -> None:
@@ -127,7 +128,7 @@ class ServedScorer:
         self._server.close()
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
-        """See `PairScorer.all_words`. Raw text is returned as one word, which the server tokenizes."""
+        """See `PairScorer.all_words`. For a model of raw text, each side is a single word: the server tokenizes it."""
         if self._raw:
             return [([source], [target]) for source, target in pairs]
         return [(model_words(source, factored), model_words(target, factored)) for source, target in pairs]
@@ -140,11 +141,11 @@ class ServedScorer:
         unknown_count: bool = False,
         attention: bool = False,
     ) -> PairScores:
-        """See `PairScorer.score_pairs`: one call to the server, whatever is asked for.
+        """See `PairScorer.score_pairs`. Makes a single call to the server.
 
         Raises:
             ServerError: when the call fails.
-            ValueError: for attention, which a served model does not return with scores.
+            ValueError: for `attention=True`, because a served model does not return attention with scores.
         """
         if attention:
             raise ValueError("found attention=True with a served model, expected False")
@@ -168,7 +169,7 @@ class ServedScorer:
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
     def _predict(self, signature, inputs, outputs):
-        """One call. The refusal of another client's request, which the server merged with this one, is UNAVAILABLE."""
+        """Calls the server once. Raises UNAVAILABLE if the server merged the request with another that it refused."""
         try:
             return self._server.predict(signature, inputs, outputs)
         except ServerError as error:
@@ -178,14 +179,14 @@ class ServedScorer:
 
     def _is_about_another_request(self, error, inputs):
         if re.search("have different shapes|have different data types", error.message):
-            return True  # this request's inputs are vectors of strings
+            return True  # the inputs of this request have the same shape and data type
         if error.code != "INVALID_ARGUMENT":
             return False
-        # An error message describes a pair: it is about this request only if one of its pairs is so.
+        # The error message describes a bad pair. If no pair of this request matches, it belongs to another request.
         if size := re.search(r"found a (source|target) of (\d+) (tokens|bytes)", error.message):
             side, number, unit = size.groups()
             if unit == "tokens" and self._raw:
-                return False  # the server makes the tokens, which are not known here
+                return False  # only the server knows the tokens, so that this cannot be checked
             sizes = {len(string if unit == "bytes" else re.findall(rb"[^ \t]+", string)) for string in inputs[side]}
             return int(number) not in sizes
         if "not UTF-8" in error.message:
@@ -194,7 +195,7 @@ class ServedScorer:
 
     def _strings(self, phrases):
         if self._raw:
-            # The tokenizer reads UTF-8 only: a byte that could not be decoded becomes "?".
+            # The tokenizer reads only UTF-8: a byte that could not be decoded becomes "?".
             return [" ".join(words).encode("utf-8", "replace") for words in phrases]
         return [escape(" ".join(words)).encode("utf-8", "surrogateescape") for words in phrases]
 
@@ -207,8 +208,8 @@ def _is_utf8(string):
     return True
 
 
-def _finite(name: str, outputs: dict[str, Any]) -> np.ndarray:
-    """An output as float64 array; raises ServerError unless its numbers are finite."""
+def _finite(name: str, outputs: dict[str, ArrayLike]) -> np.ndarray:
+    """Converts an output to a float64 array. Raises ServerError for a number that is not finite."""
     values = np.asarray(outputs[name], np.float32).astype(np.float64)
     if not np.isfinite(values).all():
         raise ServerError("INTERNAL", f"a {name} that is not a number")
@@ -217,14 +218,14 @@ def _finite(name: str, outputs: dict[str, Any]) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class ServedScoreSummary(FileSummary):
-    """What `score_file_with_server` did.
+    """The result of `score_file_with_server`.
 
     Attributes:
-        lines: int. Lines written.
-        seconds: float.
-        output: the file.
-        malformed: int. Malformed lines among them, which were written with a neutral score.
-        refused: int. Lines among them that the server refused, which were written with a neutral score.
+        lines: int. Number of lines written.
+        seconds: float. Time that it took.
+        output: path of the file.
+        malformed: int. Number of malformed lines, which were written with a neutral score.
+        refused: int. Number of lines that the server refused, which were written with a neutral score.
     """
 
     malformed: int = 0
@@ -232,7 +233,7 @@ class ServedScoreSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What the user should know about the lines: sentences."""
+        """Sentences for the user about lines without a score of the model."""
         counts = {"malformed lines": self.malformed, "lines that the server refused": self.refused}
         return [f"{count:,} {lines} were written with a neutral score." for lines, count in counts.items() if count]
 
@@ -246,28 +247,27 @@ def score_file_with_server(
     progress: Callable[[InputLines], Progress] = Progress,
     **values: Any,
 ) -> ServedScoreSummary:
-    """Writes a phrase table or a list of pairs again, with scores from TensorFlow Serving, as `score_file` does.
+    """Adds scores from TensorFlow Serving to the lines of a phrase table or a list of pairs, as `score_file` does.
 
-    One version of the model scores the whole file, even if its label is moved meanwhile. When the server refuses
-    lines together, the lines at fault are found. Neither TensorFlow nor Keras is imported.
+    The same version of the model scores the whole file, even if its label moves meanwhile. When the server refuses a
+    request, the function finds the bad lines in it. It imports neither TensorFlow nor Keras.
 
     Args:
         server: str. Address of TensorFlow Serving: host:port for gRPC; for REST a URL, such as
             "http://localhost:8501".
         input: the file, plain or gzipped.
-        output: file to write; gzipped if its name ends in .gz. It appears when it is complete.
+        output: file to write, gzipped if its name ends in .gz. It appears when it is complete.
         options: ClientOptions. The default patience is `60.0` seconds. Defaults to `None`: the defaults of the command.
-        progress: callable of the InputLines that are read, which returns a Progress. Defaults to `Progress`, which
-            shows nothing.
+        progress: callable that takes the InputLines that are read, and returns a Progress. Defaults to `Progress`,
+            which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:
         ServedScoreSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for options that contradict one another, and for a text that is not an
-            address.
-        InputError: when the input or output cannot be used, or the server does not score.
+        ConfigurationError: a ValueError, for options that contradict one another, and for an invalid address.
+        InputError: when the input cannot be read, the output cannot be written, or the server does not score.
         ImportError: when the protocol's libraries are not installed.
     """
     options = ClientOptions.combined(options, values)
@@ -281,7 +281,7 @@ def score_file_with_server(
         max_tokens=None,
         on_error=options.on_error,
     )
-    score_columns(known, scoring)  # raises for wrong options, before the server is called
+    score_columns(known, scoring)  # raises for wrong options before the server is called
     with contextlib.ExitStack() as stack:
 
         def connected(model: ModelName) -> Server:
@@ -302,7 +302,7 @@ def score_file_with_server(
     return ServedScoreSummary(written.count, written.seconds, output, reader.malformed, lines.refused)
 
 
-def _numbered(windows: Iterable[list[Any]]) -> Iterator[tuple[int, list[Any]]]:
+def _numbered(windows: Iterable[list[PairRecord]]) -> Iterator[tuple[int, list[PairRecord]]]:
     """Yields each window with the number of its first line."""
     line = 1
     for records in windows:

@@ -1,4 +1,4 @@
-"""Failed calls to a server: their errors, the sentences that report them, and retries."""
+"""Reports failed calls of a server to the user, and repeats calls."""
 
 import dataclasses
 import os
@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -15,24 +15,25 @@ from keras_encdec.errors import InputError
 if TYPE_CHECKING:
     from keras_encdec.export.client.connection import Server
 
-
+_Result = TypeVar("_Result")
+# Longest message in characters.
 _LONGEST = 300
-# What TensorFlow adds to an operation's own message.
-_AROUND = re.compile(
+# The parts of an error message that TensorFlow adds to an operation's own message.
+_ADDED = re.compile(
     r"\{\{.*?\}\}|\[\[.*?\]\]|^\d+ root error\(s\) found\.|^\s*\(\d+\) \w+: |\bassertion failed: ", re.MULTILINE
 )
 
 
 class ServerError(Exception):
-    """A call to a server that failed.
+    """A failed call of a server.
 
     Args:
-        code: str. The name of gRPC's status code, such as "UNAVAILABLE", for both protocols.
-        message: str. The message of the server, or of the library that called it.
+        code: str. Name of gRPC's status code, such as "UNAVAILABLE", for both protocols.
+        message: str. Message of the server, or of the library that called it.
 
     Attributes:
         code: str.
-        message: str. The message's first line that is not empty, without what TensorFlow adds to it.
+        message: str. First line of the message that is not empty, without the parts that TensorFlow adds.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -40,12 +41,12 @@ class ServerError(Exception):
         super().__init__(f"{code}: {self.message}")
 
     def report(self, server: "Server", path: str | os.PathLike | None = None, line: int | None = None) -> InputError:
-        """The error for the user.
+        """Makes the error for the user.
 
         Args:
-            server: Server.
+            server: the Server that was called.
             path: the input file. Defaults to `None`: the call did not score lines of a file.
-            line: int. The first line that the call scored. Optional.
+            line: int. Number of the first line that the call scored. Optional.
 
         Returns:
             InputError.
@@ -73,39 +74,40 @@ class ServerError(Exception):
 
 
 def _readable(message):
-    lines = (line.strip() for line in _AROUND.sub("", message).splitlines())
+    lines = (line.strip() for line in _ADDED.sub("", message).splitlines())
     line = next(filter(None, lines), "it gave no reason")
-    if line.startswith("[") and line.endswith("]"):  # the parts of a failed assertion
+    if line.startswith("[") and line.endswith("]"):  # the message parts of a failed assertion
         line = line[1:-1].replace("] [", " ")
     return (line if len(line) <= _LONGEST else line[:_LONGEST] + "...").rstrip(".")
 
 
-# Seconds before the second call. Each later wait is twice as long as the one before, up to the longest.
+# Seconds to wait before the second call, and the longest wait. Each wait is twice as long as the previous wait.
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 
 
 class Retries:
-    """Repeats calls that find the server UNAVAILABLE, with exponential backoff and jitter.
+    """Repeats calls while the server is UNAVAILABLE, with exponential backoff and jitter.
 
     Args:
-        patience: float. Seconds for which a call is repeated; 0 for not at all.
+        patience: float. Seconds for which a call is repeated; 0 to call once.
     """
 
     def __init__(self, patience: float) -> None:
         self._patience, self._closed = patience, threading.Event()
 
-    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function until it succeeds or patience is over.
+    def __call__(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Calls a function until it succeeds or `patience` seconds have passed.
 
         Args:
             function: callable.
-            *arguments: its arguments.
+            *arguments: arguments of the function.
 
         Returns:
             the function's result.
 
         Raises:
-            ServerError: any but UNAVAILABLE at once; UNAVAILABLE when patience is over, or after `close`.
+            ServerError: from the function. UNAVAILABLE is raised only after `patience` seconds or after `close`, any
+                other error at once.
         """
         give_up, longest = time.monotonic() + self._patience, _FIRST_WAIT
         while True:
@@ -115,7 +117,7 @@ class Retries:
                 left = give_up - time.monotonic()
                 if error.code != "UNAVAILABLE" or left <= 0:
                     raise
-                # Jitter, so that calls that failed together are not repeated together.
+                # Without jitter, calls that failed at the same time would all be repeated at the same time.
                 if self._closed.wait(min(left, random.uniform(longest / 2, longest))):
                     raise
             longest = min(2 * longest, _LONGEST_WAIT)
@@ -127,12 +129,12 @@ class Retries:
 
 @dataclasses.dataclass(frozen=True)
 class ModelName:
-    """The name of a served model and, unless the latest version is meant, a version or a label.
+    """Name of a served model and, optionally, a version or a label. Without either, it is the latest version.
 
     Args:
         name: str.
-        version: int. Optional; not together with a label.
-        label: str. A label of a version in the server's configuration. Optional.
+        version: int. Not together with a label. Optional.
+        label: str. Label of a version in the server's configuration. Optional.
 
     Raises:
         ConfigurationError: a ValueError, for a version together with a label.

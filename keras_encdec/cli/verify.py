@@ -6,7 +6,7 @@ import sys
 from keras_encdec.cli.task_command import task_command
 from keras_encdec.cli.tensorflow_backend import import_keras_on_tensorflow
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.export.verification_options import VerificationOptions
+from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.formats import ColumnKind, format_names
 from keras_encdec.task_options import EncodingOption
 

@@ -31,7 +31,7 @@ def test_calls_are_repeated_until_the_server_is_back(client, model, many, out):
     assert len(model.requests) == 10 + 7
 
 
-def test_patience_ends_with_the_line_that_was_waited_for(client, model, many, out):
+def test_the_error_after_the_patience_names_the_line(client, model, many, out):
     model.unavailable = b"s45"
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=10", "--patience=0.3"]
     fail(client(*flags), 1, f"{many}, line 41: found the server at ", "unavailable (The batch", "--patience")
@@ -59,7 +59,7 @@ def test_a_call_has_a_deadline(client, model, many, out):
     assert os.listdir(out) == []
 
 
-def test_a_refused_pair_is_found(client, model, many, out):
+def test_the_error_names_the_line_of_a_refused_pair(client, model, many, out):
     model.refused = b"s77"
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=30", "--unknown_count"]
     refusal = "found a pair that the server refuses (found a source of 1 tokens, expected at most 0);"
@@ -72,7 +72,7 @@ def test_a_refused_pair_is_found(client, model, many, out):
     assert (out / "table").read_bytes() == b"\n".join(lines)
 
 
-def test_pairs_that_were_refused_together_with_others_are_scored_again(client, model, many, out):
+def test_pairs_refused_together_with_a_bad_pair_are_sent_again(client, model, many, out):
     # Ten pairs, five, two and one, and that twice again, as when a server merges them with a bad one.
     model.failures = [Failure("INVALID_ARGUMENT", "somebody else's")] * 6
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=1"))
@@ -91,7 +91,7 @@ def test_pairs_that_were_refused_together_with_others_are_scored_again(client, m
         Failure("INTERNAL", "Tensor concat operation failed: tensors have different data types"),
     ],
 )
-def test_a_refusal_that_is_about_no_pair_of_the_request_is_not_believed(client, model, many, out, refusal):
+def test_a_refusal_that_matches_no_pair_of_the_request_is_retried(client, model, many, out, refusal):
     """However often it comes: the server has merged the request with another, which is at fault."""
     model.failures = [refusal] * 9
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=50", "--in_flight=2"))
@@ -99,7 +99,7 @@ def test_a_refusal_that_is_about_no_pair_of_the_request_is_not_believed(client, 
     assert {len(sources) for _, sources, _, _ in model.requests} <= {50, len(many.read_bytes().splitlines()) % 50}
 
 
-def test_other_errors_are_told(client, model, many, out):
+def test_other_errors_are_reported(client, model, many, out):
     flags = [f"--input={many}", f"--output={out}/table"]
     model.failures = [Failure("INTERNAL", "out of memory\n\t [[{{node a}}]]")]
     fail(client(*flags), 1, f"{many}, line ", "of the server at ", "(out of memory), expected an answer")
@@ -108,7 +108,7 @@ def test_other_errors_are_told(client, model, many, out):
     assert os.listdir(out) == []
 
 
-def test_scores_that_are_no_numbers_are_an_error(client, model, many, out):
+def test_scores_that_are_not_finite_are_an_error(client, model, many, out):
     model.outputs["log_prob"] = np.float32("nan")
     flags = [f"--input={many}", f"--output={out}/table"]
     fail(client(*flags), 1, f"{many}, line 1: found the error INTERNAL", "log_prob that is not a number")
@@ -123,7 +123,7 @@ def installed(*flags):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_client_that_is_stopped_leaves_nothing(client, model, many, out, number):
+def test_an_interrupted_client_leaves_no_output(client, model, many, out, number):
     model.held.clear()
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=10", "--deadline=600"]
     process = client(*flags, start=installed)

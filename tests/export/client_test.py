@@ -54,7 +54,7 @@ def test_a_table_gets_the_scores_of_the_server(client, model, tmp_path, out, end
 
 
 @pytest.mark.parametrize("columns", [(), ("unknown",), ("tokens",), ("unknown", "tokens")], ids=" ".join)
-def test_pairs_get_the_scores_of_the_server(client, model, tmp_path, out, columns):
+def test_a_tsv_file_gets_the_scores_of_the_server(client, model, tmp_path, out, columns):
     pairs = write(tmp_path / "pairs", "\r\n".join(TSV).encode())
     flags = ["--unknown_count"] * ("unknown" in columns) + ["--token_scores"] * ("tokens" in columns)
     succeed(client(f"--input={pairs}", f"--output={out}/tsv", "--format=tsv", "--batch_size=2", *flags))
@@ -62,7 +62,7 @@ def test_pairs_get_the_scores_of_the_server(client, model, tmp_path, out, column
     assert read_words(model) == sorted(TSV.values()) and len(model.requests) == 3
 
 
-def test_raw_text_is_sent_as_it_stands(client, model, tmp_path, out):
+def test_raw_text_is_sent_unchanged(client, model, tmp_path, out):
     model.raw, model.signatures = True, {**model.signatures, **TOKENIZE}
     pairs = write(tmp_path / "pairs", b"L'\xc3\xa9t\xc3\xa9  &amp; |x|\tthe, \xff!\n")
     succeed(client(f"--input={pairs}", f"--output={out}/tsv", "--format=tsv", "--encoding=utf-8"))
@@ -72,7 +72,7 @@ def test_raw_text_is_sent_as_it_stands(client, model, tmp_path, out):
     assert model.requests.pop()[1:3] == ([b"l' &lt;"], [b"the"])
 
 
-def test_requests_run_side_by_side_and_lines_stay_in_order(client, model, many, out):
+def test_requests_run_concurrently_and_lines_stay_in_order(client, model, many, out):
     model.delay, model.gather = (lambda: random.uniform(0, 0.02)), 3
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=3", "--in_flight=4"))
     assert (out / "table").read_bytes() == expected(many)
@@ -98,7 +98,7 @@ def test_a_declared_encoding_is_sent_as_utf8_and_kept(client, model, tmp_path, o
     assert read_words(model) == [("été", "summer")]
 
 
-def test_one_version_scores_a_file_the_one_asked_for_or_the_latest(client, model, many, out):
+def test_one_version_scores_a_whole_file(client, model, many, out):
     """By its number: a label may be moved, and a new version published, before the file is at its end."""
     model.versions = {1: "AVAILABLE", 2: "AVAILABLE", 3: "LOADING"}
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=100"]
@@ -116,7 +116,7 @@ def test_one_version_scores_a_file_the_one_asked_for_or_the_latest(client, model
         assert os.listdir(out) == []
 
 
-def test_health_tells_the_states_of_versions(client, model):
+def test_health_lists_the_states_of_versions(client, model):
     assert succeed(client("--health")).stdout == "version 1: AVAILABLE\n"
     model.versions = {1: "AVAILABLE", 2: "LOADING"}
     assert succeed(client("--health")).stdout == "version 1: AVAILABLE\nversion 2: LOADING\n"
@@ -128,7 +128,7 @@ def test_health_tells_the_states_of_versions(client, model):
     fail(client("--health", "--version=3"), 1, "found no model 'encdec', version 3")
 
 
-def test_metadata_tells_the_signatures(client, model):
+def test_metadata_lists_the_signatures(client, model):
     model.signatures["__saved_model_init_op"] = {}, {}
     lines = [line.split() for line in succeed(client("--metadata")).stdout.splitlines()]
     assert [line[0] for line in lines if len(line) == 1] == ["encode", "score", "score_tokens"]
@@ -156,7 +156,7 @@ def test_wrong_use_is_explained(client_command, many, out):
 
 
 @pytest.mark.parametrize("module", ["grpc", "tensorflow_serving", "tensorflow", "requests"])
-def test_a_missing_library_is_named_with_the_extra_that_has_it(module):
+def test_the_error_for_a_missing_library_names_the_extra(module):
     server = "http://localhost:1" if module == "requests" else "localhost:1"
     program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.COMMAND.run()"
     command = [sys.executable, "-c", program, f"--server={server}", "--health"]

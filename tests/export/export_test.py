@@ -24,7 +24,7 @@ from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 WORDS = [f"w{i}" for i in range(30)]
 
 
-def test_the_search_that_is_served_is_as_wide_as_asked_for(export_command, model_dir, tmp_path):
+def test_the_served_search_has_the_given_beam_size(export_command, model_dir, tmp_path):
     flags = f"--model_dir={model_dir}", f"--export_dir={tmp_path}", "--beam_size=3", "--max_tokens=4"
     done = succeed(export_command(*flags))
     assert done.stderr == f"{tmp_path / '1'}: version 1, stable is 1\n"
@@ -79,7 +79,7 @@ def test_models_go_to_another_backend_and_back(tmp_path, scores_here, backend):
     assert [comparison.pairs for comparison in report.comparisons] == [50, 6]
 
 
-def test_under_another_backend_it_says_what_is_expected(model_dir, monkeypatch, tmp_path):
+def test_on_another_backend_the_error_names_the_expected_one(model_dir, monkeypatch, tmp_path):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     for wrong in (lambda: export_model(model_dir, tmp_path), lambda: verify_export(model_dir, tmp_path)):
         with pytest.raises(InputError, match="found Keras on jax, expected KERAS_BACKEND=tensorflow"):
@@ -135,7 +135,7 @@ def test_a_language_model_is_not_served(tmp_path):
     assert not (tmp_path / "models").exists()
 
 
-def test_raw_text_needs_the_operations_of_tensorflow_text_and_says_how_it_tokenizes(
+def test_a_model_of_raw_text_uses_tensorflow_text_and_describes_its_tokenization(
     export_command, verify_command, quick_export, model_dir, monkeypatch, tmp_path
 ):
     pytest.importorskip("tensorflow_text")
@@ -150,7 +150,7 @@ def test_raw_text_needs_the_operations_of_tensorflow_text_and_says_how_it_tokeni
     succeed(verify_command(*flags, "--pairs=20"))
 
 
-def test_without_the_extra_it_names_it(model_dir, tmp_path):
+def test_without_the_extra_the_error_names_it(model_dir, tmp_path):
     (tmp_path / "tensorflow_serving.py").write_text("raise ImportError(\"No module named 'tensorflow_serving'\")")
     flags = f"--model_dir={model_dir}", f"--export_dir={tmp_path}/m"
     command = [sys.executable, "-m", "keras_encdec.cli.export", *flags]

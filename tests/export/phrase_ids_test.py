@@ -25,7 +25,7 @@ PIECES = [*WORDS, " ", "\t", "  ", "&quot;", "&amp;", "&apos;", "&#124;", "&bar;
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.text(st.characters(exclude_categories=["Cs"]))).map("".join)))
 @example(["&amp; &quot; &amp;lt; &#124; &bar;", "\r a\rb b\r", " a  \t é "])
-def test_ids_are_those_of_the_phrases_words(odd, texts):
+def test_phrases_get_the_ids_of_their_words(odd, texts):
     vocabulary, ids = odd
     expected = [vocabulary.encode(model_words(text, factored=False)) for text in texts]
     found, lengths = ids(tf.constant(texts, tf.string, (len(texts),)), "source")

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 
-def test_a_version_has_what_a_server_reads(exported):
+def test_a_version_has_the_files_that_a_server_reads(exported):
     assert names(exported) == ["1", "batching_parameters.txt", "models.config"]
     files = {str(path.relative_to(exported / "1")) for path in (exported / "1").rglob("*") if path.is_file()}
     assert files == {
@@ -27,7 +27,7 @@ def test_a_version_has_what_a_server_reads(exported):
     assert description["max_tokens"] == 256 and description["max_bytes"] == 64 * 256
 
 
-def test_the_graph_asks_nothing_special_of_its_server(exported):
+def test_the_graph_has_only_operations_of_a_standard_server(exported):
     saved = saved_model_pb2.SavedModel.FromString((exported / "1" / "saved_model.pb").read_bytes())
     graph = saved.meta_graphs[0].graph_def
     nodes = list(itertools.chain(graph.node, *(function.node_def for function in graph.library.function)))
@@ -66,7 +66,7 @@ def test_signatures_share_their_first_dimension_and_name_their_method(exported):
         assert signatures[name].method_name == f"tensorflow/serving/{method}"
 
 
-def test_warm_up_has_every_signature_in_several_lengths_and_it_runs(exported):
+def test_the_warm_up_calls_every_signature_with_several_lengths(exported):
     path = exported / "1" / "assets.extra" / "tf_serving_warmup_requests"
     logs = [prediction_log_pb2.PredictionLog.FromString(r.numpy()) for r in tf.data.TFRecordDataset(str(path))]
     assert len(logs) < 1000
@@ -88,7 +88,7 @@ def test_warm_up_has_every_signature_in_several_lengths_and_it_runs(exported):
         assert len({length for length, _ in found}) > 2 and len({number for _, number in found}) > 1
 
 
-def test_it_works_after_it_was_moved_and_without_its_model(exported, tmp_path):
+def test_a_version_works_after_it_is_moved_and_without_its_model(exported, tmp_path):
     """The session's model stays; the copy knows nothing of it."""
     shutil.copytree(exported, tmp_path / "models")
     inputs = {"source": tf.constant(["w1 w2"]), "target": tf.constant(["w3 other"])}

@@ -87,23 +87,23 @@ def check_equal(model, sources, sampler):
         assert (log_probs[i, len(expected) :] == tf.float32.min).all() and np.isfinite(scores).all()
 
 
-def test_every_registered_sampler_is_among_them():
+def test_every_registered_sampler_is_tested():
     assert {type(sampler) for sampler in SAMPLERS} > {each.sampler_class for each in registered_samplers().values()}
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
-def test_it_finds_what_the_search_in_python_finds(sampler):
+def test_the_graph_finds_the_same_targets_as_the_search_in_python(sampler):
     check_equal(TableModel(), random_sources(80), sampler)
 
 
 @pytest.mark.parametrize(
     "sampler", [BeamSampler(4, num_best=3, length_penalty=0.5, coverage_penalty=0.4), RandomSampler(2)], ids=str
 )
-def test_a_memory_with_a_time_axis_and_a_state_of_integers_pass_through(sampler):
+def test_the_search_handles_a_memory_with_a_time_axis_and_an_integer_state(sampler):
     check_equal(window_model(), random_sources(40, 6), sampler)
 
 
-def test_a_penalty_of_coverage_needs_attention():
+def test_the_coverage_penalty_needs_attention():
     with pytest.raises(ValueError, match="coverage_penalty with a model that has no attention"):
         in_graph(TableModel(), random_sources(2), BeamSampler(3, coverage_penalty=0.2))
 
@@ -118,11 +118,11 @@ def test_a_source_may_have_its_own_temperature():
         assert tuple(rows[0][rows[0] > 0].tolist()) == (hot if i % 2 else cold)[i][0].ids
 
 
-def test_no_source_gets_no_target():
+def test_an_empty_batch_gets_no_targets():
     ids, log_probs, scores, links = in_graph(TableModel(), [], BeamSampler(3, num_best=2))
     assert ids.shape == (0, 2, 1) and log_probs.shape == scores.shape == (0, 2)
 
 
-def test_limits_are_those_of_python():
+def test_length_limits_equal_those_of_the_search_in_python():
     lengths = list(range(1, 60))
     assert target_limits(tf.constant(lengths)).numpy().tolist() == [target_limit(length - 1) for length in lengths]

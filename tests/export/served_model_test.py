@@ -31,7 +31,7 @@ from keras_encdec.text import Tokenizer, Vocabulary
 
 
 @pytest.mark.parametrize("reset_after", [False, True])
-def test_scores_are_the_oracles(toy, tmp_path, no_search, reset_after):
+def test_scores_equal_those_of_the_oracle(toy, tmp_path, no_search, reset_after):
     directory, model = served(tmp_path, reset_after=True) if reset_after else toy
     assert directory.model.config.reset_after == reset_after
     pairs = random_pairs(30, 9)
@@ -80,7 +80,7 @@ def test_the_probabilities_of_all_continuations_sum_to_one(tmp_path, no_search):
     assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_summaries_are_the_oracles(toy):
+def test_summaries_equal_those_of_the_oracle(toy):
     directory, model = toy
     sources = ["", "s1", "s3 s4 other s0", "s1"]
     weights = {name: array.astype(np.float64) for name, array in to_symbols(directory.model).items()}
@@ -90,7 +90,7 @@ def test_summaries_are_the_oracles(toy):
         np.testing.assert_allclose(row, expected, atol=1e-6)
 
 
-def test_a_reverse_model_takes_the_users_sides(tmp_path, no_search):
+def test_a_reverse_model_takes_source_and_target_of_the_user(tmp_path, no_search):
     # Its own source is the user's target.
     folder = toy_models.save_model(tmp_path / "model", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     directory = ModelDirectory.load(folder)
@@ -110,7 +110,7 @@ def test_a_reverse_model_takes_the_users_sides(tmp_path, no_search):
         {"cell": "gru", "bidirectional": "concat", "condition": "context", "reverse_source": True},
     ],
 )
-def test_recurrent_models_are_served_too(tmp_path, arguments):
+def test_recurrent_models_are_served(tmp_path, arguments):
     directory, model = served(tmp_path, **arguments)
     scorer, generator = TextScorer(directory), TextGenerator([directory])
     pairs = random_pairs(PHRASES + 20, 9)
@@ -198,7 +198,7 @@ def test_regress_reads_examples(toy):
         call(model, "regress", inputs=[b"no example"])
 
 
-def test_nothing_is_scored_as_nothing(toy):
+def test_an_empty_batch_has_empty_scores(toy):
     directory, model = toy
     empty = call(model, "score_tokens", source=[], target=[])
     assert [len(values) for values in empty.values()] == [0, 0, 0, 0]
@@ -223,7 +223,7 @@ def test_nothing_is_scored_as_nothing(toy):
         (["s1"], [b"\xed\xa0\x80"], "target that is not UTF-8"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(toy, source, target, message):
+def test_requests_that_cannot_be_scored_are_refused(toy, source, target, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s)assertion failed.*{message}"):
         call(toy[1], "score", source=source, target=target)
 

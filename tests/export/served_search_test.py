@@ -17,7 +17,7 @@ from keras_encdec.text.tokenizer import is_position_word
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_the_best_targets_are_those_of_the_search_in_python(toy):
+def test_the_best_targets_equal_those_of_the_search_in_python(toy):
     directory, model = toy
     generator = TextGenerator([directory])
     many = SOURCES * 30  # more than are decoded at a time
@@ -36,7 +36,7 @@ def test_the_best_targets_are_those_of_the_search_in_python(toy):
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_the_search_that_is_served_has_the_options_of_pythons(tmp_path, toy):
+def test_the_served_search_has_the_options_of_the_search_in_python(tmp_path, toy):
     directory = toy[0]
     options = {"length_penalty": 0.8, "suppress_unknown": True}
     config = ServingConfig(max_tokens=MAX_TOKENS, beam_size=4, top_k=1, **options)
@@ -86,7 +86,7 @@ def test_the_coldest_samples_are_the_greedy_target(toy):
         assert drawn["target"].tolist() == greedy * 5
 
 
-def test_a_temperature_that_is_none_is_refused(toy):
+def test_an_invalid_temperature_is_refused(toy):
     for temperature in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)temperatures.*a number, above 0"):
             call(toy[1], "sample", source=["s1"], seed=[1], temperature=[temperature])
@@ -128,7 +128,7 @@ def test_unknown_words_are_replaced_as_in_python(tmp_path, monkeypatch, argument
 
 
 @pytest.mark.usefixtures("no_search")
-def test_a_replacement_that_cannot_be_is_refused(tmp_path):
+def test_replacement_without_attention_or_position_words_is_refused(tmp_path):
     directory = ModelDirectory.load(toy_models.save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS))
     with pytest.raises(ConfigurationError, match="replace_unknown with a model that has neither"):
         ServedModel(directory, tmp_path, ServingConfig(replace_unknown=True))

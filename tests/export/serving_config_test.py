@@ -6,7 +6,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.export.serving_config import ExportOptions, ServingConfig
 
 
-def test_the_served_model_gets_the_limits_and_the_search_alone():
+def test_serving_config_has_only_the_limits_and_search_options():
     options = ExportOptions(version=3, model_name="phrases", raw_text=True, max_tokens=20, beam_size=2)
     assert type(options.serving_config) is ServingConfig
     assert options.serving_config == ServingConfig(max_tokens=20, beam_size=2)

@@ -105,7 +105,7 @@ def score(calls, pairs, **keywords):
     return calls.predict(source=[s for s, _ in pairs], target=[t for _, t in pairs], **keywords)["log_prob"]
 
 
-def test_scores_are_pythons_alone_and_together_in_any_order(calls, scored):
+def test_scores_equal_those_in_python_alone_and_together_in_any_order(calls, scored):
     pairs, expected = scored
     np.testing.assert_allclose(score(calls, pairs), expected, atol=1e-5)
     for i in range(12):
@@ -114,7 +114,7 @@ def test_scores_are_pythons_alone_and_together_in_any_order(calls, scored):
     np.testing.assert_allclose(score(calls, [pairs[i] for i in order]), expected[order], atol=1e-5)
 
 
-def test_scores_are_pythons_when_requests_are_merged(calls, scored):
+def test_scores_equal_those_in_python_when_requests_are_merged(calls, scored):
     pairs, expected = scored
     random = np.random.default_rng(2)
     choices = [random.integers(0, len(pairs), random.integers(1, 9)) for _ in range(300)]
@@ -174,7 +174,7 @@ def test_a_malformed_request_is_refused(server, calls, scored, what):
     np.testing.assert_allclose(score(calls, scored[0][:3]), scored[1][:3], atol=1e-5)
 
 
-def test_what_is_not_there_is_not_found(calls):
+def test_unknown_models_and_versions_are_not_found(calls):
     inputs = {"source": ["w1"], "target": ["w1"]}
     assert refusal(calls.predict, spec={"name": "other"}, **inputs)[0] == StatusCode.NOT_FOUND
     assert refusal(calls.predict, spec={"version": 9}, **inputs)[0] == StatusCode.NOT_FOUND
@@ -184,7 +184,7 @@ def test_what_is_not_there_is_not_found(calls):
     )
 
 
-def test_a_thousand_malformed_requests_leave_the_server_as_it_was(server, calls, scored):
+def test_the_server_survives_a_thousand_malformed_requests(server, calls, scored):
     kinds = [inputs for what, inputs in MALFORMED.items() if "huge" not in what]
     bad = [lambda inputs=inputs: refusal(calls.predict, **inputs) for inputs in kinds]
     huge = [lambda what=what: refusal(calls.predict, **MALFORMED[what]) for what in MALFORMED if "huge" in what]
@@ -206,7 +206,7 @@ def test_a_thousand_malformed_requests_leave_the_server_as_it_was(server, calls,
     np.testing.assert_allclose(score(calls, scored[0]), scored[1], atol=1e-5)
 
 
-def test_pairs_that_a_server_merges_with_bad_ones_are_scored_all_the_same(server, scored, tmp_path):
+def test_pairs_that_a_server_merges_with_bad_ones_are_scored(server, scored, tmp_path):
     """Two clients at once, of which one sends pairs that are refused: each of the other's is scored."""
     long = "w1 " * 300
     lines = {
@@ -283,7 +283,7 @@ def test_a_new_version_is_published_and_rolled_back(exported, client_command, tm
 
 
 @pytest.mark.skipif("TFS_ADDRESS" not in os.environ, reason="TFS_ADDRESS names no server")
-def test_the_server_that_is_named_scores_alone_as_together():
+def test_the_named_server_scores_pairs_alone_as_together():
     calls = Calls(os.environ["TFS_ADDRESS"])
     pairs = [("a", "b"), ("a b c d e f", "b"), ("", ""), ("b", "a a a a a a a")]
     together = score(calls, pairs)

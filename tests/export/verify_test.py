@@ -33,7 +33,7 @@ def flags(folders, *others):
     return (f"--model_dir={folders[0]}", f"--export_dir={folders[1]}", *others)
 
 
-def test_scores_are_compared_together_alone_and_with_every_backend(verify, folders):
+def test_scores_are_compared_in_batches_one_by_one_and_with_every_backend(verify, folders):
     lines = succeed(verify(*flags(folders, "--pairs=120", "--backends=jax,torch"))).stdout.splitlines()
     whats = ["exported", "exported, one at a time", *(f"encdec-score on {b}" for b in ("jax", "torch"))]
     assert [line.split(": ")[0] for line in lines] == whats
@@ -51,14 +51,14 @@ def test_given_pairs_are_read_as_a_client_sends_them(verify, folders, tmp_path):
 
 
 @pytest.mark.usefixtures("scores_here")
-def test_another_model_does_not_pass(folders, tmp_path):
+def test_another_model_fails_the_verification(folders, tmp_path):
     other = toy_models.save_model(tmp_path / "model", WORDS, ["é", *WORDS], reverse=True, seed=1)
     with pytest.raises(InputError, match=f"{folders[1]}: found ln p .*expected the model's own"):
         verify_export(other, folders[1], made_pairs=20)
 
 
 @pytest.mark.usefixtures("scores_here")
-def test_the_report_says_what_agrees(folders):
+def test_the_report_lists_the_comparisons(folders):
     report = verify_export(*folders, pairs=[("w1 &amp;", "é"), ("", "w2 w3")])
     assert report.path == folders[1] / "1"
     assert [(comparison.scorer, comparison.pairs) for comparison in report.comparisons] == [
@@ -75,14 +75,14 @@ def test_a_model_trained_in_bfloat16_is_compared_in_float32(tmp_path, no_search)
     assert [comparison.pairs for comparison in report.comparisons] == [9, 1, 9]
 
 
-def test_wrong_use_is_explained(verify, folders, tmp_path):
+def test_unusable_arguments_are_errors_that_name_the_remedy(verify, folders, tmp_path):
     fail(verify(*flags(folders, "--backends=tensorflow,theano")), 2, "theano", "tensorflow, jax, torch")
     fail(verify(*flags((folders[0], tmp_path))), 1, tmp_path, "encdec-export")
     fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected 3")
 
 
 @pytest.mark.usefixtures("scores_here")
-def test_pairs_and_versions_that_cannot_be_scored_are_told(verify, folders, tmp_path):
+def test_pairs_and_versions_that_cannot_be_scored_are_errors(verify, folders, tmp_path):
     (tmp_path / "pairs.tsv").write_text("w1 " * 300 + "\tw1\nmalformed\n")
     done = verify(*flags(folders, f"--input={tmp_path / 'pairs.tsv'}"))
     assert done.stderr.splitlines()[0] == "1 malformed lines were left out."
@@ -110,10 +110,11 @@ def copied(folders, tmp_path):
     "files", ["assets/*source*", "assets/*target*", "variables/variables.data*", "variables/variables.index"]
 )
 @pytest.mark.parametrize("change", [lambda data: data[:-5], lambda data: data[:-1] + b"?", lambda data: b""])
-def test_a_file_that_was_changed_is_named(copied, files, change):
+def test_the_error_names_a_file_that_has_changed(copied, files, change):
     [file] = (copied[1] / "1").glob(files)
     file.write_bytes(change(file.read_bytes()))
-    with pytest.raises(InputError, match=f"{file}: found it changed since the model was exported, expected the file"):
+    sentence = f"{file}: found a file that has changed since the model was exported, expected the file"
+    with pytest.raises(InputError, match=sentence):
         verify_export(*copied, pairs=[("w1", "w2")])
 
 
@@ -133,16 +134,16 @@ def test_a_version_without_checksums_passes(copied):
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [
-        ("import keras_encdec_missing", "No module named 'keras_encdec_missing'.*; install what is missing where "),
+        ("import keras_encdec_missing", "No module named 'keras_encdec_missing'.*; install the missing package for "),
         (
             "from keras_encdec.errors import InputError; raise InputError('found a', 'expected b', 'do c')",
             "m: scoring failed: found a, expected b; do c.$",
         ),
-        ("import os; os.kill(os.getpid(), 9)", "ended by signal 9.*; free memory"),
+        ("import os; os.kill(os.getpid(), 9)", "signal 9 ended its process.*; free memory"),
         ("raise ValueError('too long')", "too long.*; give pairs within the limits"),
     ],
 )
-def test_a_process_that_fails_is_reported_with_what_helps(script, sentence):
+def test_the_error_of_a_failed_process_has_a_remedy(script, sentence):
     with pytest.raises(InputError, match=sentence) as failure:
         process_scores([sys.executable, "-c", script], {}, "m")
     assert ("limits" in str(failure.value)) == ("limits" in sentence)

@@ -16,7 +16,7 @@ from keras_encdec.export import export_model, move_stable_label, remove_version
 from keras_encdec.export.versions import new_version
 
 
-def test_versions_are_numbered_upward_and_labels_follow(quick_export, model_dir, tmp_path):
+def test_versions_are_numbered_upward_and_labels_move(quick_export, model_dir, tmp_path):
     folder = tmp_path / "models"
     versions = [export_model(model_dir, folder, version=version).version for version in (None, 5, None)]
     assert versions == [1, 5, 6]
@@ -31,13 +31,13 @@ def test_versions_are_numbered_upward_and_labels_follow(quick_export, model_dir,
     with pytest.raises(InputError, match=r"found no version 7, expected one of those there \(1, 5, 6\)"):
         move_stable_label(folder, "encdec", 7)
     before = (folder / "5" / "saved_model.pb").stat().st_mtime_ns
-    with pytest.raises(InputError, match="already"):
+    with pytest.raises(InputError, match="found an existing version"):
         export_model(model_dir, folder, version=5)
     assert (folder / "5" / "saved_model.pb").stat().st_mtime_ns == before
     assert not [name for name in names(folder) if name.startswith(".")]
 
 
-def test_labels_of_versions_that_are_gone_are_dropped(quick_export, model_dir, export_command, tmp_path):
+def test_labels_of_removed_versions_are_dropped(quick_export, model_dir, export_command, tmp_path):
     """A server reads no further in a file with such a label."""
     folder = tmp_path / "models"
     for _ in range(3):
@@ -56,7 +56,7 @@ def test_labels_of_versions_that_are_gone_are_dropped(quick_export, model_dir, e
     assert labels(folder) == {"stable": 2}
 
 
-def test_a_version_is_taken_away_with_its_labels(quick_export, model_dir, export_command, tmp_path):
+def test_a_version_is_removed_with_its_labels(quick_export, model_dir, export_command, tmp_path):
     folder = tmp_path / "models"
     for _ in range(2):
         export_model(model_dir, folder)
@@ -67,9 +67,7 @@ def test_a_version_is_taken_away_with_its_labels(quick_export, model_dir, export
     fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "found no version 2")
 
 
-def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(
-    exported, quick_export, model_dir, monkeypatch, tmp_path
-):
+def test_a_label_moved_during_an_export_keeps_its_version(exported, quick_export, model_dir, monkeypatch, tmp_path):
     folder, at_work, moved = tmp_path / "models", threading.Barrier(3), threading.Event()
 
     def write(directory, path, *arguments):
@@ -97,7 +95,7 @@ def test_a_label_that_is_moved_during_an_export_stays_where_it_was_moved(
     assert labels(folder) == {"stable": 2, "canary": 4}
 
 
-def test_a_folder_is_one_models(quick_export, model_dir, tmp_path):
+def test_a_folder_belongs_to_a_single_model(quick_export, model_dir, tmp_path):
     export_model(model_dir, tmp_path, model_name="phrases")
     before = (tmp_path / "models.config").read_text()
     for wrong in (
@@ -109,7 +107,7 @@ def test_a_folder_is_one_models(quick_export, model_dir, tmp_path):
     assert (tmp_path / "models.config").read_text() == before and not (tmp_path / "2").exists()
 
 
-def test_what_the_user_wrote_into_the_servers_files_stays(quick_export, model_dir, tmp_path):
+def test_the_users_changes_to_the_servers_files_are_kept(quick_export, model_dir, tmp_path):
     (tmp_path / "batching_parameters.txt").write_text("max_batch_size { value: 7 }\n")
     (tmp_path / "models.config").write_text('model_config_list { config { name: "other" base_path: "/elsewhere" } }')
     export_model(model_dir, tmp_path, model_name="phrases")
@@ -136,7 +134,7 @@ with new_version(sys.argv[1]) as made:
 """
 
 
-def test_a_killed_export_leaves_no_version_and_the_next_tidies_up(quick_export, model_dir, tmp_path):
+def test_a_killed_export_leaves_no_version_and_the_next_export_cleans_up(quick_export, model_dir, tmp_path):
     process = subprocess.Popen([sys.executable, "-c", KILLED, tmp_path], stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"at work\n"
     export_model(model_dir, tmp_path)
@@ -149,9 +147,9 @@ def test_a_killed_export_leaves_no_version_and_the_next_tidies_up(quick_export, 
 
 
 @pytest.mark.parametrize("there, number", [(1, -1), (1, 0), (1, 2**63), (2**63 - 1, None)])
-def test_a_number_that_no_server_takes_is_no_version(tmp_path, there, number):
+def test_a_number_too_large_for_a_server_is_refused(tmp_path, there, number):
     (tmp_path / str(there)).mkdir()
-    with pytest.raises(InputError, match="for the new version, expected 1 to 9223372036854775807; name another"):
+    with pytest.raises(InputError, match="for the new version, expected 1 to 9223372036854775807; give another"):
         with new_version(tmp_path, number) as made:
             (made.path / "saved_model.pb").touch()
     assert os.listdir(tmp_path) == [str(there)]
