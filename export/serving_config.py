@@ -90,7 +90,7 @@ class ServingConfig(Configuration):
     def check(self) -> None:
         if self.replace_unknown and self.suppress_unknown:
             raise ConfigurationError(
-                "found {replace_unknown} with {suppress_unknown}, which leaves nothing to replace; drop one of them"
+                "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
             )
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")

@@ -100,7 +100,9 @@ def test_directions_are_combined_as_by_thot(symmetrization):
 
 
 def test_unknown_aligners_are_refused():
-    with pytest.raises(ConfigurationError, match="found aligner=giza, expected one of fast_align, hmm, ibm4, eflomal"):
+    with pytest.raises(
+        ConfigurationError, match="found aligner='giza', expected one of fast_align, hmm, ibm4, eflomal"
+    ):
         align([["a"]], [["b"]], "giza")
     with pytest.raises(ConfigurationError, match="found symmetrization='both', expected one of grow_diag_final_and, "):
         align([["a"]], [["b"]], symmetrization="both")
