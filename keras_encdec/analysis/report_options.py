@@ -1,28 +1,27 @@
-"""How much a report shows."""
+"""Options of a report."""
 
 import dataclasses
 
+from keras_encdec.configuration import hyperparameter
+from keras_encdec.task_options import EncodingOption
+
 
 @dataclasses.dataclass(frozen=True)
-class ReportOptions:
-    """How much a report shows.
+class ReportOptions(EncodingOption):
+    """Options of `report`: how much it shows."""
 
-    Attributes:
-        phrases: tuple of str. Source phrases, without Moses's escapes, to show instead of those that are drawn.
-        phrases_per_kind: int. Frequent phrases, and rare ones, of Tables 2 and 3.
-        samples: int. Samples of each phrase.
-        pairs: int. Pairs of the table that are scored, at most.
-        map_words: int. Most frequent source words of the map of words; 0 for no map.
-        map_phrases: int. Source phrases of the map of phrases, which are drawn; 0 for no map.
-        seed: int. Of all that is drawn.
-        encoding: str. Of text and table; `None` is UTF-8.
-    """
-
-    phrases: tuple[str, ...] = ()
-    phrases_per_kind: int = 5
-    samples: int = 50
-    pairs: int = 100_000
-    map_words: int = 2000
-    map_phrases: int = 5000
-    seed: int = 0
-    encoding: str | None = None
+    phrases: tuple[str, ...] = hyperparameter(
+        (),
+        "Source phrase of the table, without Moses's escapes, for the tables of best targets and samples; may be given "
+        "several times. Default: frequent and rare phrases of four words or more are drawn.",
+    )
+    phrases_per_kind: int = hyperparameter(5, "Number of frequent phrases, and of rare ones, to draw.", minimum=1)
+    samples: int = hyperparameter(50, "Targets to draw from the model for each phrase.", minimum=1)
+    pairs: int = hyperparameter(
+        100_000, "Pairs of the table to score, at most; of a larger table that many are drawn.", minimum=1
+    )
+    map_words: int = hyperparameter(2000, "Most frequent source words on the map of words; 0 for no map.", minimum=0)
+    map_phrases: int = hyperparameter(
+        5000, "Source phrases of four words or more to draw for the map of phrases; 0 for no map.", minimum=0
+    )
+    seed: int = hyperparameter(0, "Random seed for all sampling.", minimum=0)

@@ -18,6 +18,7 @@ def define_configuration_flags(
     section: str,
     flag_names: Mapping[str, str] | None = None,
     own_flags: Collection[str] = (),
+    repeated: Collection[str] = (),
 ) -> None:
     """Defines a flag for each hyper-parameter, with its type, bounds, choices, help and default.
 
@@ -31,6 +32,7 @@ def define_configuration_flags(
         section: str. Heading of the flags in `--help`.
         flag_names: dict of hyper-parameter to the name of its flag, where they differ. Optional.
         own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
+        repeated: names of tuples of text whose flags are given once for each item. Defaults to none.
 
     Raises:
         ValueError: if hyper-parameters of one name have different types.
@@ -49,10 +51,21 @@ def define_configuration_flags(
         if len(kinds) > 1:
             raise ValueError(f"found the hyper-parameter {name} of several types: {', '.join(parameters)}")
         parser = _HyperparameterParser(tuple(parameters.values()))
-        about = (flag_names or {}).get(name, name), None, _help(parameters, len(configurations))
-        is_switch = parser.parameter.type is bool
-        flag = flags.BooleanFlag(*about) if is_switch else flags.Flag(parser, None, *about)
+        flag_name, help_text = (flag_names or {}).get(name, name), _help(parameters, len(configurations))
+        if name in repeated:
+            flag = text_flag(flag_name, help_text, repeated=True)
+        elif parser.parameter.type is bool:
+            flag = flags.BooleanFlag(flag_name, None, help_text)
+        else:
+            flag = flags.Flag(parser, None, flag_name, None, help_text)
         flags.DEFINE_flag(flag, flag_values, module_name=section)
+
+
+def text_flag(name: str, help: str, repeated: bool) -> flags.Flag:
+    """A flag whose value is text, or with `repeated` a list of text; `None` if it is not given."""
+    flag = (flags.MultiFlag if repeated else flags.Flag)(flags.ArgumentParser(), None, name, None, help)
+    flag.help = help  # absl adds a sentence to the help of a MultiFlag
+    return flag
 
 
 def configuration_from_flags(

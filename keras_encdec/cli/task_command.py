@@ -1,13 +1,13 @@
 """Commands made from a task's function and its options."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from absl import flags
 
 from keras_encdec.cli.command import SENTENCE, Command
-from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags
+from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags, text_flag
 from keras_encdec.configuration import Configuration
 
 Options = TypeVar("Options", bound=Configuration)
@@ -24,7 +24,9 @@ def task_command(
     required: Mapping[str, str],
     optional: Mapping[str, str] | None = None,
     flag_names: Mapping[str, str] | None = None,
+    repeated: Collection[str] = (),
     interrupted: str = SENTENCE,
+    serves: bool = False,
 ) -> Command:
     """Makes a command with a flag for each file or folder that a task reads or writes, and for each of its options.
 
@@ -37,7 +39,10 @@ def task_command(
             given several times is `Repeated`; its value is a list.
         optional: dict of argument to help: files and folders that may be given. Defaults to no arguments.
         flag_names: dict of argument or option to the name of its flag, where they differ. Optional.
+        repeated: names of tuples of text among the options whose flags are given once for each item. The flag of any
+            other tuple takes its items separated by commas. Defaults to none.
         interrupted: str. Message shown when a signal ends the command, see `Command`.
+        serves: bool. Whether the command serves requests, see `Command`. Defaults to `False`.
 
     Returns:
         Command.
@@ -52,23 +57,19 @@ def task_command(
 
     def define_flags(flag_values: flags.FlagValues) -> None:
         for argument, text in help_texts.items():
-            kind = flags.MultiFlag if isinstance(text, Repeated) else flags.Flag
-            flag = kind(flags.ArgumentParser(), None, names[argument], None, text)
-            flag.help = text  # without what absl adds to the help of a MultiFlag
+            flag = text_flag(names[argument], text, isinstance(text, Repeated))
             flags.DEFINE_flag(flag, flag_values, module_name=module)
-        define_configuration_flags(flag_values, options, module, names)
+        define_configuration_flags(flag_values, options, module, names, repeated=repeated)
 
     def main(flag_values: flags.FlagValues) -> int | None:
-        values = {argument: flag_values[names[argument]].value for argument in help_texts}
-        arguments = {argument: _value(value, help_texts[argument]) for argument, value in values.items()}
+        arguments = {argument: flag_values[names[argument]].value for argument in help_texts}
+        for argument, text in help_texts.items():
+            if isinstance(text, Repeated) and arguments[argument] is None:
+                arguments[argument] = []
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
     needed = [names[argument] for argument in required]
-    return Command(name, define_flags, main, needed, names, interrupted, module=module)
-
-
-def _value(value: Any, text: str) -> Any:
-    return value or [] if isinstance(text, Repeated) else value
+    return Command(name, define_flags, main, needed, names, interrupted, serves, module)
 
 
 def show_summary(summary: Any) -> None:

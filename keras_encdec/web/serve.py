@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,19 +21,17 @@ from keras_encdec.web.app import Computations, create_app
 from keras_encdec.web.connections import MOST_CONNECTIONS, PromptProtocol
 from keras_encdec.web.explorer import Explorer
 from keras_encdec.web.neighbourhood import known_phrases
-from keras_encdec.web.request_limits import RequestLimits
+from keras_encdec.web.serve_options import ServeOptions
 
 
 def serve(
     model_dir: FilePath | ModelDirectory,
-    host: str = "127.0.0.1",
-    port: int = 8080,
+    options: ServeOptions | None = None,
     *,
     phrase_table: FilePath | None = None,
     input: FilePath | None = None,
-    encoding: str | None = None,
-    limits: RequestLimits | None = None,
     say: Callable[[str], None] = lambda line: None,
+    **values: Any,
 ) -> None:
     """Serves a page to try a model on, until it is interrupted.
 
@@ -41,12 +40,11 @@ def serve(
 
     Args:
         model_dir: directory of a model with a source, or a loaded ModelDirectory.
-        host: str. Name or address to listen at. Defaults to "127.0.0.1": only this machine reaches it.
-        port: int. Defaults to `8080`; 0 for any free port, which `say` gets.
-        phrase_table, input, encoding: source of the phrases among which neighbours are found, see `known_phrases`.
-            Default to the model's training data.
-        limits: RequestLimits. Defaults to `RequestLimits()`.
+        options: ServeOptions. Defaults to `None`: the defaults of the command.
+        phrase_table, input: source of the phrases among which neighbours are found, see `known_phrases`. Default to
+            the model's training data.
         say: callable of str. It gets a line for each step, and the address of the page. Defaults to silence.
+        **values: options by name, which override those in `options`.
 
     Raises:
         ConfigurationError: a ValueError, for a phrase table together with a text.
@@ -55,13 +53,16 @@ def serve(
 
     Example:
 
-        serve("model", say=print)
+        serve("model", port=0, say=print)
     """
     if phrase_table is not None and input is not None:
         raise ConfigurationError("found {phrase_table} with {input}, expected one of them")
-    with _listening(host, port) as listening:
+    options = ServeOptions.combined(options, values)
+    host = options.host
+    with _listening(host, options.port) as listening:
         directory = ModelDirectory.open(model_dir)
-        explorer = Explorer(directory, known_phrases(directory, phrase_table, input, encoding=encoding), limits)
+        phrases = known_phrases(directory, phrase_table, input, encoding=options.encoding)
+        explorer = Explorer(directory, phrases, options)
         say("Compiling.")
         preparations, computations = explorer.preparations(), Computations()
         next(preparations)()

@@ -37,14 +37,15 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
             "--phrase_table=t",
             "--source=s",
             "--target=r",
-            "--phrase=le chat",
+            "--phrase=le chat, noir",
             "--phrase=été",
             "--compare_with=n",
             *given,
         )
     )
-    named = {"source": "s", "target": "r", "compare_with": ["n"]}
-    assert calls == [(("m", "o", "t"), {**named, "options": ReportOptions(phrases=("le chat", "été"), **options)})]
+    files = {"model_dir": "m", "output": "o", "phrase_table": "t", "source": "s", "target": "r", "compare_with": ["n"]}
+    expected = ReportOptions(phrases=("le chat, noir", "été"), **options)
+    assert calls == [((), {**files, "options": expected})]
     expected = f"Report of 2 sections in 2.0 s, a page of 1.2 MB: {tmp_path}/index.html"
     assert done.stderr.splitlines() == ["Scoring.", "warning: Most words are unknown.", expected]
 

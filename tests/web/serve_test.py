@@ -12,7 +12,7 @@ from commands import fail
 from in_process import in_process
 
 from keras_encdec.cli.serve import COMMAND
-from keras_encdec.web import Explorer, RequestLimits, serve
+from keras_encdec.web import Explorer, ServeOptions, serve
 
 
 def free_port():
@@ -66,11 +66,11 @@ def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, nu
 
 def test_flags_are_passed_on(monkeypatch):
     calls = []
-    monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda *a, say, **named: calls.append((a, named)))
+    monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
     flags = ["--model_dir=m", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
     assert COMMAND.main([*flags, "--max_words=9", "--requests_per_minute=8"]) == 0
-    named = {"phrase_table": "t", "input": None, "encoding": "latin-1", "limits": RequestLimits(9, 8)}
-    assert calls == [(("m", "h", 1), named)]
+    options = ServeOptions(host="h", port=1, max_words=9, requests_per_minute=8, encoding="latin-1")
+    assert calls == [{"model_dir": "m", "phrase_table": "t", "input": None, "options": options}]
 
 
 def test_wrong_use_is_told(model_dirs, tmp_path, monkeypatch):
