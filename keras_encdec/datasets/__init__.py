@@ -1,4 +1,4 @@
-"""The small real phrase table and parallel text that the package carries."""
+"""The phrase table and the parallel text that come with the package."""
 
 from dataclasses import dataclass
 from importlib import resources
@@ -7,16 +7,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class PhraseTableDataset:
-    """Where a phrase table and the sentences that go with it are.
+    """Paths of a phrase table and of parallel text that goes with it.
 
     Attributes:
         phrase_table: path of the gzipped Moses phrase table, tokens escaped as Moses escapes them.
         moses_ini: path of a baseline configuration that names the table by its file name.
-        train_source, train_target: paths of gzipped training sentences and their translations, some of those that the
-            table was made of; in the form of the development sentences.
-        dev_source, dev_target: paths of the development sentences and their translations, one tokenized
-            sentence a line, not escaped.
-        test_source, test_target: paths of the test sentences, in the same form.
+        train_source, train_target: paths of gzipped training sentences and their translations, drawn from those that
+            the table was extracted from; one tokenized sentence per line, not escaped.
+        dev_source, dev_target: paths of the development sentences and their translations, in the same form.
+        test_source, test_target: paths of the test sentences and their translations, in the same form.
     """
 
     phrase_table: Path
@@ -30,12 +29,9 @@ class PhraseTableDataset:
 
 
 def libreoffice_en_fr() -> PhraseTableDataset:
-    """The packaged dataset: English to French, from LibreOffice's help and user interface.
+    """Returns the packaged dataset: English to French, from LibreOffice's help and user interface.
 
-    What it is made of and how is in its NOTICE file; it is under the Mozilla Public License 2.0.
-
-    Returns:
-        PhraseTableDataset.
+    Its NOTICE file says how it was made. It is under the Mozilla Public License 2.0.
 
     Example:
 

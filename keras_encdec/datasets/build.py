@@ -2,7 +2,7 @@
 
     python -m keras_encdec.cli.build_dataset --debs=DIR --output=DIR
 
-On Debian 12, this fetches what goes into DIR:
+On Debian 12, this command downloads the packages, into the current directory:
 
     apt-get download libreoffice-help-en-us libreoffice-help-fr libreoffice-l10n-fr
 """
@@ -12,15 +12,15 @@ import os
 import random
 import re
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from absl import logging
 from tqdm import tqdm
 
 from keras_encdec.data.alignment import align
-from keras_encdec.datasets import build as corpus
 from keras_encdec.datasets.libreoffice import (
     clean_message,
     find_package,
@@ -33,93 +33,71 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats.fields import finite_number, split_tokens
 from keras_encdec.smt.extraction.phrase_scoring import score_phrases
 
+T = TypeVar("T")
+TextPair = tuple[str, str]
+SentencePair = tuple[Sequence[str], Sequence[str]]
+
 TABLE_LIMIT = 20
 MAX_PAIRS = 50_000
 MIN_COUNT = 2
 MIN_PROBABILITY = 0.01
 MIN_WORD_WEIGHT = 0.02
 
-# What may stand inside a phrase; at its edges only words may, and an apostrophe at a target's end.
+# Tokens other than words that a phrase may contain. A phrase begins and ends with a word; a target may end with &apos;.
 _INSIDE = frozenset({",", "-", "&apos;"})
-# French words that end in an apostrophe when whole.
+# French words that are incomplete without their apostrophe.
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "qu", "s", "t"})
-
-
-def select(lines: Iterable[Any], max_pairs: int = MAX_PAIRS) -> list[Any]:
-    """Chooses whole sources of a phrase table, those that cover most of its corpus.
-
-    A pair can be chosen when
-
-    - it was extracted at least twice: most that were extracted once owe it to a wrong alignment;
-    - both phrases are made of words (letters only), commas, hyphens and apostrophes, and begin and end
-      with a word; the target may end with an apostrophe but not with half an elided word (`l`, `qu`);
-    - the longer has at most 2 words more than twice those of the shorter;
-    - p(e|f) is at least 0.01, and both lexical weights are, as a mean per word explained, at least 0.02.
-
-    Of each source, the 20 such pairs of highest p(e|f) are its options, as many as Moses considers by
-    default. Sources are taken in the order of the words of the corpus that they cover (occurrences
-    times length), each with all its options, until the next would go over `max_pairs`. Scores and
-    counts stay those of the whole table.
-
-    Args:
-        lines: iterable of str, the lines of the whole table, as `score_phrases` makes them.
-        max_pairs: int. Defaults to 50,000.
-
-    Returns:
-        list of str: the lines chosen, in the order of their bytes.
-    """
-    options = {}
-    for line in lines:
-        source, target, scores, _, counts = line.split(" ||| ")[:5]
-        scores = [finite_number(score) for score in split_tokens(scores)]
-        _, source_count, count = map(finite_number, split_tokens(counts))
-        if count >= MIN_COUNT and is_useful(split_tokens(source), split_tokens(target), scores):
-            covered = source_count * len(split_tokens(source))
-            options.setdefault((-covered, source), []).append((-scores[2], line))
-    chosen = []
-    for source in sorted(options):
-        best = sorted(options[source])[:TABLE_LIMIT]
-        if len(chosen) + len(best) > max_pairs:
-            break
-        chosen.extend(line for _, line in best)
-    return sorted(chosen)
-
-
-def is_useful(source: str, target: str, scores: Any) -> bool:
-    """Whether a phrase pair can be chosen, by the rule of `select` but for its count.
-
-    Args:
-        source, target: lists of str, escaped tokens.
-        scores: list of the four scores.
-
-    Returns:
-        bool.
-    """
-    short, long = sorted((len(source), len(target)))
-    _, lexical_source, probability, lexical_target = scores
-    return (
-        long <= 2 * short + 2
-        and probability >= MIN_PROBABILITY
-        and lexical_source >= MIN_WORD_WEIGHT ** len(source)
-        and lexical_target >= MIN_WORD_WEIGHT ** len(target)
-        and all(word.isalpha() or word in _INSIDE for word in source + target)
-        and all(word.isalpha() for word in (source[0], source[-1], target[0]))
-        and (target[-1].isalpha() or target[-1] == "&apos;")
-        and target[-1] not in _ELIDED
-    )
-
-
+_SENTENCE_END = re.compile(r'(?<=[.!?])\s+(?=[^\W\d_a-zà-ÿ]|["“«(])')
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+_MAX_WORDS = 60
+_MAX_RATIO = 3
 PACKAGES = ("libreoffice-help-en-us", "libreoffice-help-fr", "libreoffice-l10n-fr")
 
 
-def read_texts(directory: str | os.PathLike) -> dict[str, Any]:
-    """Reads English texts and their French translations out of the packages.
+def build(
+    debs: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    held_out: int = 1000,
+    seed: int = 1,
+    sentences: int = 20_000,
+) -> None:
+    """Writes `phrase-table.gz`, `train.en.gz`, `train.fr.gz`, `dev.en`, `dev.fr`, `test.en` and `test.fr`.
+
+    Args:
+        debs: path of the directory with the .deb files.
+        output: path of the directory to write to, made if it is missing.
+        held_out: int. Sentence pairs in each of dev and test. Defaults to 1000.
+        seed: int. Random seed. Defaults to 1.
+        sentences: int. Largest number of sentence pairs in train, drawn from those that the table is extracted from.
+            Defaults to 20,000.
+    """
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    training, *held_out_sets = hold_out(make_corpus(read_texts(debs)), held_out, seed)
+    logging.info("training: %d sentence pairs", len(training))
+    alignments = align([source for source, _ in training], [target for _, target in training])
+    table = list(_progress(score_phrases(training, alignments), "scoring"))
+    logging.info("phrase pairs: %d", len(table))
+    chosen = select(table)
+    logging.info("phrase pairs chosen: %d", len(chosen))
+
+    drawn = sorted(random.Random(seed).sample(range(len(training)), min(sentences, len(training))))
+    sets = {"train": [training[index] for index in drawn], **dict(zip(("dev", "test"), held_out_sets, strict=True))}
+    for name, pairs in sets.items():
+        for side, language in enumerate(("en", "fr")):
+            path = folder / f"{name}.{language}{'.gz' if name == 'train' else ''}"
+            _write(path, [" ".join(pair[side]) for pair in pairs])
+    _write(folder / "phrase-table.gz", chosen)
+
+
+def read_texts(directory: str | os.PathLike[str]) -> list[TextPair]:
+    """Reads English texts and their French translations from the packages.
 
     Args:
         directory: path with the .deb files.
 
     Returns:
-        list of `(english, french)`: str, paragraphs and messages, as they come.
+        list of `(english, french)`: paragraphs of the help, then messages of the user interface.
 
     Raises:
         InputError: when a package is missing or the packages are of different versions.
@@ -128,7 +106,10 @@ def read_texts(directory: str | os.PathLike) -> dict[str, Any]:
     versions = {package_version(path) for path in paths}
     if len(versions) > 1:
         raise InputError(
-            f"found versions {', '.join(sorted(versions))}", "expected one", "download all", path=directory
+            f"found versions {', '.join(sorted(versions))}",
+            "expected packages of one version",
+            "download all three again",
+            directory,
         )
     logging.info("LibreOffice packages of version %s", *versions)
     pages = []
@@ -149,18 +130,18 @@ def read_texts(directory: str | os.PathLike) -> dict[str, Any]:
     ]
     logging.info("help: %d paragraph pairs", len(texts))
     messages = [
-        tuple(map(clean_message, message))
+        (clean_message(original), clean_message(translation))
         for name, content in sorted(read_package(paths[2]))
         if name.endswith(".mo")
-        for message in read_catalog(content)
+        for original, translation in read_catalog(content)
     ]
-    plain = [message for message in messages if all(message)]
+    plain = [(original, translation) for original, translation in messages if original and translation]
     logging.info("messages: %d, %d of them plain", len(messages), len(plain))
     return texts + plain
 
 
-def make_corpus(texts: dict[str, Any]) -> Any:
-    """Makes distinct pairs of tokenized, lowercased, clean sentences of pairs of texts.
+def make_corpus(texts: Iterable[TextPair]) -> list[SentencePair]:
+    """Splits pairs of texts into distinct, clean pairs of tokenized and lowercased sentences.
 
     Args:
         texts: list of `(english, french)`.
@@ -170,73 +151,84 @@ def make_corpus(texts: dict[str, Any]) -> Any:
     """
     from keras_encdec.text.tokenizer import Tokenizer
 
-    sentences = [pair for text in texts for pair in corpus.split_sentences(*text)]
+    sentences = [pair for text in texts for pair in split_sentences(*text)]
     tokenizer = Tokenizer(lowercase=True)
     sides = [
-        [line.decode("utf-8") for line in tokenizer([corpus.normalize(text) for text in side]).numpy()]
+        [line.decode("utf-8") for line in tokenizer([normalize(text) for text in side]).numpy()]
         for side in zip(*sentences, strict=True)
     ]
     distinct = [tuple(split_tokens(line) for line in pair) for pair in dict.fromkeys(zip(*sides, strict=True))]
-    clean = [pair for pair in distinct if corpus.is_clean(*pair)]
+    clean: list[SentencePair] = [(source, target) for source, target in distinct if is_clean(source, target)]
     logging.info("sentence pairs: %d, distinct: %d, clean: %d", len(sentences), len(distinct), len(clean))
     logging.info("up to 10 words on both sides: %d", sum(max(map(len, pair)) <= 10 for pair in clean))
     return clean
 
 
-def build(
-    debs: str | os.PathLike, output: str | os.PathLike, held_out: int = 1000, seed: int = 1, sentences: int = 20_000
-) -> None:
-    """Writes `phrase-table.gz`, `train.en.gz`, `train.fr.gz`, `dev.en`, `dev.fr`, `test.en` and `test.fr`.
+def select(lines: Iterable[str], max_pairs: int = MAX_PAIRS) -> list[str]:
+    """Chooses the sources of a phrase table that cover most of its corpus, each with all its useful targets.
+
+    A pair can be chosen when
+
+    - it was extracted at least twice: most pairs that were extracted once come from a wrong alignment;
+    - both phrases are made of words (letters only), commas, hyphens and apostrophes, and begin and end with a word; the
+      target may also end with an apostrophe, but not with an elided word that lacks it (`l`, `qu`);
+    - the longer phrase has at most 2 words more than twice the words of the shorter one;
+    - p(e|f) is at least 0.01, and the geometric mean of each lexical weight over its words is at least 0.02.
+
+    The options of a source are its 20 such pairs with the highest p(e|f); Moses also considers 20 by default. Sources
+    are sorted by the number of words of the corpus that they cover (occurrences times length), and taken with all their
+    options until the next one would exceed `max_pairs`. Scores and counts remain those of the whole table.
 
     Args:
-        debs: path of the directory with the .deb files.
-        output: path of the directory to write to; made if it is not there.
-        held_out: int. Sentence pairs in each of dev and test. Defaults to 1000.
-        seed: int. Seed of the draws. Defaults to 1.
-        sentences: int. Sentence pairs in train, drawn from those that the table is made of; all of them if there are
-            no more. Defaults to 20,000.
+        lines: iterable of str, the lines of the whole table, as `score_phrases` makes them.
+        max_pairs: int. Largest number of lines to choose. Defaults to 50,000.
+
+    Returns:
+        list of str: the chosen lines, in the order of their bytes.
     """
-    output = Path(output)
-    output.mkdir(parents=True, exist_ok=True)
-    training, *held_out_sets = corpus.hold_out(make_corpus(read_texts(debs)), held_out, seed)
-    logging.info("training: %d sentence pairs", len(training))
-    alignments = align(*map(list, zip(*training, strict=True)))
-    table = list(_progress(score_phrases(training, alignments), "scoring"))
-    logging.info("phrase pairs: %d", len(table))
-    chosen = select(table)
-    logging.info("phrase pairs chosen: %d", len(chosen))
-
-    drawn = sorted(random.Random(seed).sample(range(len(training)), min(sentences, len(training))))
-    sets = {"train": [training[index] for index in drawn], **dict(zip(("dev", "test"), held_out_sets, strict=True))}
-    for name, pairs in sets.items():
-        for side, language in enumerate(("en", "fr")):
-            path = output / f"{name}.{language}{'.gz' if name == 'train' else ''}"
-            _write(path, [" ".join(pair[side]) for pair in pairs])
-    _write(output / "phrase-table.gz", chosen)
+    options: dict[tuple[float, str], list[tuple[float, str]]] = {}
+    for line in lines:
+        source, target, score_field, _, counts = line.split(" ||| ")[:5]
+        scores = [finite_number(score) for score in split_tokens(score_field)]
+        _, source_count, count = map(finite_number, split_tokens(counts))
+        if count >= MIN_COUNT and is_useful(split_tokens(source), split_tokens(target), scores):
+            covered = source_count * len(split_tokens(source))
+            options.setdefault((-covered, source), []).append((-scores[2], line))
+    chosen: list[str] = []
+    for coverage in sorted(options):
+        best = sorted(options[coverage])[:TABLE_LIMIT]
+        if len(chosen) + len(best) > max_pairs:
+            break
+        chosen.extend(line for _, line in best)
+    return sorted(chosen)
 
 
-def _write(path, lines):
-    content = "".join(f"{line}\n" for line in lines).encode("utf-8")
-    if path.suffix == ".gz":
-        # No time stamp: the same input gives the same bytes.
-        content = gzip.compress(content, compresslevel=9, mtime=0)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+def is_useful(source: Sequence[str], target: Sequence[str], scores: Sequence[float]) -> bool:
+    """Whether `select` can choose a phrase pair that was extracted at least twice.
 
+    Args:
+        source, target: lists of str, escaped tokens.
+        scores: list of the four scores.
 
-def _progress(items, description):
-    return tqdm(items, desc=description, disable=not sys.stderr.isatty())
-
-
-_SENTENCE_END = re.compile(r'(?<=[.!?])\s+(?=[^\W\d_a-zà-ÿ]|["“«(])')
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-_MAX_WORDS = 60
-_MAX_RATIO = 3
+    Returns:
+        bool.
+    """
+    short, long = sorted((len(source), len(target)))
+    _, lexical_source, probability, lexical_target = scores
+    return (
+        long <= 2 * short + 2
+        and probability >= MIN_PROBABILITY
+        and lexical_source >= MIN_WORD_WEIGHT ** len(source)
+        and lexical_target >= MIN_WORD_WEIGHT ** len(target)
+        and all(word.isalpha() or word in _INSIDE for word in (*source, *target))
+        and all(word.isalpha() for word in (source[0], source[-1], target[0]))
+        and (target[-1].isalpha() or target[-1] == "&apos;")
+        and target[-1] not in _ELIDED
+    )
 
 
 def split_sentences(source: str, target: str) -> list[tuple[str, str]]:
-    """Splits a pair of paragraphs at sentence ends, where both have equally many.
+    """Splits a pair of paragraphs into sentences if both have the same number of sentences.
 
     >>> split_sentences("Click it. Close.", "Cliquez. Fermez.")
     [('Click it.', 'Cliquez.'), ('Close.', 'Fermez.')]
@@ -246,7 +238,7 @@ def split_sentences(source: str, target: str) -> list[tuple[str, str]]:
 
 
 def normalize(text: str) -> str:
-    """Removes invisible characters and makes the typographic apostrophe the plain one.
+    """Removes invisible characters and replaces the typographic apostrophe by the plain one.
 
     >>> normalize("l’\u200bété")
     "l'été"
@@ -254,11 +246,11 @@ def normalize(text: str) -> str:
     return _INVISIBLE.sub("", text).replace("’", "'")
 
 
-def is_clean(source: str, target: str) -> bool:
+def is_clean(source: Sequence[str], target: Sequence[str]) -> bool:
     """Whether two token lists look like a sentence and its translation.
 
-    Both have a letter and at most 60 tokens, neither is over 3 times (and 3 tokens) longer than the
-    other, and text of more than two tokens is not the same on both sides: that was left untranslated.
+    Both have a letter and at most 60 tokens. One side is at most 3 times as long as the other, or at most 3 tokens
+    longer. If the two sides are equal, they have at most two tokens: a longer text was not translated.
 
     Args:
         source, target: lists of str.
@@ -276,28 +268,25 @@ def is_clean(source: str, target: str) -> bool:
     )
 
 
-def hold_out(pairs: list, count: int, seed: int) -> tuple[list, ...]:
+def hold_out(pairs: Sequence[SentencePair], count: int, seed: int) -> tuple[list[SentencePair], ...]:
     """Draws sentence pairs at random for development and testing.
 
-    Drawn are pairs of 3 to 40 words on both sides, mostly of letters. A sentence counts as the same as
-    another when they differ in punctuation only; one that occurs twice is not drawn.
+    Only pairs with 3 to 40 tokens on each side are drawn, two thirds of which have a letter. A sentence that occurs
+    twice is not drawn; sentences that differ only in punctuation count as the same.
 
     Args:
         pairs: list of distinct `(source_words, target_words)`.
-        count: int. How many pairs each of the two sets gets.
-        seed: int.
+        count: int. Number of pairs in each of the two sets.
+        seed: int. Random seed.
 
     Returns:
         `(training, development, testing)`: lists of pairs. Training keeps the order of `pairs`.
 
     Raises:
-        InputError: when there are too few pairs that can be drawn.
+        InputError: if fewer than `2 * count` pairs can be drawn.
     """
     keys = [tuple(_wording(side) for side in pair) for pair in pairs]
-    occurrences = {}
-    for key in keys:
-        for side in enumerate(key):
-            occurrences[side] = occurrences.get(side, 0) + 1
+    occurrences = Counter(side for key in keys for side in enumerate(key))
     candidates = [
         index
         for index, (pair, key) in enumerate(zip(pairs, keys, strict=True))
@@ -307,8 +296,8 @@ def hold_out(pairs: list, count: int, seed: int) -> tuple[list, ...]:
     if len(candidates) < 2 * count:
         raise InputError(
             f"found {len(candidates)} sentence pairs that can be held out",
-            f"expected {2 * count}",
-            "hold out fewer, or give more text",
+            f"expected {2 * count} or more",
+            "hold out fewer pairs, or give more text",
         )
     drawn = random.Random(seed).sample(candidates, 2 * count)
     held_out = set(drawn)
@@ -316,9 +305,23 @@ def hold_out(pairs: list, count: int, seed: int) -> tuple[list, ...]:
     return training, [pairs[index] for index in drawn[:count]], [pairs[index] for index in drawn[count:]]
 
 
-def _wording(words):
+def _wording(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for word in words if any(map(str.isalnum, word)))
 
 
-def _has_letter(word):
+def _has_letter(word: str) -> bool:
     return any(map(str.isalpha, word))
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8")
+    if path.suffix == ".gz":
+        # No time stamp, so that the same input gives the same bytes.
+        content = gzip.compress(content, compresslevel=9, mtime=0)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)
+
+
+def _progress(items: Iterable[T], description: str) -> Iterable[T]:
+    return tqdm(items, desc=description, disable=not sys.stderr.isatty())

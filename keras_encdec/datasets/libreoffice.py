@@ -3,61 +3,60 @@
 import io
 import lzma
 import os
-import pathlib
 import re
 import struct
 import tarfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 from keras_encdec.errors import InputError
 
 _CATALOG_MAGIC = 0x950412DE
-# What a program fills in, and markup: %1, $(ARG1), {name}, <b>, \n, #.
+# Placeholders and markup, such as %1, $(ARG1), {name}, <b>, \n, #.
 _PLACEHOLDER = re.compile(r"[%$][\w({]|\{|\}|<\S|\\\w|#")
 
 
 class _HelpPage(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.paragraphs = {}
-        self._id = self._tag = None
-        self._text = []
-        self._spans = []
+        self.paragraphs: dict[str, str] = {}
+        self._id: str | None = None
+        self._tag: str | None = None
+        self._text: list[str] = []
+        # For each open span: where its text begins if it is a switchinline, else None.
+        self._spans: list[int | None] = []
 
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
         if tag == "p" or re.fullmatch("h[1-6]", tag):
-            # Code is not language; an id that comes twice is an embedded copy.
-            is_code = "code" in (attrs.get("class") or "")
-            self._id = None if is_code else attrs.get("id")
+            is_code = "code" in (attributes.get("class") or "")
+            self._id = None if is_code else attributes.get("id")
             self._tag, self._text, self._spans = tag, [], []
         elif tag == "span" and self._id:
-            if "hidden" in attrs:
+            if "hidden" in attributes:
                 self._drop_previous_alternative()
-            is_switch = attrs.get("class") == "switchinline"
+            is_switch = attributes.get("class") == "switchinline"
             self._spans.append(len(self._text) if is_switch else None)
         elif tag == "br":
             self._text.append(" ")
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         if tag == "span" and self._spans:
             self._spans.pop()
         elif tag == self._tag and self._id:
             text = " ".join("".join(self._text).split())
             if text:
-                self.paragraphs.setdefault(self._id, text)
+                self.paragraphs.setdefault(self._id, text)  # a second paragraph with the id is an embedded copy
             self._id = None
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if self._id:
             self._text.append(data)
 
-    def _drop_previous_alternative(self):
-        # A switchinline holds one hidden span for each system or application, the default last;
-        # only that is kept, so that "Command" and "Ctrl" do not run together.
+    def _drop_previous_alternative(self) -> None:
+        # A switchinline holds one hidden span for each system or application, the default last. Only the last one is
+        # kept, so that the text does not have "Command" and "Ctrl" together.
         for mark in reversed(self._spans):
             if mark is not None:
                 del self._text[mark:]
@@ -65,14 +64,14 @@ class _HelpPage(HTMLParser):
 
 
 def read_help_page(html: str) -> dict[str, str]:
-    """The paragraphs and headings of a help page, by their ids.
+    """Reads the paragraphs and headings of a help page, by their ids.
 
     Args:
-        html: str.
+        html: str. The page.
 
     Returns:
-        dict from id to text, white space collapsed, in the order of the page. Code is left out; of
-        texts that differ between systems or applications, the default one is kept.
+        dict of id to text, in the order of the page, with white space collapsed. Code is left out. If a text differs
+        between systems or applications, the default text is kept.
 
     Example:
 
@@ -85,8 +84,8 @@ def read_help_page(html: str) -> dict[str, str]:
     return page.paragraphs
 
 
-def read_catalog(content: bytes) -> Any:
-    """The messages of a compiled gettext catalog.
+def read_catalog(content: bytes) -> Iterator[tuple[str, str]]:
+    """Reads the messages of a compiled gettext catalog.
 
     The layout is in the GNU gettext manual, section "The Format of GNU MO Files".
 
@@ -94,20 +93,20 @@ def read_catalog(content: bytes) -> Any:
         content: bytes of an .mo file.
 
     Yields:
-        `(original, translation)`: str, contexts removed. Plural forms are left out, their originals
-        not being whole sentences, and so is the header.
+        `(original, translation)`: str, without contexts. The header is left out. So are plural forms, because their
+        originals are not whole sentences.
 
     Raises:
-        ValueError: when the bytes are no catalog.
+        ValueError: if the bytes are not a catalog.
     """
     if len(content) < 20:
-        raise ValueError("a message catalog has at least 20 bytes")
+        raise ValueError(f"found {len(content)} bytes, expected a message catalog of 20 bytes or more")
     order = "<" if struct.unpack_from("<I", content)[0] == _CATALOG_MAGIC else ">"
     magic, _, count, originals, translations = struct.unpack_from(order + "5I", content)
     if magic != _CATALOG_MAGIC:
-        raise ValueError("not a message catalog: wrong magic number")
+        raise ValueError(f"found the magic number {magic:#x}, expected {_CATALOG_MAGIC:#x}, a message catalog")
 
-    def text(table, index):
+    def text(table: int, index: int) -> str:
         length, start = struct.unpack_from(order + "2I", content, table + 8 * index)
         return content[start : start + length].decode("utf-8")
 
@@ -118,13 +117,13 @@ def read_catalog(content: bytes) -> Any:
 
 
 def clean_message(text: str) -> str | None:
-    """Makes a message plain text: no accelerator marks, the product's name filled in.
+    """Makes a message plain text: removes accelerator marks, and inserts the product's name.
 
     Args:
-        text: str.
+        text: str. The message.
 
     Returns:
-        str, or `None` when the message has placeholders or markup in it.
+        str; `None` if the message has other placeholders, or markup.
 
     Example:
 
@@ -140,32 +139,29 @@ def clean_message(text: str) -> str | None:
 _MAGIC = b"!<arch>\n"
 
 
-def find_package(directory: str | os.PathLike, name: str) -> pathlib.Path:
-    """Finds the one file of a package.
+def find_package(directory: str | os.PathLike[str], name: str) -> Path:
+    """Finds the file of a package.
 
     Args:
         directory: path.
-        name: str. The package's name, as `libreoffice-help-fr`.
-
-    Returns:
-        pathlib.Path.
+        name: str. The package's name, such as "libreoffice-help-fr".
 
     Raises:
-        InputError: when no file, or more than one, is the package.
+        InputError: if no file, or more than one, has the package's name.
     """
     paths = sorted(Path(directory).glob(f"{name}_*.deb"))
     if len(paths) != 1:
         raise InputError(
             f"found {len(paths)} files named {name}_*.deb",
-            "expected one",
+            "expected one file",
             f"on Debian 12: cd {directory} && apt-get download {name}",
-            path=directory,
+            directory,
         )
     return paths[0]
 
 
-def package_version(path: str | os.PathLike) -> str:
-    """The version in a package's file name, where `apt-get download` writes a colon as %3a.
+def package_version(path: str | os.PathLike[str]) -> str:
+    """Returns the version in a package's file name, in which `apt-get download` writes a colon as %3a.
 
     >>> package_version("libreoffice-help-fr_4%3a7.4.7-1+deb12u14_all.deb")
     '4:7.4.7-1+deb12u14'
@@ -173,11 +169,11 @@ def package_version(path: str | os.PathLike) -> str:
     return Path(path).name.split("_")[1].replace("%3a", ":")
 
 
-def read_package(path: str | os.PathLike) -> Iterator[tuple[str, bytes]]:
+def read_package(path: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
     """Yields the regular files of a package, in its order.
 
-    A .deb is an ar archive (deb(5)): after eight bytes of magic, members with a 60-byte header, each
-    padded to an even length; the files are in the member `data.tar.xz` (or .gz).
+    A .deb is an ar archive (deb(5)): eight bytes of magic, then members, each with a 60-byte header and padded to an
+    even length. The files are in the member `data.tar.xz` or `data.tar.gz`.
 
     Args:
         path: path of the .deb file.
@@ -186,11 +182,13 @@ def read_package(path: str | os.PathLike) -> Iterator[tuple[str, bytes]]:
         `(name, content)`: str, without the leading `./`, and bytes.
 
     Raises:
-        InputError: when the file is no Debian package, or packed in another way.
+        InputError: if the file is not a Debian package, or its files cannot be unpacked.
     """
     content = Path(path).read_bytes()
     if not content.startswith(_MAGIC):
-        raise InputError("found no ar archive", "expected a Debian package", "download it again", path=path)
+        raise InputError(
+            "found a file that is not an ar archive", "expected a Debian package", "download it again", path
+        )
     position = len(_MAGIC)
     while position + 60 <= len(content):
         name = content[position : position + 16].decode("ascii", "replace").rstrip(" /")
@@ -200,19 +198,20 @@ def read_package(path: str | os.PathLike) -> Iterator[tuple[str, bytes]]:
             yield from _read_tar(content[position : position + size], path)
             return
         position += size + size % 2
-    raise InputError("found no data.tar", "expected a Debian package", "download it again", path=path)
+    raise InputError("found no member data.tar", "expected a Debian package", "download it again", path)
 
 
-def _read_tar(content, path):
+def _read_tar(content: bytes, path: str | os.PathLike[str]) -> Iterator[tuple[str, bytes]]:
     try:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             for member in archive:
-                if member.isfile():
-                    yield member.name.removeprefix("./"), archive.extractfile(member).read()
+                file = archive.extractfile(member) if member.isfile() else None
+                if file:
+                    yield member.name.removeprefix("./"), file.read()
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise InputError(
             f"could not unpack its files ({error})",
-            "expected data.tar.xz or data.tar.gz, whole",
+            "expected a complete data.tar.xz or data.tar.gz",
             "download it again, from Debian 12",
-            path=path,
+            path,
         ) from error

@@ -1,4 +1,4 @@
-"""Measures what neural features add to a translation system: the paper's Table 1 on any data."""
+"""Measures what neural features add to a translation system, as in the paper's Table 1, on any data."""
 
 from typing import TYPE_CHECKING
 

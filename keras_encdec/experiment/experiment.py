@@ -1,4 +1,4 @@
-"""An experiment as a function: a configuration in, the stages planned and run, the paper's Table 1 out."""
+"""Runs an experiment: plans its stages from a configuration, runs them, and writes the paper's Table 1."""
 
 import functools
 import json
@@ -11,7 +11,7 @@ from keras_encdec.experiment import moses, stage_functions
 from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
-from keras_encdec.experiment.stage_runner import Stage, StageResult, run_stages
+from keras_encdec.experiment.stage_runner import Stage, StageFunction, StageResult, run_stages
 from keras_encdec.runtime.unfinished import directory_lock
 
 
@@ -19,7 +19,7 @@ def experiment(
     config: ExperimentConfig | str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    begun: Callable[[Stage, int], object] = lambda stage, number: None,
+    begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
     ended: Callable[[StageResult], object] = lambda result: None,
 ) -> ExperimentResult:
     """Measures what features add to a translation system: Table 1 of Cho et al., 2014.
@@ -32,15 +32,17 @@ def experiment(
         config: ExperimentConfig; or the path of its TOML file; or the name of an experiment of the package.
         output: directory to write to, made if it is missing: `results.md`, `results.json`, `results.svg`,
             `results.png`, the models, the n-best lists with features, weights and translations.
-        begun: callable of each Stage that runs and the number of all stages, called before it. Defaults to nothing.
-        ended: callable of each StageResult. Defaults to nothing.
+        begun: callable of a Stage and the number of all stages, called before each stage that runs. Defaults to no
+            call.
+        ended: callable of a StageResult, called after each stage. Defaults to no call.
 
     Returns:
         ExperimentResult.
 
     Raises:
-        ConfigurationError, ImportError, InputError: when settings or files cannot be used or a library is missing.
-        TrainingStopped: when a signal stopped a training.
+        ConfigurationError, InputError: if settings or files cannot be used.
+        ImportError: if a library is missing.
+        TrainingStopped: if a signal stopped a training.
 
     Example:
 
@@ -58,14 +60,14 @@ def experiment(
 
 
 EVALUATION = "evaluation.json"
-# The n-best lists of the parts "dev" and "test".
+# N-best lists by part, "dev" and "test".
 Lists = Mapping[str, pathlib.Path]
 # Columns that `score_table` appends to the scores of a phrase table, counted from the end.
 MODEL_COLUMN, UNKNOWN_COLUMN = -2, -1
 
 
 def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
-    """The stages of an experiment, each after the stages that it depends on.
+    """Plans the stages of an experiment, each after the stages that it depends on.
 
     Args:
         config: ExperimentConfig.
@@ -78,13 +80,15 @@ def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
 
 
 class _Plan:
+    """Collects the stages of an experiment."""
+
     def __init__(self, config: ExperimentConfig, output: pathlib.Path) -> None:
         self._config, self._output = config, output
         self._stages: list[Stage] = []
         self._text = {name: pathlib.Path(path) for name, path in config.data.files.items()}
 
     def stages(self) -> list[Stage]:
-        """The stages of all rows, and of everything that the rows need."""
+        """Plans the stages of all rows, and of everything that the rows need."""
         lists, weights = self._baseline()
         folders = {}
         for number, row in enumerate(self._config.rows):
@@ -115,19 +119,19 @@ class _Plan:
     def _add(
         self,
         name: str,
-        function: Callable[..., Any],
+        function: StageFunction,
         inputs: Mapping[str, pathlib.Path],
         outputs: Mapping[str, str],
         settings: Mapping[str, Any] | None = None,
     ) -> pathlib.Path:
-        """Adds a stage unless it is planned already; returns the path of its first output."""
+        """Adds a stage if it is not planned yet, and returns the path of its first output."""
         paths = {argument: self._output / path for argument, path in outputs.items()}
         if all(stage.name != name for stage in self._stages):
             self._stages.append(Stage(name, function, inputs, paths, settings or {}))
         return next(iter(paths.values()))
 
     def _baseline(self) -> tuple[Lists, pathlib.Path]:
-        """The n-best lists by part, and the initial weights."""
+        """Returns the n-best lists by part, and the file of the initial weights."""
         baseline = self._config.baseline
         if baseline.system == "lists":
             lists = {"dev": pathlib.Path(baseline.dev_nbest), "test": pathlib.Path(baseline.test_nbest)}
@@ -214,7 +218,7 @@ class _Plan:
         )
 
     def _with_features(self, part: str, nbest: pathlib.Path, names: Sequence[str]) -> pathlib.Path:
-        """The n-best list with features added one by one: rows share the lists of their common first features."""
+        """Adds features to an n-best list one by one, so that rows share the lists of their common first features."""
         for number in range(1, len(names) + 1):
             nbest = self._with_feature(part, nbest, names[:number])
         return nbest
@@ -242,7 +246,7 @@ class _Plan:
         )
 
     def _model(self, name: str, feature: FeatureConfig) -> pathlib.Path:
-        """The model's directory: the given one, or the output of a stage that trains the model."""
+        """Returns the given directory of a model, or that of a stage that trains the model."""
         if feature.model_dir:
             return pathlib.Path(feature.model_dir)
         files = self._training_files(feature)

@@ -22,7 +22,7 @@ SIDES = [f"{part}_{side}" for part in ("train", "dev", "test") for side in ("sou
 
 
 def _declared(options: type[Configuration], name: str, **changed: Any) -> Any:
-    """A field as another configuration declares it, with changes: another `default`, `help` or bound."""
+    """Declares a field as in another configuration, with changes such as another default, help or bound."""
     (declared,) = [field for field in dataclasses.fields(options) if field.name == name]
     return hyperparameter(**{"default": declared.default, **declared.metadata, **changed})
 
@@ -35,7 +35,7 @@ class DataConfig(Configuration):
         None, "The text that comes with the package, instead of files.", choices=("libreoffice_en_fr",)
     )
     train_source: str | None = hyperparameter(
-        None, "Source side of the training text; only needed by stages that train on it."
+        None, "Source side of the training text. Only stages that train on it need it."
     )
     train_target: str | None = hyperparameter(None, "Target side of the training text.")
     dev_source: str | None = hyperparameter(None, "Source sentences to tune on.")
@@ -62,10 +62,11 @@ class DataConfig(Configuration):
         return {name: getattr(self, name) for name in SIDES if getattr(self, name)}
 
 
-# The systems that use a setting of the baseline, for settings that not all use; and the settings of making a file,
-# which are useless where the file is given.
+# The systems that make their own n-best lists.
 _MAKING = ("decoder", "moses")
+# The systems that use each of these settings of the baseline.
 _USED_BY = {"language_model": _MAKING, "nbest_size": _MAKING, "rounds": ("decoder",)}
+# Settings for making a file, which have no effect if the file is given.
 _TO_MAKE = {"aligner": "phrase_table", "symmetrization": "phrase_table", "ngram_order": "language_model"}
 
 
@@ -98,7 +99,7 @@ class BaselineConfig(Configuration):
         DecoderTuningOptions,
         "rounds",
         default=4,
-        help="With decoder: how often the development set is translated, at most. The weights are tuned between two "
+        help="With decoder: largest number of translations of the development set. The weights are tuned between two "
         "translations; with 1, the initial weights are used.",
     )
     moses_dir: str | None = hyperparameter(
@@ -196,11 +197,14 @@ class FeatureConfig(Configuration):
             raise ConfigurationError("found neither {model_dir} nor {preset}, expected one of them")
 
     def training_settings(self) -> tuple[TrainingConfig, TrainingData]:
-        """The settings of `trainers.train`, without the files to train on.
+        """Returns the settings of `trainers.train`, without the files to train on.
 
         Raises:
-            ConfigurationError, InputError: for settings that cannot be used.
+            ConfigurationError: for settings that cannot be used, or a feature without a preset.
+            InputError: for a preset that cannot be read.
         """
+        if self.preset is None:
+            raise ConfigurationError("found no {preset}, expected one for a model to train")
         preset = load_preset(self.preset)
         TrainingConfig.check_names(self.training)
         TrainingData.check_names(self.data)
@@ -212,10 +216,10 @@ class FeatureConfig(Configuration):
 class RowConfig(Configuration):
     """A table `[[rows]]`: a row of the result, a system with some of the features."""
 
-    name: str = hyperparameter("", "What the row is called.")
+    name: str = hyperparameter("", "Name of the row.")
     features: tuple[str, ...] = hyperparameter((), "Names of the features that are added to the baseline.")
     published_gain: float | None = hyperparameter(
-        None, "The published gain of such a system over the baseline, shown beside the measured gain."
+        None, "Published gain of such a system over the baseline, shown beside the measured gain."
     )
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""Configurations of experiments in TOML files, those of the package and the user's own."""
+"""Reads the configuration of an experiment from a TOML file, of the package or of the user."""
 
 import dataclasses
 import importlib.resources
@@ -6,9 +6,12 @@ import os
 import pathlib
 import re
 import tomllib
+from collections.abc import Collection, Mapping
+from importlib.resources.abc import Traversable
+from typing import Any, TypeVar
 
 from keras_encdec.architectures.presets import preset_names
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.experiment.experiment_config import (
     DATA_FILES,
@@ -23,20 +26,22 @@ from keras_encdec.experiment.experiment_config import (
 from keras_encdec.experiment.moses import check_programs
 from keras_encdec.runtime.settings_files import read_parsed
 
+Section = TypeVar("Section", bound=Configuration)
+
 
 def experiment_names() -> list[str]:
-    """Names of the experiments that come with the package, sorted."""
+    """Returns the names of the experiments that come with the package, sorted."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
 def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
-    """Reads an experiment of the package, or a TOML file; relative paths in it start from the file's directory.
+    """Reads an experiment of the package, or a TOML file, whose relative paths start from the file's directory.
 
     Args:
         name: str. One of `experiment_names()`, or the path of a file.
 
     Raises:
-        InputError: for a file that cannot be read, and for settings that cannot be used, with their section.
+        InputError: if the file cannot be read, or a setting cannot be used; the error names the section.
     """
     name = os.fspath(name)
     path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in experiment_names() else pathlib.Path(name)
@@ -44,18 +49,19 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
         values = read_parsed(path, tomllib.loads)
     except (OSError, ValueError) as error:
         names = ", ".join(experiment_names())
-        reason = "no file there" if isinstance(error, FileNotFoundError) else f"a file that does not read ({error})"
-        raise InputError(f"found {reason}", f"expected an experiment in TOML, or one of {names}", path=path) from None
+        reason = "no such file" if isinstance(error, FileNotFoundError) else f"a file that cannot be read ({error})"
+        expected = f"expected an experiment in TOML, or one of {names}"
+        raise InputError(f"found {reason}", expected, "check --config", path) from None
     return _Reader(path).read(values)
 
 
 class _Reader:
-    """Makes configurations from the values of a file, and names the section of wrong values."""
+    """Makes configurations from the values of a file. Its errors name the section of a wrong value."""
 
-    def __init__(self, path):
+    def __init__(self, path: pathlib.Path) -> None:
         self._path = path
 
-    def read(self, values):
+    def read(self, values: Mapping[str, Any]) -> ExperimentConfig:
         sections = [field.name for field in dataclasses.fields(ExperimentConfig)]
         for name in values:
             if name not in sections:
@@ -86,9 +92,9 @@ class _Reader:
         self._check(config)
         return config
 
-    def _feature(self, name, table):
+    def _feature(self, name: str, values: Any) -> FeatureConfig:
         section = f"features.{name}"
-        table = dict(self._table(section, table))
+        table = dict(self._table(section, values))
         data = table.get("data")
         if isinstance(data, dict):
             table["data"] = self._with_paths(data, DATA_FILES)
@@ -96,17 +102,25 @@ class _Reader:
         is_file = isinstance(preset, str) and preset not in preset_names() and (self._path.parent / preset).is_file()
         return self._section(FeatureConfig, section, table, ("model_dir", "preset") if is_file else ("model_dir",))
 
-    def _check(self, config):
+    def _check(self, config: ExperimentConfig) -> None:
+        self._check_features(config)
+        self._check_rows(config)
+        self._check_files(config)
+
+    def _check_features(self, config: ExperimentConfig) -> None:
         for name, feature in config.features.items():
             where = f"in [features.{name}]"
             if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", name):
                 raise self._error(f"found the name {shortened(name)} {where}", "expected letters and digits")
-            if feature.of and getattr(config.features.get(feature.of), "kind", None) != "phrases":
+            other = config.features.get(feature.of) if feature.of else None
+            if feature.of and (other is None or other.kind != "phrases"):
                 raise self._error(f"found of={shortened(feature.of)} {where}", "expected a feature of kind phrases")
             self._check_training(config, feature, where)
+
+    def _check_rows(self, config: ExperimentConfig) -> None:
         names = [row.name for row in config.rows]
         if len(set(names)) < len(names):
-            raise self._error("found two [[rows]] of one name", "expected different names")
+            raise self._error("found two [[rows]] with the same name", "expected different names")
         for row in config.rows:
             for name in row.features:
                 if name not in config.features:
@@ -114,11 +128,17 @@ class _Reader:
                     found = f"found the feature {shortened(name)} in the row {shortened(row.name)}"
                     raise self._error(found, f"expected one of {known}")
             if len(set(row.features)) < len(row.features):
-                raise self._error(f"found a feature twice in the row {shortened(row.name)}", "expected each once")
+                raise self._error(
+                    f"found a feature twice in the row {shortened(row.name)}", "expected each feature once"
+                )
             counting = [name for name in row.features if config.features[name].counts]
             if len(counting) > 1:
                 found = f"found counts of {' and '.join(counting)} in the row {row.name}"
-                raise self._error(found, "expected one, as Unknown0 and Length0 are one feature each")
+                raise self._error(
+                    found, "expected the counts of one feature, as a list has one Unknown0 and one Length0"
+                )
+
+    def _check_files(self, config: ExperimentConfig) -> None:
         for where, files in (("data", config.data.files), ("baseline", config.baseline.files)):
             for name, path in files.items():
                 self._check_exists(path, f"{name} in [{where}]")
@@ -133,7 +153,7 @@ class _Reader:
             if needed and not has_text:
                 raise self._error("found no train_source and train_target in [data]", f"expected them, as {why}")
 
-    def _check_training(self, config, feature, where):
+    def _check_training(self, config: ExperimentConfig, feature: FeatureConfig, where: str) -> None:
         if feature.model_dir:
             self._check_exists(feature.model_dir, f"model_dir {where}")
         for name in DATA_FILES:
@@ -149,31 +169,31 @@ class _Reader:
             except ConfigurationError as error:
                 raise self._error(f"{error} {where}") from None
 
-    def _check_exists(self, path, setting):
+    def _check_exists(self, path: str, setting: str) -> None:
         if not pathlib.Path(path).exists():
             raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
-    def _section(self, kind, name, values, paths=()):
-        values = self._with_paths(self._table(name, values), paths)
+    def _section(self, kind: type[Section], name: str, values: Any, paths: Collection[str] = ()) -> Section:
+        """Makes the configuration of a section, of whose values `paths` names those that are paths."""
         try:
-            return kind.from_dict(values)
+            return kind.from_dict(self._with_paths(self._table(name, values), paths))
         except ConfigurationError as error:
             raise self._error(f"{error} in [{name}]") from None
 
-    def _with_paths(self, values, names):
-        """The values, with the paths among them made relative to the file's directory."""
+    def _with_paths(self, values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+        """Returns the values, with relative paths resolved from the file's directory."""
         paths = {name: values[name] for name in names if isinstance(values.get(name), str)}
         folder = self._path.parent
         return {**values, **{name: str(folder / pathlib.Path(path).expanduser()) for name, path in paths.items()}}
 
-    def _table(self, name, values):
+    def _table(self, name: str, values: Any) -> Mapping[str, Any]:
         if not isinstance(values, dict):
             raise self._error(f"found {shortened(name)} = {shortened(repr(values))}", f"expected a table [{name}]")
         return values
 
-    def _error(self, found, expected="", remedy=""):
+    def _error(self, found: str, expected: str = "", remedy: str = "") -> InputError:
         return InputError(found, expected, remedy, self._path)
 
 
-def _folder():
+def _folder() -> Traversable:
     return importlib.resources.files("keras_encdec.experiment") / "experiments"

@@ -1,6 +1,6 @@
-"""Stages that run Moses: escaping text, writing a moses.ini, tuning and decoding.
+"""Stages that run Moses: they escape text, write a moses.ini, tune and decode.
 
-The programs are in `bin` and `scripts/training` of a directory in which Moses was built.
+Moses is a directory in which it was built, with its programs in `bin` and `scripts/training`.
 """
 
 import os
@@ -8,7 +8,6 @@ import pathlib
 import shutil
 import subprocess
 from collections.abc import Sequence
-from typing import Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
@@ -18,7 +17,7 @@ from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.workers import available_processors
 
 DECODER, TUNER = "bin/moses", "scripts/training/mert-moses.pl"
-# The programs that mert-moses.pl requires, whichever optimizer it uses.
+# mert-moses.pl requires all these programs, whatever optimizer it uses.
 PROGRAMS = (
     DECODER,
     "bin/mert",
@@ -65,7 +64,7 @@ def check_programs(moses_dir: str) -> None:
         moses_dir: str. Directory of Moses.
 
     Raises:
-        InputError: when one is missing or cannot be run, or Perl is not installed.
+        InputError: if a program is missing or cannot be executed, or Perl is not installed.
     """
     for program in (*PROGRAMS, TUNER):
         path = pathlib.Path(moses_dir) / program
@@ -74,11 +73,11 @@ def check_programs(moses_dir: str) -> None:
             remedy = "build Moses, or check moses_dir in [baseline]"
             raise InputError(found, "expected a program of Moses", remedy, path)
     if shutil.which("perl") is None:
-        raise InputError("found no perl on the PATH", f"expected it to run {TUNER}", "install Perl")
+        raise InputError("found no perl on the PATH", f"expected Perl, to run {TUNER}", "install Perl")
 
 
 def escape_text(text: pathlib.Path, output: pathlib.Path) -> None:
-    """Writes text in tokens with Moses's escapes. The input may have escapes already."""
+    """Writes tokenized text with Moses's escapes. Escapes in the input are kept."""
     with InputLines(text) as lines, open_output(output) as file:
         for line in lines:
             words = model_words(line.decode("utf-8"))
@@ -101,7 +100,7 @@ def write_moses_ini(phrase_table: pathlib.Path, language_model: pathlib.Path, ou
 
 
 def files_of_ini(ini: pathlib.Path) -> list[pathlib.Path]:
-    """The existing files that a moses.ini names for its features: tables and language models."""
+    """Returns the existing files that a moses.ini names for its features: tables and language models."""
     with InputLines(ini) as lines:
         texts = [line.decode("utf-8", "surrogateescape") for line in lines]
     words = [word for number, text in enumerate(texts, 1) for word in IniLine(number, text).words]
@@ -118,7 +117,7 @@ def tune_moses(
     nbest_size: int,
     **models: pathlib.Path,
 ) -> None:
-    """Tunes with mert-moses.pl; `output` becomes its working directory, with the tuned moses.ini in it.
+    """Tunes with mert-moses.pl. Its working directory is `output`, where it writes the tuned moses.ini.
 
     Args:
         source: sentences, with Moses's escapes.
@@ -127,7 +126,7 @@ def tune_moses(
         output: directory.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
-        **models: files that the moses.ini names. They are inputs of the stage; Moses takes their paths from the file.
+        **models: files that the moses.ini names: inputs of the stage, whose paths Moses takes from the moses.ini.
     """
     moses = pathlib.Path(moses_dir).absolute()
     _run(
@@ -152,7 +151,7 @@ def tune_moses(
     )
     if not (output / "moses.ini").exists():
         log = output.parent / "tuning.log"
-        raise InputError("found no moses.ini after tuning", "expected one", f"read {log}", output)
+        raise InputError("found no moses.ini after tuning", "expected one from mert-moses.pl", f"read {log}", output)
 
 
 def decode_with_moses(
@@ -171,7 +170,7 @@ def decode_with_moses(
         nbest: file to write, not gzipped.
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
-        **models: files that the tuned moses.ini names. They are inputs of the stage; Moses takes their paths from it.
+        **models: files that the tuned moses.ini names: inputs of the stage, whose paths Moses takes from it.
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
     _run(
@@ -195,7 +194,8 @@ def decode_with_moses(
     os.replace(unfinished, nbest)
 
 
-def _run(command: Sequence[Any], log: pathlib.Path) -> None:
+def _run(command: Sequence[str | int | pathlib.Path], log: pathlib.Path) -> None:
+    """Runs a program, which writes its messages to `log`."""
     words = list(map(str, command))
     try:
         with open(log, "wb") as file:

@@ -24,7 +24,7 @@ class RowResult:
         gain: float. Mean test score minus that of the first row; `None` for the first row.
         p_bootstrap, p_randomization: float. P-values of the gain, by paired bootstrap resampling and by approximate
             randomization; `None` for the first row.
-        published_gain: float. From the configuration. Optional.
+        published_gain: float. From the configuration; `None` if it has none.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ExperimentResult:
 
     Attributes:
         title: str.
-        metric: str. What sacrebleu calls it, such as "BLEU".
+        metric: str. Sacrebleu's name of the metric, such as "BLEU".
         signature: str. Sacrebleu's signature of the test scores.
         algorithm: str. The tuning algorithm.
         rows: tuple of RowResult.
@@ -58,7 +58,7 @@ class ExperimentResult:
     stages: tuple[StageResult, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as values that JSON can hold."""
+        """Returns the result as values that JSON can hold."""
         return dataclasses.asdict(self)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class ExperimentResult:
 def read_result(
     config: ExperimentConfig, evaluation: Mapping[str, Any], stages: Sequence[StageResult]
 ) -> ExperimentResult:
-    """The result of an experiment.
+    """Makes the result of an experiment from its evaluation.
 
     Args:
         config: ExperimentConfig.
@@ -122,7 +122,7 @@ def write_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> N
         file.write(_markdown(result).encode())
 
 
-def _markdown(result):
+def _markdown(result: ExperimentResult) -> str:
     tunings = len(result.rows[0].test)
     stages = "\n".join(f"| {stage.name} | {stage.seconds:,.1f} |" for stage in result.stages)
     total = sum(stage.seconds for stage in result.stages)
@@ -141,12 +141,12 @@ pools all tunings (Clark et al., 2011). Signature: `{result.metric}|{result.sign
 """
 
 
-def _mean_and_deviation(scores):
+def _mean_and_deviation(scores: Sequence[float]) -> str:
     mean = f"{statistics.fmean(scores):.2f}"
     return mean if len(scores) == 1 else f"{mean} ± {statistics.stdev(scores):.2f}"
 
 
-# Colours of Okabe and Ito, which colour-blind readers can distinguish.
+# Okabe and Ito chose these colours so that colour-blind readers can distinguish them.
 _DEV, _TEST = "#0072B2", "#D55E00"
 
 
@@ -158,7 +158,7 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
         folder: directory to write to.
 
     Raises:
-        ImportError: when Matplotlib, of the extra `analysis`, is not installed.
+        ImportError: if Matplotlib, of the extra `analysis`, is not installed.
     """
     try:
         from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""The functions that the stages of an experiment call: tasks of the package, from files to files."""
+"""The functions of an experiment's stages. Each runs a task of the package on files."""
 
 import pathlib
 import shutil
@@ -23,7 +23,7 @@ from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# Largest accepted share of hypotheses whose phrases are not in the table: Moses handles unknown words differently.
+# Largest accepted share of hypotheses whose phrases are not in the table. Moses handles unknown words differently.
 MOST_WITHOUT_PHRASES = 0.05
 
 
@@ -83,7 +83,7 @@ def tune_baseline(
     weights: pathlib.Path | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Tunes the decoder; `output` becomes a directory with `weights` and `nbest.gz`. See `tune_decoder`."""
+    """Tunes the decoder, see `tune_decoder`. Writes `weights` and `nbest.gz` into the directory `output`."""
     initial = read_weights(weights)[0] if weights else None
     tuning = tune_decoder(source, [target], phrase_table, language_model, output, initial, **settings)
     shutil.copyfile(tuning.nbest, output / "nbest.gz")
@@ -104,7 +104,7 @@ def decode(
 
 
 def score_table(phrase_table: pathlib.Path, model_dir: pathlib.Path, scored: pathlib.Path) -> dict[str, Any]:
-    """Appends two scores to each line of a table: the model's, and e to the number of unknown target words."""
+    """Appends two scores to each line of a table: the model's, and exp(number of unknown target words)."""
     return {"lines": score_file(model_dir, phrase_table, scored, unknown_count=True).lines}
 
 
@@ -127,7 +127,7 @@ def add_table_feature(
         column: int. Index of the score in the table, from the end: -1 is the last score.
 
     Raises:
-        InputError: when the phrases of more than `MOST_WITHOUT_PHRASES` of the hypotheses are not in the table.
+        InputError: if the phrases of more than `MOST_WITHOUT_PHRASES` of the hypotheses are not in the table.
     """
     number = number_of_scores(phrase_table) + 1 + column
     summary = add_phrase_features(nbest, source, phrase_table, output, {feature: [number]}, on_error="keep")
@@ -148,10 +148,12 @@ def add_table_feature(
 def score_nbest(
     nbest: pathlib.Path, source: pathlib.Path, model_dir: pathlib.Path, output: pathlib.Path, feature: str, counts: bool
 ) -> dict[str, Any]:
-    """Adds ln p of hypotheses, and if `counts`, Unknown0 and Length0, to an n-best list."""
-    options = ScoringOptions(format="nbest", source=source, feature_name=feature, unknown_count=counts, length=counts)
+    """Adds ln p of each hypothesis to an n-best list, and with `counts` also Unknown0 and Length0."""
+    options = ScoringOptions(
+        format="nbest", source=str(source), feature_name=feature, unknown_count=counts, length=counts
+    )
     summary = score_file(model_dir, nbest, output, options)
-    return {"lines": summary.lines, "ngrams": [str(counts) for counts in summary.ngrams]}
+    return {"lines": summary.lines, "ngrams": list(map(str, summary.ngrams))}
 
 
 def tune_row(
@@ -165,15 +167,14 @@ def tune_row(
 ) -> dict[str, Any]:
     """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
 
-    `output` becomes a directory of `weights.1`, `dev.1`, `test.1` and so on. The first row, which needs no model,
-    already shows whether the test list belongs to its references.
+    The directory `output` gets `weights.1`, `dev.1`, `test.1` and so on. The first row needs no model, so that a test
+    list that does not belong to its references is an error before any model is trained.
 
     Returns:
         dict: "dev", the metric on the development set with each seed's weights; "metric", its name.
     """
-    options = TuningOptions(all_weights_out=output, **settings)
-    held_out = {"test_nbest": [test_nbest], "test_references": [test_target]}
-    tuning = tune([dev_nbest], [dev_target], weights, options, **held_out)
+    options = TuningOptions(all_weights_out=str(output), **settings)
+    tuning = tune([dev_nbest], [dev_target], weights, options, test_nbest=[test_nbest], test_references=[test_target])
     for seed in range(1, options.seeds + 1):
         for name, nbest in (("dev", dev_nbest), ("test", test_nbest)):
             rerank(nbest, output / f"{name}.{seed}", output / f"weights.{seed}", format="text")

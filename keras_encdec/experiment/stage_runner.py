@@ -15,8 +15,12 @@ from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.os_errors import explained
 from keras_encdec.runtime.settings_files import read_record, write_json
 
-# The files that make up a model. Other files of its directory belong to training, and may change while it stays.
+# The files of a model. Other files in its directory belong to training, and may change while the model does not.
 _MODEL_FILES = ("config.json", "best.keras", "source.vocab", "target.vocab")
+
+
+# Takes the inputs, outputs and settings of a stage as keyword arguments.
+StageFunction = Callable[..., Mapping[str, Any] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +31,13 @@ class Stage:
         name: str. Unique in an experiment; also the name of its record.
         function: callable. It takes inputs, outputs and settings as keyword arguments, writes the outputs, and returns
             a dict of values that JSON can hold, or `None`.
-        inputs: dict of argument name to path. Files or model directories.
-        outputs: dict of argument name to path. Files or directories, each written by this stage alone.
-        settings: dict of argument name to any value that JSON can hold.
+        inputs: dict of argument name to the path of a file or model directory.
+        outputs: dict of argument name to the path of a file or directory, which only this stage writes.
+        settings: dict of argument name to a value that JSON can hold.
     """
 
     name: str
-    function: Callable[..., Mapping[str, Any] | None]
+    function: StageFunction
     inputs: Mapping[str, pathlib.Path]
     outputs: Mapping[str, pathlib.Path]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -43,29 +47,29 @@ class Stage:
         return self.function(**self.inputs, **self.outputs, **self.settings)
 
     def key(self) -> dict[str, Any]:
-        """Everything that the outputs depend on: the function's name, the settings, and the inputs' checksums.
+        """Returns what the outputs depend on: the function's name, the settings, and the inputs' checksums.
 
         Raises:
-            InputError: when an input cannot be read.
+            InputError: if an input cannot be read.
         """
         function = f"{self.function.__module__}.{self.function.__qualname__}"
         inputs = {name: checksum(path) for name, path in self.inputs.items()}
-        # Through JSON, as tuples become lists in the record.
+        # JSON turns tuples into lists, as in the record that the key is compared with.
         return json.loads(json.dumps({"function": function, "settings": dict(self.settings), "inputs": inputs}))
 
 
 def checksum(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 checksum of a file, or of the names and contents of a directory's files.
+    """Returns the SHA-256 checksum of a file, or of the names and contents of a directory's files.
 
-    Of a model directory, only the files of the model itself count.
+    In a model directory, only the files of the model itself count.
 
     Raises:
-        InputError: when it is missing or cannot be read.
+        InputError: if the file or directory is missing or cannot be read.
     """
     path = pathlib.Path(path)
     with explained(path, "to read"):
         if not path.exists():
-            raise InputError("found nothing there", "expected a file or a directory", path=path)
+            raise InputError("found no such file", "expected a file or a directory", "check the path", path)
         if not path.is_dir():
             return file_checksum(path)
         files = [path / name for name in _MODEL_FILES if (path / name).exists()]
@@ -98,24 +102,25 @@ def run_stages(
     begun: Callable[[Stage], object] = lambda stage: None,
     ended: Callable[[StageResult], object] = lambda result: None,
 ) -> list[StageResult]:
-    """Runs stages in their order, except for those that are up to date.
+    """Runs stages in their order, and skips those that are up to date.
 
     Each stage has a record, `NAME.json`. A stage is up to date if its function, its settings and the checksums of its
-    inputs and outputs are those in the record. A stage that was interrupted finds its outputs as they are and may
-    continue them, if its inputs and settings are the same. Before any other run, old outputs are removed.
+    inputs and outputs are those in the record. If a stage was interrupted and its inputs and settings have not
+    changed, its unfinished outputs are kept, and the stage may continue them. Before any other run, old outputs are
+    removed.
 
     Args:
         stages: list of Stage. The inputs of each exist, or are outputs of earlier stages.
         records: directory of the records, made if it is missing.
-        begun: callable of each Stage that runs, called before it. Defaults to nothing.
-        ended: callable of each StageResult. Defaults to nothing.
+        begun: callable of a Stage, called before each stage that runs. Defaults to no call.
+        ended: callable of a StageResult, called after each stage. Defaults to no call.
 
     Returns:
-        list of StageResult.
+        list of StageResult, one for each stage.
 
     Raises:
-        InputError: when an input cannot be read or a record cannot be written.
-        Exception: as the functions raise it.
+        InputError: if an input cannot be read or a record cannot be written.
+        Exception: any exception of a stage's function.
     """
     folder = pathlib.Path(records)
     with explained(folder, "to make a directory"):
@@ -138,7 +143,8 @@ def run_stages(
     return results
 
 
-def _run(stage, key):
+def _run(stage: Stage, key: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs a stage and returns its record."""
     start = time.monotonic()
     for output in stage.outputs.values():
         with explained(output.parent, "to make a directory"):
@@ -149,13 +155,14 @@ def _run(stage, key):
     return {**key, "outputs": _checksums(stage), "seconds": round(seconds, 1), "result": result}
 
 
-def _checksums(stage):
+def _checksums(stage: Stage) -> dict[str, str] | None:
+    """Returns the checksums of a stage's outputs; `None` if one of them does not exist."""
     if not all(path.exists() for path in stage.outputs.values()):
         return None
     return {name: checksum(path) for name, path in stage.outputs.items()}
 
 
-def _remove_outputs(stage):
+def _remove_outputs(stage: Stage) -> None:
     for path in stage.outputs.values():
         with explained(path, "to remove"):
             if path.is_dir():

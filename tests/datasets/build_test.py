@@ -1,3 +1,5 @@
+"""How the packaged dataset is built from Debian packages."""
+
 import gzip
 import io
 import struct
@@ -6,14 +8,13 @@ import tarfile
 import pytest
 
 from keras_encdec.datasets import build
-from keras_encdec.datasets import build as corpus
 from keras_encdec.datasets.build import is_useful, select
 from keras_encdec.datasets.libreoffice import clean_message, find_package, read_catalog, read_help_page, read_package
 from keras_encdec.errors import InputError
 
 
 def make_catalog(messages, order="<"):
-    """The bytes of an .mo file, as msgfmt writes it but for the hash table."""
+    """The bytes of an .mo file, as msgfmt writes it, without the hash table."""
     count, strings, tables = len(messages), b"", [[], []]
     start = 28 + 16 * count
     for side in (0, 1):
@@ -45,7 +46,7 @@ def make_package(path, files):
     path.write_bytes(package)
 
 
-def test_help_page():
+def test_a_help_page_gives_its_paragraphs_by_id():
     html = """<html><body><p>no id</p>
       <h1 id="hd_1" dir="auto"><a name="x"></a>First
          Steps</h1>
@@ -55,7 +56,7 @@ def test_help_page():
     assert read_help_page(html) == {"hd_1": "First Steps", "par_1": "Choose File & Print now."}
 
 
-def test_help_page_keeps_the_default_of_alternatives():
+def test_a_help_page_gives_the_default_text_where_systems_differ():
     html = (
         '<p id="a">Press Shift+<span id="s" class="switchinline"><span hidden="true" class="MAC">'
         '<span class="keycode">Command</span></span><span hidden="true">Ctrl</span></span>+N.</p>'
@@ -65,12 +66,12 @@ def test_help_page_keeps_the_default_of_alternatives():
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_catalog(order):
+def test_a_catalog_gives_its_messages_in_either_byte_order(order):
     messages = [("", "Content-Type: x"), ("menu|open\x04_Open", "_Ouvrir"), ("a\x04one\0many", "un\0des")]
     assert list(read_catalog(make_catalog(messages, order))) == [("_Open", "_Ouvrir")]
 
 
-def test_no_catalog():
+def test_a_file_that_is_not_a_catalog_is_an_error():
     with pytest.raises(ValueError, match="magic"):
         list(read_catalog(bytes(40)))
 
@@ -88,32 +89,32 @@ def test_no_catalog():
         ("{name}", None),
     ],
 )
-def test_clean_message(message, text):
+def test_a_message_is_made_plain_text_unless_it_has_placeholders(message, text):
     assert clean_message(message) == text
 
 
-def test_package(tmp_path):
+def test_a_package_gives_its_files(tmp_path):
     make_package(tmp_path / "tool_1%3a2-3_all.deb", {"usr/a.txt": b"A", "usr/b.txt": b"B" * 2000})
     path = find_package(tmp_path, "tool")
     assert dict(read_package(path)) == {"usr/a.txt": b"A", "usr/b.txt": b"B" * 2000}
 
 
-def test_missing_package_says_how_to_get_it(tmp_path):
+def test_the_error_for_a_missing_package_says_how_to_get_it(tmp_path):
     with pytest.raises(InputError, match="apt-get download tool"):
         find_package(tmp_path, "tool")
 
 
 @pytest.mark.parametrize("content", [b"", b"!<arch>\n", b"not a package at all" * 10])
-def test_broken_package(tmp_path, content):
+def test_a_broken_package_is_an_error_with_its_path(tmp_path, content):
     (tmp_path / "x.deb").write_bytes(content)
     with pytest.raises(InputError, match="x.deb"):
         list(read_package(tmp_path / "x.deb"))
 
 
-def test_sentences_are_split_only_where_they_match():
-    assert corpus.split_sentences("A. B? C", "É. B ? C") == [("A.", "É."), ("B?", "B ?"), ("C", "C")]
-    assert corpus.split_sentences("A. B.", "A, b.") == [("A. B.", "A, b.")]
-    assert corpus.split_sentences("e.g. this", "p. ex. ceci") == [("e.g. this", "p. ex. ceci")]
+def test_paragraphs_are_split_if_both_have_the_same_number_of_sentences():
+    assert build.split_sentences("A. B? C", "É. B ? C") == [("A.", "É."), ("B?", "B ?"), ("C", "C")]
+    assert build.split_sentences("A. B.", "A, b.") == [("A. B.", "A, b.")]
+    assert build.split_sentences("e.g. this", "p. ex. ceci") == [("e.g. this", "p. ex. ceci")]
 
 
 @pytest.mark.parametrize(
@@ -129,32 +130,32 @@ def test_sentences_are_split_only_where_they_match():
         ("w " * 61, "m " * 61, False),
     ],
 )
-def test_is_clean(source, target, clean):
-    assert corpus.is_clean(source.split(), target.split()) is clean
+def test_a_clean_pair_looks_like_a_sentence_and_its_translation(source, target, clean):
+    assert build.is_clean(source.split(), target.split()) is clean
 
 
-def test_hold_out():
+def test_held_out_pairs_are_not_in_the_training_text():
     pairs = [([f"word{i}", "of", "text"], [f"mot{i}", "du", "texte"]) for i in range(50)]
     again = [(["word0", "of", "text", "."], ["mot", "zéro", "encore"]), (["short"], ["court"])]
-    training, development, testing = corpus.hold_out(pairs + again, 10, seed=1)
+    training, development, testing = build.hold_out(pairs + again, 10, seed=1)
     assert (len(training), len(development), len(testing)) == (32, 10, 10)
     assert sorted(map(str, training + development + testing)) == sorted(map(str, pairs + again))
     # word0 differs from another sentence in punctuation only, and the last pair is too short.
     assert pairs[0] in training and again[0] in training and again[1] in training
-    assert corpus.hold_out(pairs + again, 10, seed=1)[1] == development
-    assert corpus.hold_out(pairs + again, 10, seed=2)[1] != development
+    assert build.hold_out(pairs + again, 10, seed=1)[1] == development
+    assert build.hold_out(pairs + again, 10, seed=2)[1] != development
 
 
-def test_hold_out_of_too_few():
+def test_too_few_pairs_to_hold_out_are_an_error():
     with pytest.raises(InputError, match="found 1 sentence pairs"):
-        corpus.hold_out([(["a", "b", "c"], ["x", "y", "z"])], 1, seed=1)
+        build.hold_out([(["a", "b", "c"], ["x", "y", "z"])], 1, seed=1)
 
 
 def line(source, target, probability, source_count, count):
     return f"{source} ||| {target} ||| 0.5 0.5 {probability} 0.5 ||| 0-0 ||| 9 {source_count} {count} ||| |||"
 
 
-def test_select_takes_whole_sources_by_words_covered():
+def test_sources_that_cover_most_words_are_chosen_with_all_their_targets():
     often = [line("often", f"mot{'abc'[i]}", 0.3, 10, 3) for i in range(3)]
     longer = [
         line("rather long phrase", "assez long", 0.5, 4, 2),
@@ -168,7 +169,7 @@ def test_select_takes_whole_sources_by_words_covered():
     assert select(table, 4) == sorted(longer)
 
 
-def test_select_keeps_the_best_options_and_drops_single_occurrences():
+def test_the_best_targets_are_chosen_and_pairs_extracted_once_are_not():
     table = [line("s", "t" + chr(97 + i), (30 - i) / 1000, 1000, 30 - i) for i in range(19)]
     table += [line("s", "z" + chr(97 + i), 0.05, 1000, 50) for i in range(3)] + [line("s", "once", 0.5, 2, 1)]
     chosen = select(table)
@@ -191,18 +192,18 @@ def test_select_keeps_the_best_options_and_drops_single_occurrences():
         ("a", "b c d e f", False),
     ],
 )
-def test_is_useful(source, target, useful):
+def test_useful_phrases_are_made_of_words(source, target, useful):
     assert is_useful(source.split(), target.split(), [1, 1, 1, 1]) is useful
 
 
-def test_is_useful_by_scores():
+def test_useful_pairs_have_a_minimum_probability():
     assert not is_useful(["a"], ["b"], [1, 1, 0.009, 1])
     assert not is_useful(["a"], ["b"], [1, 0.019, 1, 1])
     assert is_useful(["a", "a"], ["b"], [1, 0.019, 1, 1])
     assert not is_useful(["a", "a"], ["b"], [1, 1, 1, 0.019])
 
 
-def test_build_twice_gives_the_same_bytes(tmp_path):
+def test_building_twice_gives_the_same_bytes(tmp_path):
     pytest.importorskip("thot", reason="sil-thot is not installed")
     pytest.importorskip("tensorflow_text", reason="tensorflow-text is not installed")
     words = [
@@ -235,7 +236,7 @@ def test_build_twice_gives_the_same_bytes(tmp_path):
     assert "house ||| maison ||| 1 1 1 1 ||| 0-0 |||" in table
 
 
-def test_packages_of_different_versions(tmp_path):
+def test_packages_of_different_versions_are_an_error(tmp_path):
     for number, name in enumerate(build.PACKAGES):
         make_package(tmp_path / f"{name}_{number}_all.deb", {})
     with pytest.raises(InputError, match="found versions 0, 1, 2"):

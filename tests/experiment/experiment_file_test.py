@@ -1,4 +1,4 @@
-"""What a configuration of an experiment may say, and how mistakes in it are reported."""
+"""How the configuration of an experiment is read and its stages planned, and errors for mistakes in it."""
 
 import os
 
@@ -59,7 +59,7 @@ def names(config, folder):
     return [stage.name for stage in plan_stages(config, folder)]
 
 
-def test_lists_and_a_model_of_phrases(load, tmp_path):
+def test_a_model_of_phrases_is_trained_and_its_score_added_to_given_lists(load, tmp_path):
     config = load(DATA + LISTS + RNN + ROWS)
     assert config.title == "experiment" and config.data.dev_source == str(tmp_path / "dev.en")
     assert names(config, tmp_path) == [
@@ -89,7 +89,7 @@ def test_rows_share_their_first_features(load, tmp_path):
     assert found.count("train-RNN") == 1
 
 
-def test_the_packages_decoder(load, tmp_path):
+def test_the_packages_decoder_makes_the_lists(load, tmp_path):
     found = names(load(DATA + TEXT + ROWS.replace('["RNN"]', "[]")), tmp_path)
     assert found == ["extract", "ngrams", "tune-decoder", "decode-test", "tune-0", "tune-1", "evaluate"]
 
@@ -111,7 +111,7 @@ def with_moses(moses_dir):
     return f'[baseline]\nsystem = "moses"\nmoses_dir = "{moses_dir}"\n'
 
 
-def test_moses(load, with_moses, tmp_path):
+def test_moses_is_tuned_and_decodes_with_the_packages_models(load, with_moses, tmp_path):
     found = names(load(DATA + TEXT + with_moses + RNN + ROWS), tmp_path)
     assert found == [
         "escape-dev_source",
@@ -146,7 +146,7 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[data", r"experiment.toml: found a file that does not read \(.*\), expected an experiment in TOML"),
+        ("[data", r"experiment.toml: found a file that cannot be read \(.*\), expected an experiment in TOML"),
         ("[date]\n" + WHOLE, "found the unknown section date, expected title, data, baseline"),
         ("data = 3\n" + LISTS + ROWS, "found data = 3, expected a table"),
         (WHOLE.replace("dev_source", "dev_sauce"), "found the unknown hyper-parameter 'dev_sauce', .* in .data"),
@@ -165,9 +165,15 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (WHOLE.replace('phrase_table = "table.gz"', ""), r"found kind=phrases in .*, expected phrase_table"),
         (WHOLE.replace("RNN]", "R_N]"), r"found the name R_N in \[features.R_N\], expected letters and digits"),
         (WHOLE.replace('["RNN"]', '["CSLM"]'), "found the feature CSLM in the row . RNN, expected one of RNN"),
-        (WHOLE.replace('["RNN"]', '["RNN", "RNN"]'), "found a feature twice in the row . RNN, expected each once"),
-        (WHOLE.replace('["RNN"]', '["A", "B"]') + COUNTS, "found counts of A and B in the row . RNN, expected one"),
-        (WHOLE.replace("+ RNN", "Baseline"), r"found two \[\[rows\]\] of one name"),
+        (
+            WHOLE.replace('["RNN"]', '["RNN", "RNN"]'),
+            "found a feature twice in the row . RNN, expected each feature once",
+        ),
+        (
+            WHOLE.replace('["RNN"]', '["A", "B"]') + COUNTS,
+            "found counts of A and B in the row . RNN, expected the counts of",
+        ),
+        (WHOLE.replace("+ RNN", "Baseline"), r"found two \[\[rows\]\] with the same name"),
         (DATA + LISTS + RNN, r"found no table \[\[rows\]\]"),
         (WHOLE.replace('preset = "small"', ""), r"found neither model_dir nor preset.* in \[features.RNN\]"),
         (WHOLE.replace('"small"', '"smal"'), r"found preset='smal', expected one of .* in \[features.RNN\]"),
@@ -179,13 +185,13 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         ('[data]\ndataset = "libreoffice_en_fr"\ndev_source = "dev.en"\n' + ROWS, "found dataset and files of text"),
     ],
 )
-def test_mistakes(load, text, message):
+def test_a_mistake_in_the_configuration_is_an_error_that_names_it(load, text, message):
     with pytest.raises(InputError, match=message):
         load(text)
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="none.toml: found no file there, expected an experiment in TOML, or one of"):
+def test_a_missing_configuration_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="none.toml: found no such file, expected an experiment in TOML, or one of"):
         load_experiment(tmp_path / "none.toml")
 
 
@@ -204,7 +210,9 @@ def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, TUNER])
-def test_the_programs_of_moses_are_looked_for_first(load, with_moses, moses_dir, program, monkeypatch):
+def test_a_missing_program_of_moses_is_an_error_before_the_first_stage(
+    load, with_moses, moses_dir, program, monkeypatch
+):
     text = DATA + TEXT + with_moses + RNN + ROWS
     path = moses_dir / program
     path.chmod(0o644)
@@ -216,7 +224,7 @@ def test_the_programs_of_moses_are_looked_for_first(load, with_moses, moses_dir,
         load(text)
     path.touch(0o755)
     monkeypatch.setenv("PATH", str(moses_dir))
-    with pytest.raises(InputError, match="found no perl on the PATH, expected it to run"):
+    with pytest.raises(InputError, match="found no perl on the PATH, expected Perl, to run"):
         load(text)
 
 

@@ -1,4 +1,4 @@
-"""Stages that run Moses, with programs in its place that write down how they were called."""
+"""Stages that run Moses, with programs in its place that record their arguments."""
 
 import os
 

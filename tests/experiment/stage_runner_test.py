@@ -1,4 +1,4 @@
-"""What is run again, and what is not."""
+"""Which stages run again, and which are up to date."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_the_result_and_time_of_an_earlier_run_are_kept(files):
     assert first[0].seconds == second[0].seconds
 
 
-def test_runs_again_what_depends_on_a_changed_input(files):
+def test_runs_the_stages_again_that_depend_on_a_changed_input(files):
     run(files)
     (files / "b").write_text("c")
     assert run(files) == ["joined", "doubled"]
@@ -73,7 +73,7 @@ def test_runs_again_what_depends_on_a_changed_input(files):
     assert (files / "out" / "doubled" / "steps").read_text() == "x", "the old output was not removed"
 
 
-def test_runs_nothing_after_a_stage_that_writes_the_same_again(files):
+def test_runs_nothing_after_a_stage_that_writes_the_same_output(files):
     run(files)
     (files / "a").write_text("a b")
     (files / "b").write_text("")
@@ -87,21 +87,21 @@ def test_a_file_that_is_merely_rewritten_changes_nothing(files):
     assert run(files) == []
 
 
-def test_runs_again_where_a_setting_has_changed(files):
+def test_runs_a_stage_again_if_a_setting_has_changed(files):
     run(files)
     assert run(files, between="-") == ["joined", "doubled"]
     assert run(files, between="-") == []
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_text("other")])
-def test_runs_again_where_an_output_has_changed(files, damage):
+def test_runs_a_stage_again_if_an_output_has_changed(files, damage):
     run(files)
     damage(files / "out" / "doubled" / "twice")
     assert run(files) == ["doubled"]
     assert (files / "out" / "doubled" / "twice").read_text() == "a ba b"
 
 
-def test_goes_on_with_what_was_interrupted(files):
+def test_an_interrupted_stage_continues_its_outputs(files):
     (files / "a").write_text("fail")
     with pytest.raises(KeyboardInterrupt):
         run(files)
@@ -109,7 +109,7 @@ def test_goes_on_with_what_was_interrupted(files):
     assert (files / "out" / "doubled" / "steps").read_text() == "xx", "the half-made output was not kept"
 
 
-def test_begins_anew_where_the_input_of_what_was_interrupted_has_changed(files):
+def test_an_interrupted_stage_begins_anew_if_an_input_has_changed(files):
     (files / "a").write_text("fail")
     with pytest.raises(KeyboardInterrupt):
         run(files)
@@ -118,13 +118,13 @@ def test_begins_anew_where_the_input_of_what_was_interrupted_has_changed(files):
     assert (files / "out" / "doubled" / "steps").read_text() == "x"
 
 
-def test_runs_again_where_a_record_is_damaged(files):
+def test_runs_a_stage_again_if_its_record_is_damaged(files):
     run(files)
     (files / "records" / "double.json").write_text('{"function":')
     assert run(files) == ["doubled"]
 
 
-def test_a_trainings_own_time_counts_where_it_is_longer(files):
+def test_the_seconds_that_a_function_returns_count_if_they_are_more(files):
     def trained(output):
         output.write_text("x")
         return {"seconds": 3600.0}
@@ -136,11 +136,11 @@ def test_a_trainings_own_time_counts_where_it_is_longer(files):
 
 def test_a_missing_input_is_named(files):
     (files / "b").unlink()
-    with pytest.raises(InputError, match="b: found nothing there"):
+    with pytest.raises(InputError, match="b: found no such file, expected a file or a directory; check the path"):
         run(files)
 
 
-def test_of_a_model_directory_only_the_model_counts(tmp_path):
+def test_only_the_model_counts_in_a_model_directory(tmp_path):
     for name in ("config.json", "best.keras", "target.vocab"):
         (tmp_path / name).write_text(name)
     before = checksum(tmp_path)
