@@ -1,1 +1,1 @@
-"""Commands that are neither training nor export, and what all commands share."""
+"""The commands, and the code that they share."""

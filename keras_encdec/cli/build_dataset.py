@@ -1,4 +1,4 @@
-"""Builds the packaged phrase table from Debian's LibreOffice packages, see `keras_encdec.datasets.build`."""
+"""build_dataset: builds the packaged phrase table from Debian's packages of LibreOffice."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string("debs", None, "Directory with the .deb files of the three LibreOffice packages.", **define)
     flags.DEFINE_string("output", None, "Directory to write phrase-table.gz and the held-out sets to.", **define)
     flags.DEFINE_integer("held_out", 1000, "Sentence pairs in each of the two held-out sets.", lower_bound=1, **define)
-    flags.DEFINE_integer("seed", 1, "Seed that the held-out sentences are drawn with.", **define)
+    flags.DEFINE_integer("seed", 1, "Random seed that the held-out sentences are drawn with.", **define)
 
 
 def main(flag_values: flags.FlagValues) -> None:

@@ -12,7 +12,7 @@ SERVER = "localhost:8500"
 
 @dataclasses.dataclass(frozen=True)
 class ClientCommandOptions(ClientOptions):
-    """Options of the command: those of scoring, and the questions that it asks instead."""
+    """Options of the command: those of scoring, and the queries that it can send instead."""
 
     health: bool = hyperparameter(
         False,
@@ -31,10 +31,10 @@ class ClientCommandOptions(ClientOptions):
                 self.check_scores(parameter.name)
 
     def check_scores(self, name: str) -> None:
-        """Raises ConfigurationError for an option or argument of scoring beside a question."""
+        """Raises ConfigurationError for an option or argument of scoring together with a query."""
         if self.health or self.metadata:
-            question = "health" if self.health else "metadata"
-            raise ConfigurationError(f"found {{{name}}} with {{{question}}}, which scores nothing")
+            query = "health" if self.health else "metadata"
+            raise ConfigurationError(f"found {{{name}}} with {{{query}}}, which scores nothing")
 
 
 def main(arguments: dict[str, str | None], options: ClientCommandOptions) -> None:

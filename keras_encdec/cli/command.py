@@ -1,4 +1,4 @@
-"""How every command starts, and how it reports what went wrong."""
+"""How every command starts, and how it reports errors."""
 
 import contextlib
 import dataclasses
@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -28,13 +29,13 @@ from keras_encdec.errors import EncdecWarning, InputError
 
 
 def flag_help(flag_values: flags.FlagValues, own_module: str) -> str:
-    """The text of `--help` on the flags: sections and flags in the order in which they were defined.
+    """Formats the flags for `--help`: sections and flags in the order in which they were defined.
 
     Args:
         flag_values: the flags.
-        own_module: str. Module under whose name absl lists the command's own flags, which are the first section. Other
-            sections are headed by the name that absl lists their flags under; the flags that every command has come
-            last.
+        own_module: str. Name of the module under which absl lists the command's own flags. They are the first section.
+            The heading of another section is the name under which absl lists its flags. The flags that every command
+            has are the last section.
 
     Returns:
         str, lines.
@@ -46,7 +47,7 @@ def flag_help(flag_values: flags.FlagValues, own_module: str) -> str:
     for module, heading in headings.items():
         defined = dict.fromkeys(flag for flag in sections.get(module, []) if flag.name in flag_values)
         if defined:
-            parts.append(f"{heading}:\n" + "".join(_lines(flag) for flag in defined))
+            parts.append(f"{heading}:\n" + "".join(map(_lines, defined)))
     return "\n".join(parts)
 
 
@@ -65,29 +66,29 @@ class UsageError(Exception):
     """Wrong use of a command's flags. The command prints the sentence and exits with status 2.
 
     Args:
-        sentence: str. What was found and what was expected, with a full stop: "found --lowercase without
-            --tokenize: text in tokens is taken as it is."
+        sentence: str with a full stop: what was found and what was expected, such as "found no text, expected --source
+            with --target, or --tsv."
     """
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command of the package, which any process can call any number of times.
+    """A command of the package, which a process can run any number of times.
 
-    Its flags are its own, not absl's global ones, so that a process can import several commands and run them.
+    Its flags are its own, not absl's global flags, so that a process can import and run several commands.
 
     Attributes:
         name: str, such as "encdec-train".
         define_flags: callable that defines the command's flags in an `absl.flags.FlagValues`.
         work: callable of the parsed `FlagValues`. It returns the exit status, or `None` for 0. It raises `UsageError`
             or `ConfigurationError` for wrong use, and `InputError`, `OSError` or `ImportError` for failed work. It
-            imports Keras and other slow modules itself, so that `--help` and wrong flags are answered without them.
+            imports Keras and other slow modules itself, so that `--help` and errors in flags do not wait for them.
         required: names of the flags that must be given.
         flag_names: dict of hyper-parameter to the name of its flag, where they differ.
         interrupted: str. Message shown when a signal ends the command. Defaults to `SENTENCE`, "interrupted; no
             unfinished output is left."
-        serves: bool. Whether the command serves requests until it is ended, instead of going through records.
-            Defaults to `False`.
+        serves: bool. Whether the command serves requests until it is ended, instead of processing records. Defaults
+            to `False`.
         module: str. Name of the module whose docstring is the description in `--help`, and under which absl lists the
             command's own flags. Defaults to the module of `work`.
 
@@ -112,17 +113,15 @@ class Command:
     module: str | None = None
 
     def main(self, arguments: Sequence[str]) -> int:
-        """Runs the command in this process.
-
-        Errors are reported by one sentence on standard error, not by an exception.
+        """Runs the command in this process, and reports an error as a sentence on standard error, without raising.
 
         Args:
             arguments: list of str, without the program's name.
 
         Returns:
             the exit status: 0 for success; 1 if the work failed; 2 for wrong use, such as an unknown or missing flag,
-            flags that contradict one another, or an argument that is no flag; 128 + n after signal n. When nobody reads
-            the output any longer, as after `head`, the signal is SIGPIPE.
+            flags that contradict one another, or an argument that is not a flag; 128 + n after signal n. If the reader
+            of the output has closed it, as `head` does, the signal is SIGPIPE.
         """
         return self._guarded(arguments, Interruption(sentence=self.interrupted))
 
@@ -130,8 +129,8 @@ class Command:
         """Runs the command as a program: the entry point of the console script."""
         occupy_closed_descriptors()
         if not self.serves:
-            # A command makes millions of records without reference cycles. To search them for cycles took three
-            # quarters of its time.
+            # A command makes millions of records without reference cycles. The search for cycles took three quarters of
+            # its time.
             gc.set_threshold(1 << 20)
         status = self._guarded(sys.argv[1:], Interruption(self.name, self.interrupted))
         drop_unwritten()
@@ -143,7 +142,7 @@ class Command:
         sys.exit(status)
 
     def flag_values(self) -> flags.FlagValues:
-        """The command's flags, before any arguments are parsed."""
+        """Defines the command's flags and returns them, not yet parsed."""
         flag_values = flags.FlagValues()
         flags.DEFINE_bool("help", False, "Show this help.", short_name="?", flag_values=flag_values)
         flags.DEFINE_string("flagfile", "", "Read flags, one a line, from this file.", flag_values=flag_values)
@@ -197,7 +196,7 @@ class Command:
         return 0
 
     def _report(self, error: BaseException) -> int:
-        """Prints an exception that users can cause as one sentence and returns the exit status; raises any other."""
+        """Prints an error of the user as one sentence and returns the exit status; raises any other exception."""
         match error:
             case ConfigurationError():
                 sentence = error.sentence(lambda name: f"--{self.flag_names.get(name, name)}")
@@ -231,9 +230,9 @@ class Command:
 
 @contextlib.contextmanager
 def _quiet_libraries(command: str) -> Iterator[None]:
-    """Hides the warnings of the libraries, which are of no use to the user of a command.
+    """Hides warnings of the libraries, which do not help users of a command.
 
-    The warnings of this package are printed as one sentence each, like its errors.
+    Each warning of this package is printed as one sentence, like an error.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
@@ -244,7 +243,7 @@ def _quiet_libraries(command: str) -> Iterator[None]:
         warnings.filterwarnings("ignore", module="keras(?!_encdec)|tensorflow|jax|torch")
         show = warnings.showwarning
 
-        def show_in_one_line(message, category, *where):
+        def show_in_one_line(message: Warning | str, category: type[Warning], *where: Any) -> None:
             if category is EncdecWarning:
                 print(f"{command}: warning: {message}", file=sys.stderr)
             else:

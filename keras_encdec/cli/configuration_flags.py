@@ -1,4 +1,4 @@
-"""Flags made from the hyper-parameters of configurations, and configurations from flags."""
+"""Makes flags from the hyper-parameters of configurations, and configurations from flags."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
@@ -27,15 +27,15 @@ def define_configuration_flags(
 
     Args:
         flag_values: defines the flags here.
-        configurations: a configuration class, or several, each by the name of what it configures ("encdec"). A
-            hyper-parameter that several of them have is one flag; its help names them, and their defaults.
+        configurations: a configuration class, or a dict of classes, each by the name of what it configures ("encdec").
+            If several have a hyper-parameter, it is one flag, and its help names them and their defaults.
         section: str. Heading of the flags in `--help`.
-        flag_names: dict of hyper-parameter to the name of its flag, where they differ. Optional.
+        flag_names: dict of hyper-parameter to the name of its flag, if they differ. Optional.
         own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
         repeated: names of tuples of text whose flags are given once for each item. Defaults to none.
 
     Raises:
-        ValueError: if hyper-parameters of one name have different types.
+        ValueError: if hyper-parameters with the same name have different types.
     """
     if not isinstance(configurations, Mapping):
         configurations = {"": configurations}
@@ -49,7 +49,9 @@ def define_configuration_flags(
     for name, parameters in declared.items():
         kinds = {(parameter.type, parameter.item_type) for parameter in parameters.values()}
         if len(kinds) > 1:
-            raise ValueError(f"found the hyper-parameter {name} of several types: {', '.join(parameters)}")
+            raise ValueError(
+                f"found the hyper-parameter {name} with several types, in {', '.join(parameters)}; expected one"
+            )
         parser = _HyperparameterParser(tuple(parameters.values()))
         flag_name, help_text = (flag_names or {}).get(name, name), _help(parameters, len(configurations))
         if name in repeated:
@@ -62,7 +64,7 @@ def define_configuration_flags(
 
 
 def text_flag(name: str, help: str, repeated: bool) -> flags.Flag:
-    """A flag whose value is text, or with `repeated` a list of text; `None` if it is not given."""
+    """Makes a flag whose value is text, or with `repeated` a list of text; `None` if it is not given."""
     flag = (flags.MultiFlag if repeated else flags.Flag)(flags.ArgumentParser(), None, name, None, help)
     flag.help = help  # absl adds a sentence to the help of a MultiFlag
     return flag
@@ -74,10 +76,10 @@ def configuration_from_flags(
     base: Mapping[str, Any] | None = None,
     flag_names: Mapping[str, str] | None = None,
 ) -> ConfigurationType:
-    """The configuration that the given flags make, with other values and the defaults for the rest.
+    """Makes a configuration from the given flags, then from other values, then from the defaults.
 
     Args:
-        config_class: the class, whose flags `define_configuration_flags` defined.
+        config_class: class of the configuration, whose flags `define_configuration_flags` defined.
         flag_values: the parsed flags.
         base: dict. Values for the flags that are not given, such as a preset's. Optional.
         flag_names: see `define_configuration_flags`. Optional.
@@ -92,7 +94,7 @@ def configuration_from_flags(
 def given_flags(
     config_class: type[Configuration], flag_values: flags.FlagValues, flag_names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The values of a configuration's given flags, by hyper-parameter. A command may leave flags undefined."""
+    """Returns the values of the given flags, by hyper-parameter. Not all hyper-parameters need to have flags."""
     given = {}
     for parameter in config_class.hyperparameters():
         flag = (flag_names or {}).get(parameter.name, parameter.name)
@@ -108,7 +110,7 @@ def check_flags_of_choice(
     flag_values: flags.FlagValues,
     flag_names: Mapping[str, str] | None = None,
 ) -> None:
-    """Checks that no flag is given that belongs to other configurations than the chosen one.
+    """Checks that all given flags belong to the chosen configuration.
 
     Args:
         switch: str. Name of the flag that chooses the configuration, such as "mode".
@@ -118,7 +120,7 @@ def check_flags_of_choice(
         flag_names: see `define_configuration_flags`. Optional.
 
     Raises:
-        UsageError: for such a flag: "found --seed with --mode=beam, expected it with --mode=sample."
+        UsageError: for a flag of another one: "found --seed with --mode=beam, expected it with --mode=sample."
     """
     own = {parameter.name for parameter in configurations[chosen].hyperparameters()}
     given = {name: given_flags(kind, flag_values, flag_names) for name, kind in configurations.items()}
@@ -130,10 +132,10 @@ def check_flags_of_choice(
 
 
 class _HyperparameterParser(flags.ArgumentParser):
-    """Parses a hyper-parameter's value, which any of its declarations may allow.
+    """Parses a hyper-parameter's value: any value that one of its declarations allows.
 
     Args:
-        parameters: tuple of Hyperparameter, of one name and type.
+        parameters: tuple of Hyperparameter, with the same name and type.
     """
 
     def __init__(self, parameters: tuple[Hyperparameter, ...]) -> None:
@@ -165,11 +167,11 @@ def _value(text: str, parameter: Hyperparameter) -> Any:
 
 
 def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
-    """The help of a flag: the first declaration's; its owners, unless all configurations have it; each one's default.
+    """Returns the help of a flag: that of the first declaration, the defaults, and the owners unless all have it.
 
     Args:
         parameters: dict of owner to declaration.
-        configurations: int. Number of the configurations.
+        configurations: int. Number of all configurations.
     """
     first = next(iter(parameters.values()))
     owners = "" if len(parameters) == configurations else f"Of {', '.join(parameters)}: "

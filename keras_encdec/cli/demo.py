@@ -1,4 +1,4 @@
-"""encdec-demo: from a phrase table to the same table with the model's score, in a few minutes."""
+"""encdec-demo: trains a model on a phrase table and adds its score to the table, in a few minutes."""
 
 import contextlib
 import dataclasses
@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from absl import flags
-
-from keras_encdec.cli.command import Command
+from keras_encdec.cli.task_command import task_command
+from keras_encdec.configuration import Configuration, hyperparameter
 
 if TYPE_CHECKING:
     from keras_encdec.analysis import Preferences, ReportSummary
@@ -35,18 +34,18 @@ What to do next
 
 @dataclasses.dataclass(frozen=True)
 class DemonstrationResult:
-    """What a demonstration made.
+    """The result of a demonstration.
 
     Attributes:
         model_dir: pathlib.Path. The trained model.
         phrase_table: pathlib.Path. The table with the model's score on each line.
-        moses_ini: pathlib.Path. The configuration that names it.
+        moses_ini: pathlib.Path. The configuration that names this table.
         training: TrainingResult.
-        perplexity: float. Per target token, of the pairs held out of the training.
+        perplexity: float. Per target token, on pairs held out of the training; `None` if a signal stopped the training.
         perplexity_without_source: float. The same with the summary of the source zeroed.
-        scoring: ScoreSummary; `None` where the training was interrupted.
-        preferences: tuple of Preferences, what table and model prefer for a few phrases.
-        report: ReportSummary; `None` where the extra `analysis` is not installed.
+        scoring: ScoreSummary; `None` if a signal stopped the training.
+        preferences: tuple of Preferences: the targets that the table and the model prefer for a few phrases.
+        report: ReportSummary; `None` if the extra `analysis` is not installed.
     """
 
     model_dir: pathlib.Path
@@ -64,17 +63,17 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     """Trains a small model on the phrase table of the package, scores the table, and shows what it learned.
 
     Args:
-        output_dir: where the model, the scored table, its moses.ini and the report are written; an earlier
-            demonstration's are replaced. Defaults to "demo".
+        output_dir: directory for the model, the scored table, its moses.ini and the report. Those of an earlier
+            demonstration are replaced. Defaults to "demo".
         minutes: float. Minutes of training. Defaults to `3`.
 
     Returns:
-        DemonstrationResult; a training that was interrupted ends it.
+        DemonstrationResult. If a signal stops the training, the demonstration ends with it.
 
     Raises:
-        ConfigurationError: a ValueError, for minutes that are none.
-        InputError: if another demonstration is training in `output_dir`, or a model, a table or a moses.ini that is
-            not an earlier demonstration's stands there.
+        ConfigurationError: a ValueError, if `minutes` is not a positive number.
+        InputError: if another demonstration is training in `output_dir`, or if it holds a model, a table or a moses.ini
+            that is not from an earlier demonstration.
     """
     from keras_encdec.analysis import perplexity
     from keras_encdec.data import Batches, PreparedPairs
@@ -130,7 +129,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
 
 def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":
-    """What a demonstration trains and what on, by which the model of an earlier one is told from a user's."""
+    """Returns the settings of a demonstration's training, by which the model of an earlier one is recognized."""
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.trainers import TrainingConfig, TrainingData
 
@@ -143,15 +142,20 @@ def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingDat
 def _remove_earlier_demonstration(
     model_dir: pathlib.Path, outputs: Sequence[pathlib.Path], config: "TrainingConfig", data: "TrainingData"
 ) -> None:
-    """Removes what an earlier demonstration made; whatever else stands there is not ours to remove."""
+    """Removes the output of an earlier demonstration.
+
+    Raises:
+        InputError: if one of the files is not from an earlier demonstration.
+    """
     from keras_encdec.errors import InputError
     from keras_encdec.trainers.train import training_lock
 
     expected, remedy = "expected that of an earlier demonstration", "give another --output_dir"
-    with training_lock(model_dir) if model_dir.exists() else contextlib.nullcontext():  # another may be at work
+    # The lock fails if another process is training there.
+    with training_lock(model_dir) if model_dir.exists() else contextlib.nullcontext():
         models = list(model_dir.glob("*.keras"))
-        if _is_a_demonstrations(model_dir, config, data):
-            # The settings last: what was begun by a process that is killed, the next one can end.
+        if _is_from_demonstration(model_dir, config, data):
+            # The settings go last: if this process is killed, the next one still recognizes the demonstration.
             for path in (*outputs, *models):
                 path.unlink(missing_ok=True)
             shutil.rmtree(model_dir)
@@ -162,30 +166,30 @@ def _remove_earlier_demonstration(
             raise InputError("found another file", expected, remedy, path)
 
 
-def _is_a_demonstrations(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
-    """Whether a model was trained as a demonstration's is, for however long and wherever the package was installed."""
+def _is_from_demonstration(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
+    """Whether a model has the settings of a demonstration, with any duration and any path of the package."""
     from keras_encdec.trainers.resumption import SETTINGS
 
     settings = model_dir / SETTINGS
     if not settings.exists():
         return False
-    found = type(data).from_preset(settings)
-    tables = [pathlib.Path(table).parts[-2:] for table in (found.phrase_table or "", data.phrase_table)]
+    saved = type(data).from_preset(settings)
+    tables = [pathlib.Path(table or "").parts[-2:] for table in (saved.phrase_table, data.phrase_table)]
     return (
         tables[0] == tables[1]
-        and found.replace(phrase_table=data.phrase_table) == data
+        and saved.replace(phrase_table=data.phrase_table) == data
         and type(config).from_preset(settings, minutes=config.minutes) == config
     )
 
 
 def _show(command: str, **arguments: object) -> None:
-    """The command line that does what follows."""
+    """Prints the command line that does the same as the next step."""
     given = [shlex.quote(f"--{name}={value}") for name, value in arguments.items()]
     print(f"   $ {command} " + " \\\n       ".join(given) + "\n", flush=True)
 
 
 def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: pathlib.Path) -> "ReportSummary | None":
-    """Writes the report, where the libraries that draw are installed."""
+    """Writes the report; without the libraries that draw, prints the reason and returns `None`."""
     print("\n5. Look at it: the paper's tables and figures, as a page.\n")
     _show("encdec-report", model_dir=model_dir, phrase_table=table, output=folder)
     try:
@@ -199,7 +203,7 @@ def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: p
 
 
 def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
-    """Five frequent phrases of three to five words that have a choice, no two of which share a long word."""
+    """Returns five frequent phrases of three to five words with at least four options, without common long words."""
     from keras_encdec.analysis import read_preferences
     from keras_encdec.formats.fields import split_tokens
 
@@ -209,7 +213,8 @@ def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
         if len(phrase.options) >= 4 and 3 <= len(split_tokens(phrase.source)) <= 5
     ]
     candidates.sort(key=lambda phrase: (-phrase.occurrences, phrase.source))
-    shown, used = [], set()
+    shown: list[Preferences] = []
+    used: set[str] = set()
     for phrase in candidates:
         words = {word for word in split_tokens(phrase.source) if len(word) > 3}
         if words and not words & used and len(shown) < SHOWN:
@@ -218,29 +223,28 @@ def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
     return tuple(shown)
 
 
-def define_flags(flag_values: flags.FlagValues) -> None:
-    """Defines the flags of the command."""
-    flags.DEFINE_string(
-        "output_dir",
-        "demo",
-        "Where the model, the scored table, its moses.ini and the report are written.",
-        flag_values=flag_values,
+@dataclasses.dataclass(frozen=True)
+class DemonstrationOptions(Configuration):
+    """Options of the command."""
+
+    output_dir: str = hyperparameter(
+        "demo", "Where the model, the scored table, its moses.ini and the report are written."
     )
-    flags.DEFINE_float("minutes", 3.0, "Minutes of training.", lower_bound=0.01, flag_values=flag_values)
+    minutes: float = hyperparameter(3.0, "Minutes of training.", minimum=0.01)
 
 
-def main(flag_values: flags.FlagValues) -> int:
-    """Runs the demonstration; returns the exit status."""
+def main(_arguments: dict[str, str | None], options: DemonstrationOptions) -> int:
+    """Runs the demonstration, and returns the exit status."""
     import keras_encdec.backend.startup  # noqa: F401
 
-    result = demonstrate(flag_values.output_dir, flag_values.minutes)
+    result = demonstrate(options.output_dir, options.minutes)
     if result.training.signal is None:
         return 0
-    print("Stopped by a signal; the same command begins anew.", file=sys.stderr)
+    print("Stopped by a signal; run the same command to begin anew.", file=sys.stderr)
     return 128 + result.training.signal
 
 
-COMMAND = Command("encdec-demo", define_flags, main)
+COMMAND = task_command("encdec-demo", main, DemonstrationOptions, required={})
 
 if __name__ == "__main__":
     COMMAND.run()

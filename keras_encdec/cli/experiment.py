@@ -2,41 +2,27 @@
 
 import pathlib
 import sys
+from typing import TYPE_CHECKING, Any
 
-from absl import flags
+from keras_encdec.cli.task_command import task_command
+from keras_encdec.configuration import Configuration
 
-from keras_encdec.cli.command import Command
-
-
-def define_flags(flag_values: flags.FlagValues) -> None:
-    """Defines the flags of `encdec-experiment`."""
-    flags.DEFINE_string(
-        "config",
-        None,
-        "TOML file of the experiment, or the name of one that comes with the package: libreoffice.",
-        flag_values=flag_values,
-    )
-    flags.DEFINE_string(
-        "output",
-        None,
-        "Directory for the results and everything that they are made of. Stages whose results are there already, from "
-        "the same inputs and settings, do not run again.",
-        flag_values=flag_values,
-    )
+if TYPE_CHECKING:
+    from keras_encdec.experiment import Stage, StageResult
 
 
-def main(flag_values: flags.FlagValues) -> int:
-    """Runs the experiment; returns the exit status."""
+def main(arguments: dict[str, str], _options: Configuration) -> int:
+    """Runs the experiment, and returns the exit status."""
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.experiment.experiment import experiment
     from keras_encdec.experiment.stage_functions import TrainingStopped
 
-    done = []
+    done: "list[StageResult]" = []
 
-    def begun(stage, number):
-        print(f"[{len(done) + 1}/{number}] {stage.name}", file=sys.stderr, flush=True)
+    def begun(stage: "Stage", number_of_stages: int) -> None:
+        print(f"[{len(done) + 1}/{number_of_stages}] {stage.name}", file=sys.stderr, flush=True)
 
-    def ended(result):
+    def ended(result: "StageResult") -> None:
         done.append(result)
         if result.was_run:
             results = [f"{name} {_shown(value)}" for name, value in result.result.items() if name != "seconds"]
@@ -45,26 +31,30 @@ def main(flag_values: flags.FlagValues) -> int:
             print(f"[{len(done)}] {result.name}: nothing has changed", file=sys.stderr, flush=True)
 
     try:
-        result = experiment(flag_values.config, flag_values.output, begun=begun, ended=ended)
+        result = experiment(**arguments, begun=begun, ended=ended)
     except TrainingStopped as stopped:
         print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
         return 128 + stopped.signal
-    print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(flag_values.output) / 'results.md'}")
+    print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(arguments['output']) / 'results.md'}")
     return 0
 
 
-def _shown(value):
-    """A result in a line: numbers with two decimals or thousands separated, lists with spaces."""
+def _shown(value: Any) -> str:
+    """Formats a result: a float with two decimals, an integer with thousands separators, a list with spaces."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(_shown, value))
     return f"{value:.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-COMMAND = Command(
+COMMAND = task_command(
     "encdec-experiment",
-    define_flags,
     main,
-    required=("config", "output"),
+    Configuration,
+    required={
+        "config": "TOML file of the experiment, or the name of one that comes with the package: libreoffice.",
+        "output": "Directory for the results and all intermediate files. Stages whose inputs and settings have not "
+        "changed do not run again.",
+    },
     interrupted="interrupted; run the same command again to continue.",
 )
 

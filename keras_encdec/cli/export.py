@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ExportCommandOptions(ExportOptions):
-    """Options of the command: those of an export, and what it does with versions instead."""
+    """Options of the command: those of an export, and the tasks that it can do instead."""
 
     stable_version: int | None = hyperparameter(
         None,
@@ -56,7 +56,7 @@ def main(arguments: dict[str, str | None], options: ExportCommandOptions) -> Non
         print(f"{path}: stable is version {options.stable_version}", file=sys.stderr)
     elif options.remove_version:
         remove_version(folder, options.model_name, options.remove_version)
-        print(f"{folder}: version {options.remove_version} is gone", file=sys.stderr)
+        print(f"{folder}: version {options.remove_version} is removed", file=sys.stderr)
     else:
         _show(export_model(model_dir, folder, options), model_dir, folder)
 

@@ -29,16 +29,16 @@ WEIGHTS = {
 
 
 def text_input(arguments: Mapping[str, str | None]) -> dict[str, Any]:
-    """The parallel text that the flags of `TEXT` name, as tasks take it.
+    """Returns the parallel text that the flags of `TEXT` name, as arguments of a task.
 
     Args:
         arguments: dict of the names of all flags in `TEXT` to their values; `None` for a flag that is not given.
 
     Returns:
-        dict: "input" and "format", and "source" for two files.
+        dict of "input", "format" and, if the text is in two files, "source".
 
     Raises:
-        UsageError: unless the flags name one text.
+        UsageError: if the flags name no text, or more than one.
     """
     given = [name for name in TEXT if arguments[name]]
     if given not in (["source", "target"], ["tsv"]):
@@ -50,7 +50,7 @@ def text_input(arguments: Mapping[str, str | None]) -> dict[str, Any]:
 
 
 def parsed_weights(texts: Sequence[str]) -> dict[str, list[float]]:
-    """The weights of --weight by feature; of several values for one feature the last.
+    """Returns the weights given by --weight, by feature. If a feature is given twice, the last weight counts.
 
     Args:
         texts: list of str, such as "LM0=0.5".
@@ -71,7 +71,7 @@ def warn_of_missing(missing: int, consequence: str) -> None:
 
     Args:
         missing: int. Number of such sentences.
-        consequence: str. What becomes of them, such as "are empty lines".
+        consequence: str. What happens to them, such as "are empty lines".
     """
     if missing:
         gap = f"{missing:,} sentences had no hypotheses, and {consequence}"
@@ -79,19 +79,19 @@ def warn_of_missing(missing: int, consequence: str) -> None:
 
 
 class PathOrFlagParser(flags.ArgumentParser):
-    """Parses the value of a flag that stands alone, `--flag` or `--noflag`, or names a file, `--flag=path`."""
+    """Parses a flag that is given without a value, `--flag` or `--noflag`, or with a path, `--flag=path`."""
 
     syntactic_help = "alone, or with a path"
 
     def parse(self, argument: bool | str) -> bool | str:
-        """True, false, or the path."""
+        """Returns true, false, or the path."""
         return {"true": True, "false": False, "": False}.get(argument, argument)
 
     def flag_type(self) -> str:
-        """What the help calls it."""
+        """Returns the name of the type in the help."""
         return "bool or path"
 
 
 def path_flag(name: str, help: str) -> flags.Flag:
-    """Such a flag, false by default; its value is true, false or the path."""
+    """Makes a flag whose value is true, false or a path. Its default is false."""
     return flags.Flag(PathOrFlagParser(), flags.ArgumentSerializer(), name, False, help, boolean=True)

@@ -1,4 +1,4 @@
-"""encdec-generate: writes target phrases or sentences for source text: samples, or what a search finds."""
+"""encdec-generate: writes target phrases or sentences for source text, by a search or by sampling."""
 
 import sys
 
@@ -16,7 +16,7 @@ from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.samplers import registered_samplers
 
-# Options and arguments whose flags have other names.
+# Options and arguments with the names of their flags, if they differ.
 FLAG_NAMES = {
     "num_beams": "beam_size",
     "num_best": "nbest",
@@ -24,7 +24,7 @@ FLAG_NAMES = {
     "weights": "model_weight",
     "most": "top",
 }
-# Distinct samples that are written for each source, unless --top says otherwise.
+# Number of distinct samples written for each source, unless --top is given.
 TOP = 5
 
 
@@ -102,7 +102,11 @@ def _samplers() -> dict[str, type[Sampler]]:
 
 
 def _sampler(flag_values: flags.FlagValues) -> Sampler:
-    """The sampler that the flags ask for; flags of other samplers are wrong use."""
+    """Makes the sampler that the flags choose.
+
+    Raises:
+        UsageError: for a flag of another sampler.
+    """
     samplers, mode = _samplers(), flag_values.mode
     check_flags_of_choice("mode", mode, samplers, flag_values, FLAG_NAMES)
     if flag_values.top is not None and not samplers[mode].needs_draws:
@@ -112,11 +116,11 @@ def _sampler(flag_values: flags.FlagValues) -> Sampler:
 
 
 def _options(flag_values: flags.FlagValues) -> GenerationOptions:
-    """The options of the task that the flags ask for."""
+    """Makes the options of the task from the flags."""
     given = given_flags(GenerationOptions, flag_values, FLAG_NAMES)
     if isinstance(given["replace_unknown"], str):
         if "dictionary" in given:
-            raise UsageError("found two dictionaries, of --replace_unknown and --dictionary, expected one.")
+            raise UsageError("found a file in both --replace_unknown and --dictionary, expected one dictionary.")
         given |= {"replace_unknown": True, "dictionary": given["replace_unknown"]}
     return GenerationOptions.from_dict(given)
 

@@ -1,4 +1,4 @@
-"""A command's process: the signals that end it, and its standard streams."""
+"""The process of a command: signals that end it, and its standard streams."""
 
 import contextlib
 import gc
@@ -9,73 +9,79 @@ import sys
 import threading
 import time
 import types
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from keras_encdec.runtime.unfinished import remove_unfinished
 from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
 
-# Seconds that the main thread has to obey, before a program ends without it.
+# Seconds that the main thread has to react to a signal, before another thread ends the process.
 GRACE = 0.5
 SENTENCE = "interrupted; no unfinished output is left."
 
 
 class Interruption:
-    """Ends the work in its `with` block at a signal, by an exception that lets it tidy up.
+    """Turns a stop signal into a KeyboardInterrupt in its `with` block, so that the work can clean up.
 
-    A program is ended all the same where that takes long, in the middle of an import or of a call of a library. A
-    training, which has handlers of its own, ends after the batch at work; where that takes long it is told. Outside
-    the main thread, which alone gets signals, it does nothing.
+    If the exception does not end the work within `GRACE` seconds, for example in an import or a call of a library, the
+    process is ended. A training has handlers of its own, and ends after the current batch; if that takes longer, a
+    message says so. Outside the main thread, which alone receives signals, an Interruption does nothing.
 
     Args:
-        program: str. Name of the command where the process is its own. Defaults to `None`: the process is somebody
-            else's, and is not ended.
-        sentence: str. Message shown when the program is ended. Defaults to `SENTENCE`.
+        program: str. Name of the command, if it has the process to itself. Defaults to `None`: the process runs other
+            code, too, and is not ended.
+        sentence: str. Message shown when the process is ended. Defaults to `SENTENCE`.
 
     Attributes:
-        number: int. The first signal that came; `None` before.
+        number: int. The first signal received; `None` before.
     """
 
     def __init__(self, program: str | None = None, sentence: str = SENTENCE) -> None:
         self.number: int | None = None
         self._program, self._sentence = program, sentence
-        self._came, self._before, self._turn = 0.0, {}, threading.Lock()
+        self._received, self._ending = 0.0, threading.Lock()
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "Interruption":
-        self._before = handle_stop_signals(self._stop)
-        if not self._before:
+        self._handlers = handle_stop_signals(self._stop)
+        if not self._handlers:
             return self
-        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._stop)
+        self._handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._stop)
         if self._program is not None:
             received, sent = os.pipe()
             os.set_blocking(sent, False)
             signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
-            # Not descriptor 2, which is elsewhere while Keras is imported.
+            # A copy of descriptor 2, which is redirected while Keras is imported.
             threading.Thread(target=self._watch, args=(received, os.dup(2)), daemon=True).start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._before:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # whose signal would end the process, once nobody handles it
-        restore_handlers(self._before)
+        if self._handlers:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # without a handler, its signal would end the process
+        restore_handlers(self._handlers)
 
     def claim(self) -> None:
-        """Lets the main thread tell how the command ended; it does not return where the program is being ended."""
-        if not self._turn.acquire(blocking=False):
+        """Lets the main thread report how the command ended; never returns if `_watch` is ending the process."""
+        if not self._ending.acquire(blocking=False):
             threading.Event().wait()
 
-    def _stop(self, number, frame):
+    def _stop(self, number: int, frame: types.FrameType | None) -> None:
         if number != signal.SIGALRM:
-            if self.number is not None and time.monotonic() - self._came < SAME_SIGNAL:
-                return  # nor is the tidying up interrupted
-            self._came = time.monotonic()
+            if self.number is not None and time.monotonic() - self._received < SAME_SIGNAL:
+                return  # the same signal must not interrupt the cleaning up
+            self._received = time.monotonic()
             self.number = self.number or number
         if _must_not_be_interrupted(frame):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)  # once more, a moment later
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # try again a moment later
         else:
             raise KeyboardInterrupt(self.number)
 
-    def _watch(self, received, errors):
-        """Runs in a thread, which learns of signals while the main thread is deep in a call of a library."""
+    def _watch(self, received: int, errors: int) -> None:
+        """Runs in a thread, which learns of signals even while the main thread is in a call of a library.
+
+        Args:
+            received: descriptor from which the numbers of signals are read.
+            errors: descriptor to write messages to.
+        """
         asked = False
         while True:
             number = os.read(received, 1)[0]
@@ -84,23 +90,23 @@ class Interruption:
             own = signal.getsignal(number) == self._stop
             time.sleep(GRACE)
             if own or asked:
-                if self._turn.acquire(blocking=False):
+                if self._ending.acquire(blocking=False):
                     remove_unfinished()
                     os.write(errors, f"{self._program}: {self._sentence}\n".encode())
                     os._exit(128 + number)
                 return
             asked = True
-            notice = "stopping after the batch at work, whose round is kept; another signal ends it at once."
+            notice = "stopping after the current batch, whose round is kept; another signal ends it at once."
             os.write(errors, f"{self._program}: {notice}\n".encode())
             if select.select([received], [], [], 0)[0]:
                 os.read(received, 1 << 10)  # the same signal
 
 
 def _must_not_be_interrupted(frame: types.FrameType | None) -> bool:
-    """Whether an exception would be lost here, or worse.
+    """Whether an exception raised here would be lost, or would crash the process.
 
-    Python ignores exceptions in what the garbage collector calls, and JAX has such a callback. In the middle of an
-    import, code in C++ may end the process at an exception that it does not expect.
+    Python ignores exceptions in callbacks of the garbage collector, and JAX has such a callback. During an import, an
+    unexpected exception may crash code in C++.
     """
     if frame and frame.f_code in [getattr(callback, "__code__", None) for callback in gc.callbacks]:
         return True
@@ -112,24 +118,24 @@ def _must_not_be_interrupted(frame: types.FrameType | None) -> bool:
 
 
 def occupy_closed_descriptors() -> None:
-    """Keeps the descriptors 0, 1 and 2 from other files where a standard stream is closed.
+    """Opens the null device in place of each closed standard stream.
 
-    A file that the command opens would otherwise get such a number, and would be read or written instead of the stream.
-    Reading from a closed standard input and writing to a closed standard output still fail. Messages for a closed
-    standard error are dropped; Python would print them on the standard output.
+    A file that the command opens would otherwise get the number of the closed stream, and would be read or written in
+    its place. Reading from a closed standard input and writing to a closed standard output still fail. Messages for a
+    closed standard error are dropped; Python would print them on standard output.
     """
-    # The input can only be written and the output only be read, so that their use fails.
+    # Input is opened for writing only, and output for reading only, so that their use fails.
     for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, mode)  # the system gives it the lowest free number
+            os.open(os.devnull, mode)  # gets the lowest free number
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def is_end_of_reading(error: BrokenPipeError) -> bool:
-    """Whether the reader of an output has closed its pipe; False for a pipe between processes of a job."""
+    """Whether the reader of an output of the command has closed its pipe; False for a pipe between its processes."""
     return error.filename is not None or any(map(_is_unread, (1, 2)))
 
 
@@ -140,7 +146,7 @@ def flush_standard_output() -> None:
 
 
 def drop_unwritten() -> None:
-    """Drops what was printed and cannot be written; Python would report it at exit."""
+    """Drops printed text that cannot be written; Python would report the failure at exit."""
     for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
             if stream is not None:
@@ -150,14 +156,15 @@ def drop_unwritten() -> None:
 
 
 def end_as_unread() -> NoReturn:
-    """Ends the process by SIGPIPE, as other programs end when nobody reads their output any longer."""
+    """Ends the process by SIGPIPE, as other programs end if the reader of their output has closed it."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it by default
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPIPE})
     os.kill(os.getpid(), signal.SIGPIPE)
     os._exit(128 + signal.SIGPIPE)
 
 
-def _is_unread(descriptor):
+def _is_unread(descriptor: int) -> bool:
+    """Whether a descriptor is a pipe that its reader has closed."""
     poll = select.poll()
     poll.register(descriptor, 0)
     with contextlib.suppress(OSError):

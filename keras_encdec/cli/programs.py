@@ -1,6 +1,6 @@
-"""Entry points of the installed commands: an interrupt while a command is imported is one line, too.
+"""Entry points of the installed commands.
 
-Each function imports and runs the command of the module of its name.
+Each function imports the module of its name and runs its command. An interrupt during the import is also one line.
 """
 
 import importlib
@@ -107,7 +107,7 @@ def verify() -> None:
     _run("verify")
 
 
-def _run(name):
+def _run(name: str) -> None:
     try:
         importlib.import_module(f"keras_encdec.cli.{name}").COMMAND.run()
     except KeyboardInterrupt:

@@ -51,8 +51,8 @@ COMMAND = task_command(
         **TEXT,
         "tsv": TEXT["tsv"].replace("ignored", "kept"),
         "source_output": "With --source: file to write the selected sources to.",
-        "scores": "File to write all pairs to, each with its score (the higher the better) and the cross-entropies "
-        "that it is computed from, nats a token.",
+        "scores": "File to write all pairs to, each with its score (higher is better) and the cross-entropies that it "
+        "is computed from, in nats per token.",
         **_MODELS,
     },
 )

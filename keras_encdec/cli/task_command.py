@@ -1,4 +1,4 @@
-"""Commands made from a task's function and its options."""
+"""Makes a command from a task's function and its options."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -28,17 +28,17 @@ def task_command(
     interrupted: str = SENTENCE,
     serves: bool = False,
 ) -> Command:
-    """Makes a command with a flag for each file or folder that a task reads or writes, and for each of its options.
+    """Makes a command with a flag for each file or folder of a task, and for each of its options.
 
     Args:
         name: str, such as "encdec-score".
         work: callable of a dict of argument to value (`None` if it is not given) and of the options. The docstring of
-            its module is the description in `--help`. `Command` says what it may return and raise, and what it imports.
-        options: the configuration class of the options. Each option is a flag, made from its declaration.
+            its module is the description in `--help`. See `Command` for what it may return and raise.
+        options: class of the options. Each option becomes a flag, made from its declaration.
         required: dict of argument to help: files and folders that must be given. The help of an argument that may be
             given several times is `Repeated`; its value is a list.
-        optional: dict of argument to help: files and folders that may be given. Defaults to no arguments.
-        flag_names: dict of argument or option to the name of its flag, where they differ. Optional.
+        optional: dict of argument to help: files and folders that may be given. Defaults to none.
+        flag_names: dict of argument or option to the name of its flag, if they differ. Optional.
         repeated: names of tuples of text among the options whose flags are given once for each item. The flag of any
             other tuple takes its items separated by commas. Defaults to none.
         interrupted: str. Message shown when a signal ends the command, see `Command`.
@@ -73,7 +73,7 @@ def task_command(
 
 
 def show_summary(summary: Any) -> None:
-    """Prints a task's summary on standard error, and the remarks of the summary, if it has any, one a line."""
+    """Prints a task's summary on standard error, and then each of its remarks, if it has any, on a line."""
     print(summary, file=sys.stderr)
     for remark in getattr(summary, "remarks", ()):
         print(remark, file=sys.stderr)

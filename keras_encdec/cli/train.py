@@ -41,7 +41,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 
 def main(flag_values: flags.FlagValues) -> int:
-    """Trains as the flags say; returns the exit status."""
+    """Trains as the flags say, and returns the exit status."""
     config, data = configurations(flag_values)
     check_together(config, data)
 
@@ -56,7 +56,7 @@ def main(flag_values: flags.FlagValues) -> int:
 
 
 def configurations(flag_values: flags.FlagValues) -> tuple[TrainingConfig, TrainingData]:
-    """The settings that the flags ask for.
+    """Makes the settings of the training from the flags.
 
     Raises:
         UsageError: for flags of another architecture.

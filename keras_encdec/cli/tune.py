@@ -31,7 +31,7 @@ def main(arguments: dict[str, Any], options: TuningOptions) -> None:
         inputs = [path for paths in lists for path in paths]
         for path in (*inputs, arguments["weights"], options.weights_out, options.moses_ini_out):
             check_distinct_files(path, json_out)
-        with open_output(json_out, keep=False):  # raises before the search where it cannot be written
+        with open_output(json_out, keep=False):  # raises before the search if the file cannot be written
             pass
     tuning = tune(
         **arguments,

@@ -1,4 +1,4 @@
-"""Selection of training data: sentence pairs of a corpus by their cross-entropies."""
+"""Selects sentence pairs of a corpus by their cross-entropies."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""Cross-entropies of sentence pairs by models of this package: nats a token."""
+"""Cross-entropies of sentence pairs in nats per token, by translation, language and n-gram models."""
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,10 +16,10 @@ TextPair = tuple[str, str]
 
 
 class CrossEntropies(Protocol):
-    """Gives the cross-entropies of sentence pairs, nats a token."""
+    """Computes cross-entropies of sentence pairs, in nats per token."""
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
-        """Cross-entropies of pairs of source and target text: float array `(pairs,)`."""
+        """Returns the cross-entropies of pairs of source and target text: float array `(pairs,)`."""
         ...
 
     def close(self) -> None:
@@ -28,15 +28,15 @@ class CrossEntropies(Protocol):
 
 
 class TranslationEntropies:
-    """Cross-entropies of one side given the other: -ln p / tokens, the end of sequence included.
+    """Cross-entropies of one side given the other: -ln p / tokens, including the end of sequence.
 
-    In a truncated sentence only the early end is improbable, and the mean over all tokens hides it. With `end_weight`
-    w, the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
+    In a truncated sentence, only the early end is improbable, and the mean over all tokens hides this. With
+    `end_weight` w, the end counts as w tokens: (-ln p - (w - 1) ln p(end)) / (tokens + w - 1).
 
     Args:
-        model: directory of a translation model; or a loaded ModelDirectory; or a TextScorer, which stays open.
-        reverse: bool. Whether the model has to give p(source | target). Defaults to `False`.
-        flag: str. What errors call the argument that named the model. Defaults to "the model".
+        model: directory of a translation model, or a loaded ModelDirectory, or a TextScorer, which stays open.
+        reverse: bool. Whether to expect a model of p(source | target). Defaults to `False`.
+        flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
         end_weight: float. Number of tokens that the end of sequence counts as, more than 0 and at most 1,000. Defaults
             to `1.0`: the cross-entropy itself.
 
@@ -75,16 +75,16 @@ class TranslationEntropies:
 
 
 class LanguageModelEntropies:
-    """Cross-entropies of one side by a language model: -ln p / tokens, the end of sequence included.
+    """Cross-entropies of one side by a language model: -ln p / tokens, including the end of sequence.
 
     Args:
-        model: directory of a language model; or a loaded ModelDirectory; or a TextScorer, which stays open.
+        model: directory of a language model, or a loaded ModelDirectory, or a TextScorer, which stays open.
         side: str. "source" or "target".
-        flag: str. What errors call the argument that named the model. Defaults to "the model".
+        flag: str. Name in error messages of the argument that gave the model. Defaults to "the model".
 
     Attributes:
-        path: of the directory.
-        vocabulary: the words that the model knows, list of str.
+        path: path of the directory.
+        vocabulary: list of str, the words of the model.
 
     Raises:
         InputError: for a directory that cannot be used, or a translation model.
@@ -108,23 +108,23 @@ class LanguageModelEntropies:
         self._scorer.close()
 
 
-def _tokens(sentences):
-    """The number of tokens of each sentence, the end of sequence included: float64 array `(sentences,)`."""
+def _tokens(sentences: Iterable[Sequence[str]]) -> np.ndarray:
+    """Counts the tokens of each sentence, including the end of sequence: float64 array `(sentences,)`."""
     return np.array([len(words) + 1 for words in sentences], np.float64)
 
 
 class NgramEntropies:
-    """Cross-entropies of one side by an n-gram model that KenLM reads: -ln p / tokens, the end of sequence included.
+    """Cross-entropies of one side by an n-gram model that KenLM reads: -ln p / tokens, including the end of sequence.
 
-    Tokens are what spaces and tabs separate, as in the text that the model was estimated from.
+    Spaces and tabs separate the tokens, as in the text that the model was estimated from.
 
     Args:
         path: ARPA file, or a binary file of KenLM.
         side: str. "source" or "target".
 
     Raises:
-        ImportError: when kenlm is not installed.
-        InputError: for a file that KenLM cannot read.
+        ImportError: if kenlm is not installed.
+        InputError: if KenLM cannot read the file.
 
     Reference:
         - Heafield, 2011, "KenLM: Faster and Smaller Language Model Queries" (WMT, W11-2123)
@@ -144,14 +144,14 @@ class NgramEntropies:
         except OSError as error:
             reason = " ".join(str(error).split())
             raise InputError(
-                f"found that KenLM cannot read it ({reason})",
+                f"found a file that KenLM cannot read ({reason})",
                 "expected an ARPA file or a binary file of KenLM",
                 "make one with lmplz",
                 path,
             ) from None
 
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        """Cross-entropies of pairs of source and target text: float array `(pairs,)`."""
+    def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
+        """See `CrossEntropies`."""
         sentences = [pair[self._side] for pair in pairs]
         log_probs = [self._log10(sentence) for sentence in sentences]
         lengths = [len(split_tokens(sentence)) for sentence in sentences]
@@ -159,7 +159,7 @@ class NgramEntropies:
 
     def _log10(self, sentence: str) -> float:
         tokens = split_tokens(sentence)
-        # KenLM also splits at ASCII's other white space: a sentence that has some is scored token by token.
+        # KenLM also splits at other ASCII white space. A sentence that contains such characters is scored by token.
         if len(sentence.encode("utf-8", "surrogateescape").split()) == len(tokens):
             return self._model.score(sentence, bos=True, eos=True)
         state, following, total = self._kenlm.State(), self._kenlm.State(), 0.0
@@ -170,4 +170,4 @@ class NgramEntropies:
         return total
 
     def close(self) -> None:
-        """See `CrossEntropies`: there is nothing to cancel."""
+        """See `CrossEntropies`. This class has no pending computations."""

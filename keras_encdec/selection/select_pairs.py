@@ -1,4 +1,4 @@
-"""Data selection as a function: the best sentence pairs of a corpus, as they stand in its files."""
+"""Selects the best sentence pairs of a corpus, and writes their lines unchanged."""
 
 import contextlib
 import dataclasses
@@ -26,82 +26,36 @@ from keras_encdec.selection.cross_entropies import (
     NgramEntropies,
     TranslationEntropies,
 )
-from keras_encdec.selection.selection_options import METHODS, SelectionOptions
+from keras_encdec.selection.selection_options import METHODS, ScoringMethod, SelectionOptions
 
+FORMATS = ("parallel", "tsv")
+_TRANSLATION = ("model_dir", "reverse_model_dir")
+_SOURCE_MODELS, _TARGET_MODELS = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
+# The models of each method, in the order of its function's arguments. A method may allow several choices.
+MODELS = {
+    "dual": [_TRANSLATION],
+    "moore_lewis": [_SOURCE_MODELS, _TARGET_MODELS],
+    "bilingual": [_SOURCE_MODELS + _TARGET_MODELS],
+}
+# Number of windows that are scored at the same time.
+WINDOWS = 2
+# Number of records that are scored together.
 WINDOW = 4096
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
-    """Consecutive records, and the indices of those that are scored."""
-
-    records: Sequence[Record]
-    scored: Sequence[int]
-
-
-class Candidates:
-    """Chooses the records that are scored, in their order, and counts the others.
-
-    Args:
-        max_tokens: int. A pair with a longer side has no score; `None` for no limit.
-        deduplicate: bool. Whether of pairs with the same text only the first is scored.
-
-    Attributes:
-        duplicates: int. Pairs so far whose text equals that of an earlier pair.
-        without_score: int. Pairs so far with an empty side or one of more than `max_tokens` tokens.
-    """
-
-    def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
-        self._max_tokens = math.inf if max_tokens is None else max_tokens
-        self._seen: set[bytes] | None = set() if deduplicate else None
-        self.duplicates = self.without_score = 0
-
-    def windows(self, records: Iterable[Record]) -> Iterator[Window]:
-        """The records in windows of 4,096; the last one may have fewer."""
-        for window in windows(records, WINDOW):
-            yield Window(window, [i for i, record in enumerate(window) if self._is_scored(record)])
-
-    def _is_scored(self, record):
-        if record.problem is not None:
-            return False
-        if self._seen is not None:
-            text = f"{record.source}\t{record.target}".encode("utf-8", "surrogatepass")
-            digest = hashlib.blake2b(text, digest_size=16).digest()
-            if digest in self._seen:
-                self.duplicates += 1
-                return False
-            self._seen.add(digest)
-        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
-        has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
-        self.without_score += not has_score
-        return has_score
-
-
-FORMATS = ("parallel", "tsv")
-_TRANSLATION = ("model_dir", "reverse_model_dir")
-_OF_SOURCE, _OF_TARGET = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
-# The models that each method takes, in the order of its function's arguments.
-MODELS: dict[str, list[tuple[str, ...]]] = {
-    "dual": [_TRANSLATION],
-    "moore_lewis": [_OF_SOURCE, _OF_TARGET],
-    "bilingual": [_OF_SOURCE + _OF_TARGET],
-}
-WINDOWS = 2
-
-
-@dataclasses.dataclass(frozen=True)
 class SelectionSummary(FileSummary):
-    """What `select_pairs` did.
+    """Summary of `select_pairs`.
 
     Attributes:
         lines: int. Pairs selected.
         seconds: float.
-        output: the file.
+        output: path of the file.
         pairs: int. Pairs read.
         duplicates: int. Pairs left out because an earlier pair has the same text.
-        malformed: int. Pairs left out because they cannot be read.
+        malformed: int. Pairs left out because their lines are malformed.
         without_score: int. Pairs left out because a side is empty or has more than `max_tokens` tokens.
-        lowest: float. Score of the worst pair selected; `None` when there is none.
+        lowest: float. Lowest score of a selected pair; `None` if no pair is selected.
     """
 
     pairs: int = 0
@@ -136,11 +90,11 @@ def select_pairs(
     progress: Callable[[InputLines], Progress] = Progress,
     **values: Any,
 ) -> SelectionSummary:
-    """Writes the sentence pairs of a corpus that score best, unchanged and in their order.
+    """Writes the sentence pairs of a corpus with the highest scores, unchanged and in their order.
 
-    The corpus is read twice: to score, and to write. Of equal scores the pair that comes first is the better one. A
-    pair with an empty side or with more than `max_tokens` words has no score and is never selected. A pair takes 8
-    bytes of memory, and about 100 with `deduplicate`.
+    The corpus is read twice: to score, and to write. If two pairs have the same score, the earlier one is preferred. A
+    pair with an empty side, or with more than `max_tokens` words on a side, has no score and is never selected. A pair
+    takes 8 bytes of memory, and about 100 with `deduplicate`.
 
     Args:
         input: file of pairs, or of the targets of parallel text, plain or gzipped.
@@ -153,11 +107,11 @@ def select_pairs(
             directory.
         options: SelectionOptions. Defaults to `None`: the defaults of the command.
         format: str. "parallel" or "tsv". Defaults to "parallel".
-        source: of parallel text: the sources. Defaults to `None`.
-        source_output: of parallel text: file to write the selected sources to. Defaults to `None`.
-        scores: file to write a line to for each pair read: source, target, score, and the cross-entropies (nats a
-            token) that it is computed from, in the order of `models` above, separated by tabs. The score of a pair
-            without a score is -inf. Optional.
+        source: file of the sources, only with parallel text. Defaults to `None`.
+        source_output: file to write the selected sources to, only with parallel text. Defaults to `None`.
+        scores: file to write a line to for each pair read: source, target, score, and the cross-entropies (nats per
+            token) that it is computed from, in the order of `models` above, separated by tabs. A pair without a score
+            gets -inf. Optional.
         progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
@@ -167,8 +121,8 @@ def select_pairs(
 
     Raises:
         ConfigurationError: a ValueError, for arguments that contradict one another.
-        ImportError: when kenlm is needed and is not installed.
-        InputError: when a model or the corpus cannot be used.
+        ImportError: if kenlm is needed and is not installed.
+        InputError: if a model or the corpus cannot be used.
 
     Example:
 
@@ -219,10 +173,56 @@ def select_pairs(
     )
 
 
-def _scores(method, entropies: Sequence[CrossEntropies], window: Window) -> tuple[Window, np.ndarray]:
-    """The window, and float array `(1 + models, records)`: scores, and cross-entropies by each model.
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """Consecutive records, and the indices of the records that are scored."""
 
-    A record without a score has the score -inf and the cross-entropies nan.
+    records: Sequence[Record]
+    scored: Sequence[int]
+
+
+class Candidates:
+    """Chooses the records that are scored, and counts the others.
+
+    Args:
+        max_tokens: int. A pair with a longer side has no score; `None` for no limit.
+        deduplicate: bool. Whether only the first of several pairs with the same text is scored.
+
+    Attributes:
+        duplicates: int. Number of pairs so far with the same text as an earlier pair.
+        without_score: int. Number of pairs so far with an empty side, or with a side of more than `max_tokens` tokens.
+    """
+
+    def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
+        self._max_tokens = math.inf if max_tokens is None else max_tokens
+        self._seen: set[bytes] | None = set() if deduplicate else None
+        self.duplicates = self.without_score = 0
+
+    def windows(self, records: Iterable[Record]) -> Iterator[Window]:
+        """Yields the records in windows of 4,096; the last window may have fewer."""
+        for window in windows(records, WINDOW):
+            yield Window(window, [i for i, record in enumerate(window) if self._is_scored(record)])
+
+    def _is_scored(self, record: Record) -> bool:
+        if record.problem is not None:
+            return False
+        if self._seen is not None:
+            text = f"{record.source}\t{record.target}".encode("utf-8", "surrogatepass")
+            digest = hashlib.blake2b(text, digest_size=16).digest()
+            if digest in self._seen:
+                self.duplicates += 1
+                return False
+            self._seen.add(digest)
+        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
+        has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
+        self.without_score += not has_score
+        return has_score
+
+
+def _scores(method: ScoringMethod, entropies: Sequence[CrossEntropies], window: Window) -> tuple[Window, np.ndarray]:
+    """Scores a window. Returns it and a float array `(1 + models, records)`: scores, and cross-entropies by each model.
+
+    A record that is not scored gets the score -inf and the cross-entropies nan.
     """
     rows = np.full((1 + len(entropies), len(window.records)), np.nan)
     rows[0] = -np.inf
@@ -238,7 +238,7 @@ def _score_line(record: Record, values: np.ndarray) -> bytes:
 
 
 def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:
-    """Which pairs are selected: boolean array; `num_pairs` of them are neither malformed nor duplicates."""
+    """Selects pairs; `num_pairs` of all pairs are neither malformed nor duplicates. Returns a boolean array."""
     has_score = scores > -np.inf
     if options.threshold is not None:
         return has_score & (scores >= options.threshold)
@@ -256,7 +256,7 @@ def _write_selected(path: FilePath, file: BinaryIO, selected: np.ndarray) -> Non
 
 
 def _model_names(method: str, models: Mapping[str, ModelOrPath]) -> Sequence[str]:
-    """The names of the given models, in the order of the method's arguments."""
+    """Returns the names of the given models, in the order of the method's arguments."""
     for names in MODELS[method]:
         if set(models) == set(names):
             return names
@@ -266,8 +266,8 @@ def _model_names(method: str, models: Mapping[str, ModelOrPath]) -> Sequence[str
 
 
 def _entropies(names: Sequence[str], models: Mapping[str, ModelOrPath], end_weight: float) -> Iterator[CrossEntropies]:
-    """Opens the models, each of which gives cross-entropies."""
-    vocabularies = {}
+    """Opens the models that compute the cross-entropies."""
+    vocabularies: dict[str, list[str]] = {}
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in _TRANSLATION:
@@ -279,7 +279,7 @@ def _entropies(names: Sequence[str], models: Mapping[str, ModelOrPath], end_weig
             if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
                 raise InputError(
                     f"found another vocabulary than that of --in_domain_{side}",
-                    "expected the same one, as their probabilities are compared",
+                    "expected the same one, because the probabilities are compared",
                     "train both with the same --target_vocabulary",
                     entropies.path,
                 )
@@ -291,8 +291,8 @@ def _check_files(format: str, input: FilePath, source: FilePath | None, source_o
         raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
     for name, path in (("source", source), ("source_output", source_output)):
         if format == "parallel" and path is None:
-            raise ConfigurationError(f"found parallel text without {{{name}}}, expected it")
+            raise ConfigurationError(f"found parallel text without {{{name}}}, expected a file")
         if format != "parallel" and path is not None:
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
     if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
-        raise ConfigurationError("found - as an input, expected files: the corpus is read twice")
+        raise ConfigurationError("found - as an input, expected files, because the corpus is read twice")

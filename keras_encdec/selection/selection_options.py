@@ -1,8 +1,7 @@
-"""Options of selecting sentence pairs, and the methods that score them."""
+"""Options of `select_pairs`, and the methods that score sentence pairs."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -11,14 +10,14 @@ from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 
 
 def cross_entropy_difference(in_domain: np.ndarray, general: np.ndarray) -> np.ndarray:
-    """How much more a sentence looks like the domain than like the rest: H_general - H_in-domain.
+    """Computes how much more a sentence looks like the domain than like the corpus: H_general - H_in-domain.
 
     Args:
-        in_domain: float array `(pairs,)`, nats a token: cross-entropies by a language model of the domain.
-        general: float array `(pairs,)`: by a language model of the corpus that is selected from.
+        in_domain: float array `(pairs,)`: cross-entropies by a language model of the domain, in nats per token.
+        general: float array `(pairs,)`: cross-entropies by a language model of the whole corpus.
 
     Returns:
-        float array `(pairs,)`, nats a token; the paper's with the sign changed.
+        float array `(pairs,)`, in nats per token: the score of the paper with the opposite sign.
 
     Reference:
         - Moore and Lewis, 2010, "Intelligent Selection of Language Model Training Data" (ACL P10-2041)
@@ -29,13 +28,13 @@ def cross_entropy_difference(in_domain: np.ndarray, general: np.ndarray) -> np.n
 def bilingual_difference(
     in_domain_source: np.ndarray, general_source: np.ndarray, in_domain_target: np.ndarray, general_target: np.ndarray
 ) -> np.ndarray:
-    """The sum of `cross_entropy_difference` of both sides.
+    """Adds the `cross_entropy_difference` of both sides.
 
     Args:
-        in_domain_source, general_source, in_domain_target, general_target: float arrays `(pairs,)`, nats a token.
+        in_domain_source, general_source, in_domain_target, general_target: float arrays `(pairs,)`, in nats per token.
 
     Returns:
-        float array `(pairs,)`, nats a token.
+        float array `(pairs,)`, in nats per token.
 
     Reference:
         - Axelrod, He and Gao, 2011, "Domain Adaptation via Pseudo In-Domain Data Selection" (EMNLP, D11-1033)
@@ -44,13 +43,13 @@ def bilingual_difference(
 
 
 def dual_conditional_cross_entropy(forward: np.ndarray, reverse: np.ndarray) -> np.ndarray:
-    """How well two translation models find that the sides translate each other, and agree: from 0 to 1.
+    """Computes how probable, and how similarly probable, two translation models find the pair: from 0 to 1.
 
         exp(-(|H_f - H_r| + (H_f + H_r) / 2))
 
     Args:
-        forward: float array `(pairs,)`, nats a token: H_f = -ln p(target | source) / target tokens, the end of
-            sequence counted.
+        forward: float array `(pairs,)`, in nats per token: H_f = -ln p(target | source) / target tokens, including the
+            end of sequence.
         reverse: float array `(pairs,)`: H_r = -ln p(source | target) / source tokens.
 
     Returns:
@@ -63,7 +62,10 @@ def dual_conditional_cross_entropy(forward: np.ndarray, reverse: np.ndarray) -> 
     return np.exp(-(np.abs(forward - reverse) + (forward + reverse) / 2))
 
 
-METHODS: dict[str, Callable[..., Any]] = {
+# Takes arrays of cross-entropies and returns an array of scores.
+ScoringMethod = Callable[..., np.ndarray]
+
+METHODS: dict[str, ScoringMethod] = {
     "dual": dual_conditional_cross_entropy,
     "moore_lewis": cross_entropy_difference,
     "bilingual": bilingual_difference,
@@ -84,10 +86,10 @@ class SelectionOptions(EncodingOption, MalformedLinesOption):
         "domain; bilingual: both sides do.",
         choices=tuple(METHODS),
     )
-    top: int | None = hyperparameter(None, "How many pairs to select.", minimum=1)
+    top: int | None = hyperparameter(None, "Number of pairs to select.", minimum=1)
     share: float | None = hyperparameter(
         None,
-        "What share of the pairs to select, such as 0.5, without malformed and duplicate ones.",
+        "Share of the pairs to select, such as 0.5, not counting malformed and duplicate pairs.",
         above=0,
         maximum=1,
     )
@@ -111,5 +113,5 @@ class SelectionOptions(EncodingOption, MalformedLinesOption):
 
     @property
     def amounts(self) -> list[str]:
-        """The names of those of `top`, `share` and `threshold` that are given."""
+        """Names of the given options among `top`, `share` and `threshold`."""
         return [name for name in ("top", "share", "threshold") if getattr(self, name) is not None]

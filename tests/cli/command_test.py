@@ -1,4 +1,4 @@
-"""How commands start and report what went wrong, in this process."""
+"""How commands start and report errors, in this process."""
 
 import errno
 import os
@@ -79,14 +79,14 @@ def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
         (SystemExit("found no usable backend."), 1, "found no usable backend."),
     ],
 )
-def test_what_went_wrong_is_one_sentence(error, status, expected):
+def test_an_error_is_one_sentence(error, status, expected):
     def work(flag_values):
         raise error
 
     fail(in_process(command(work)), status, expected)
 
 
-def test_what_is_no_error_of_a_user_is_raised():
+def test_an_error_that_is_not_the_users_is_raised():
     def work(flag_values):
         raise RuntimeError("a bug")
 
@@ -94,13 +94,13 @@ def test_what_is_no_error_of_a_user_is_raised():
         command(work).main([])
 
 
-def test_the_exit_status_of_the_work_is_given_back():
+def test_the_exit_status_of_the_work_is_returned():
     assert command(lambda values: 143).main([]) == 143
     assert command(lambda values: None).main([]) == 0
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_a_signal_ends_the_work_even_where_its_exception_became_another(number, signals_obeyed):
+def test_a_signal_ends_the_work_even_if_its_exception_is_replaced_by_another(number, signals_obeyed):
     def work(flag_values):
         try:
             signal.raise_signal(number)
@@ -140,7 +140,7 @@ def test_a_warning_of_the_package_is_one_sentence():
 
 
 @pytest.mark.parametrize("serves", [False, True])
-def test_a_server_looks_for_cycles_as_often_as_python_does(serves):
+def test_a_server_searches_for_reference_cycles_as_often_as_python_does(serves):
     program = (
         "import gc\nfrom keras_encdec.cli.command import Command\nbefore = gc.get_threshold()\n"
         "def work(flag_values): print(gc.get_threshold() == before)\n"
@@ -189,7 +189,7 @@ Command("encdec-some", lambda flag_values: None, work).run()
         ("within", "cat", 1, "encdec-some: Broken pipe; free space, or check the path and its permissions.\n"),
     ],
 )
-def test_a_command_whose_output_nobody_reads_ends_as_those_of_the_shell(tmp_path, work, reader, status, errors):
+def test_a_command_ends_by_sigpipe_if_its_output_is_not_read(tmp_path, work, reader, status, errors):
     wait = "while [ ! -e gone ]; do sleep 0.01; done; " if "gone" in reader else ""
     shell = f'set -o pipefail; ({wait}exec "$0" -c "$1" {work}) | {reader}'
     shell = ["bash", "-c", shell, sys.executable, PRINTING]
@@ -199,7 +199,7 @@ def test_a_command_whose_output_nobody_reads_ends_as_those_of_the_shell(tmp_path
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_an_error_that_nobody_reads_is_no_other_error(tmp_path):
+def test_an_error_message_that_cannot_be_written_causes_no_other_error(tmp_path):
     failing = 'while [ ! -e gone ]; do sleep 0.01; done; exec "$0" -c "$1" wrong 2>&1'
     shell = ["bash", "-c", f"set -o pipefail; ({failing}) | (exec <&-; >gone)", sys.executable, PRINTING]
     done = subprocess.run(shell, cwd=tmp_path, timeout=60, check=False)

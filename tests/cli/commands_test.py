@@ -20,7 +20,7 @@ def command(name):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_each_shows_its_help_beside_the_others(name):
+def test_each_command_shows_its_help_although_the_others_are_imported(name):
     assert command(name).name == name
     process = in_process(command(name), "--help")
     assert process.returncode == 0 and process.stderr == ""
@@ -45,7 +45,7 @@ sys.exit(f"{{heavy}} {{own}}" if heavy or own else 0)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_interrupt_while_it_is_imported_is_one_line(name):
+def test_an_interrupt_while_a_command_is_imported_is_one_line(name):
     module, _, function = SCRIPTS[name].partition(":")
     interrupted = f"""
 import sys

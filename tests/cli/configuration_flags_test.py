@@ -39,7 +39,7 @@ def parsed(*arguments, configurations=Reading):
     return flag_values
 
 
-def test_what_is_given_overrides_the_base_and_that_the_defaults():
+def test_given_flags_override_the_base_and_the_base_overrides_defaults():
     flag_values = parsed("--widths=3,5", "--lower", "--path=a,b", "--share=2")
     assert given_flags(Reading, flag_values) == {"path": "a,b", "share": 2.0, "widths": (3, 5), "lower": True}
     expected = Reading(path="a,b", words=8, share=2.0, widths=(3, 5), lower=True)
@@ -60,12 +60,12 @@ def test_what_is_given_overrides_the_base_and_that_the_defaults():
         ("--lower=maybe", "lower"),
     ],
 )
-def test_a_value_that_is_not_allowed_is_told_with_what_is(argument, expected):
+def test_the_error_for_a_value_says_which_values_are_allowed(argument, expected):
     with pytest.raises(flags.Error, match=expected):
         parsed(argument)
 
 
-def test_an_error_names_the_flags_of_values_that_contradict_one_another():
+def test_an_error_names_the_flags_of_contradicting_values():
     names = {"path": "input"}
     command = Command(
         "encdec-read",
@@ -85,7 +85,7 @@ def test_help_has_bounds_choices_defaults_and_owners():
     assert "--order: Of reader: Order. Default: left.\n    (one of left, right)\n" in text
 
 
-def test_a_flag_of_several_takes_what_any_of_them_takes_and_each_checks_its_own():
+def test_a_shared_flag_takes_the_values_of_all_owners_and_each_owner_checks_its_own():
     flag_values = parsed("--words=15", configurations={"reader": Reading, "writer": Writing})
     assert configuration_from_flags(Writing, flag_values).words == 15
     with pytest.raises(ConfigurationError, match="found words=15, expected a whole number, 1 to 9"):

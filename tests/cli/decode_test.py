@@ -46,7 +46,7 @@ def test_weights_come_from_a_file_and_from_flags(files):
     assert " ||| -1.38629 ||| " in (files / "out").read_text().splitlines()[0]  # 2 ln 0.5
 
 
-def test_a_weight_alone_replaces_one_of_those_that_tuning_begins_with(files):
+def test_a_single_weight_replaces_an_initial_weight(files):
     totals = []
     for weight in ("LM0=0.5", "LM0=0", "TranslationModel0=0 0"):
         succeed(in_process(COMMAND, *flags(files, nbest_size=1, weight=weight)))
@@ -65,7 +65,7 @@ def test_wrong_use_is_reported(files):
     assert not (files / "out").exists()
 
 
-def test_a_table_that_has_nothing_of_the_text_is_reported(files):
+def test_a_table_without_the_words_of_the_text_is_reported(files):
     (files / "en").write_text("v w\n\n")
     done = succeed(in_process(COMMAND, *flags(files, nbest_size=1)))
     assert "2 words copied as the table lacks them" in done.stderr

@@ -1,4 +1,4 @@
-"""The demonstration, cut short."""
+"""The demonstration, with a short training and a small report."""
 
 import dataclasses
 import re
@@ -42,10 +42,10 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     assert result.report.page.read_bytes().startswith(b"<!doctype html>")
     perplexities = re.findall(r"^ +([\d.]+)   the (?:model|same decoder)", output, re.M)
     expected = [result.perplexity, result.perplexity_without_source]
-    assert [float(one) for one in perplexities] == pytest.approx(expected, abs=0.01) and min(expected) > 1
+    assert [float(value) for value in perplexities] == pytest.approx(expected, abs=0.01) and min(expected) > 1
     listing = output.partition("Table 2):")[2].partition("\n5. Look")[0]
     sources = re.findall(r"^   (\S.*)$", listing, re.M)
-    assert sources == [one.source for one in result.preferences] and len(sources) == 5
+    assert sources == [phrase.source for phrase in result.preferences] and len(sources) == 5
     assert len(re.findall(r"^      \S.* +\S", listing, re.M)) == 15
     for program in ("encdec-train --preset=small", "encdec-score --model_dir=", "encdec-report --model_dir="):
         assert f"   $ {program}" in output
@@ -62,7 +62,7 @@ def test_it_trains_compares_scores_and_shows(tmp_path, capsys, monkeypatch):
     assert result.training.last.updates == rounds(earlier)[-1]["updates"], "the earlier model is gone"
 
 
-def test_without_the_libraries_that_draw_the_report_is_left_out(tmp_path, capsys, monkeypatch):
+def test_the_report_is_left_out_without_the_libraries_that_draw(tmp_path, capsys, monkeypatch):
     loaded = [name for name in sys.modules if name.startswith("keras_encdec.analysis.")]
     for name in loaded:
         monkeypatch.delitem(sys.modules, name)
@@ -78,13 +78,13 @@ def test_without_the_libraries_that_draw_the_report_is_left_out(tmp_path, capsys
     [
         ("model/best.keras", None, 0.01, "model: found another model, expected that of an earlier"),
         ("model/best.keras", {"schedule": "linear"}, 0.01, "model: found another model, expected that of an earlier"),
-        ("model/best.keras", {}, "nan", "flag --minutes=nan: expected a finite number"),
+        ("model/best.keras", {}, "nan", "flag --minutes=nan: expected a number, 0.01 or more"),
         ("phrase-table.gz", None, 0.01, "phrase-table.gz: found another file, expected that of an earlier"),
         ("moses.ini", None, 0.01, "moses.ini: found another file, expected that of an earlier"),
         ("report/index.html", None, 0.01, "index.html: found another file, expected that of an earlier"),
     ],
 )
-def test_what_is_the_users_is_not_replaced(tmp_path, name, settings, minutes, expected):
+def test_files_of_the_user_are_not_replaced(tmp_path, name, settings, minutes, expected):
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"years of work")

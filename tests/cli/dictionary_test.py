@@ -26,7 +26,7 @@ def test_flags_are_passed_on(files):
     assert (files / "out").read_text() == "chat\tcat\t1\nchien\tdog\t1\nle\tthe\t2\n"
 
 
-def test_wrong_use_is_reported_before_anything_is_done(files):
+def test_wrong_use_is_an_error_before_any_work(files):
     fail(in_process(COMMAND), 2, "--output must have a value", "encdec-dictionary --help lists the flags.")
     output = f"--output={files}/out"
     for given, found in {

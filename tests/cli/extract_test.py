@@ -30,7 +30,7 @@ def test_flags_are_passed_on(files):
     assert ", 1 lines left out in " in done.stderr
 
 
-def test_wrong_use_is_reported_before_anything_is_done(files):
+def test_wrong_use_is_an_error_before_any_work(files):
     fail(in_process(COMMAND), 2, "--output must have a value", "encdec-extract --help lists the flags.")
     output, tsv = f"--output={files}/out", f"--tsv={files}/tsv"
     for given, found in {

@@ -82,7 +82,10 @@ def test_standard_output_into_a_file_is_written_to_that_file(model, source, tmp_
         (["--top=2", "--format=tsv"], ["--top with --mode=beam, expected it with --mode=sample"]),
         (["--dtype=float16"], ["--dtype=float16: expected one of float32, bfloat16"]),
         (["--mode=sample", "--top=2"], ["--top with --format=text"]),
-        (["--replace_unknown=a.tsv", "--dictionary=b.tsv"], ["two dictionaries, of --replace_unknown"]),
+        (
+            ["--replace_unknown=a.tsv", "--dictionary=b.tsv"],
+            ["found a file in both --replace_unknown and --dictionary"],
+        ),
         (["--replace_unknown=a.tsv", "--suppress_unknown"], ["--replace_unknown with --suppress_unknown"]),
         (["--alignments=-"], ["--alignments=- with --output=-, expected a file for one of them"]),
         (["--noreplace_unknown", "--dictionary=b.tsv"], ["--dictionary without --replace_unknown"]),

@@ -26,7 +26,7 @@ def test_flags_are_passed_on(given, tmp_path):
     assert " TM= -1 A= -0.693147 -1.386294 B= -1.000001 |||" in (tmp_path / "out").read_text()
 
 
-def test_wrong_use_is_reported_before_anything_is_done(given, tmp_path):
+def test_wrong_use_is_an_error_before_any_work(given, tmp_path):
     fail(in_process(COMMAND), 2, "--input must have a value")
     for feature in ("RNN0", "RNN0=x", "RNN0=5,", "5", "RNN0=-5"):
         fail(in_process(COMMAND, *given, f"--feature={feature}"), 2, f"--feature: found '{feature}', expected Name=n")

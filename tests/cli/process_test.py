@@ -1,4 +1,4 @@
-"""How signals end a command, in processes of which nothing is heavy."""
+"""How signals end a command, in processes that import no heavy library."""
 
 import os
 import signal
@@ -80,11 +80,11 @@ def test_each_signal_ends_a_job_with_one_line(tmp_path, number):
 
 
 @pytest.mark.parametrize("job", ["call_a_library", "wait_for_a_thread", "import_a_module"])
-def test_a_job_that_cannot_be_interrupted_is_ended_all_the_same(tmp_path, job):
+def test_a_job_that_cannot_be_interrupted_is_ended(tmp_path, job):
     assert stopped(tmp_path, job, signal.SIGTERM) == (143, LINE, [])
 
 
-def test_signals_on_top_of_one_another_are_one(tmp_path):
+def test_several_signals_in_a_moment_count_as_one(tmp_path):
     assert stopped(tmp_path, "sleep", *[signal.SIGHUP] * 3) == (129, LINE, [])
 
 
@@ -93,6 +93,6 @@ def test_a_hangup_is_ignored_under_nohup(tmp_path):
     assert (status, errors.splitlines(keepends=True)[-1], files) == (143, LINE, [])
 
 
-def test_a_training_ends_after_its_batch_which_is_told(tmp_path):
-    notice = "stopping after the batch at work, whose round is kept; another signal ends it at once."
+def test_a_training_ends_after_the_current_batch_and_says_so(tmp_path):
+    notice = "stopping after the current batch, whose round is kept; another signal ends it at once."
     assert stopped(tmp_path, "train", signal.SIGTERM) == (143, f"encdec-some: {notice}\n", ["out"])

@@ -33,7 +33,7 @@ def test_flags_are_passed_on(files):
     assert (files / "best").read_text() == "b\n"
 
 
-def test_gaps_between_the_sentences_are_questioned(files):
+def test_missing_sentences_are_reported(files):
     (files / "nbest").write_text(LIST.replace("0 |||", "2 |||", 1).replace("0 |||", "5 |||"))
     _, gaps = succeed(in_process(COMMAND, *flags(files, format="text"))).stderr.splitlines()
     assert gaps.startswith("4 sentences had no hypotheses, and are empty lines; check that the ids in the list")
@@ -49,7 +49,7 @@ def test_the_installed_command_reads_and_writes_the_standard_streams(files):
     assert len(done.stderr.splitlines()) == 1 and done.stderr.endswith(" lines/s: standard output\n")
 
 
-def test_a_reader_that_has_enough_ends_the_command_as_sigpipe_does(files):
+def test_a_reader_that_closes_the_output_ends_the_command_by_sigpipe(files):
     ours, theirs = os.pipe()
     os.close(ours)
     done = in_process(COMMAND, *flags(files, output=f"/dev/fd/{theirs}"))
@@ -57,7 +57,7 @@ def test_a_reader_that_has_enough_ends_the_command_as_sigpipe_does(files):
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
-def test_wrong_use_is_reported_before_anything_is_done(files):
+def test_wrong_use_is_an_error_before_any_work(files):
     fail(in_process(COMMAND), 2, "--input must have a value", "encdec-rerank --help lists the flags.")
     neither = "found neither --weights nor --weight, expected the weights to rank by."
     fail(in_process(COMMAND, *flags(files)[:2]), 2, neither)
@@ -78,7 +78,7 @@ def test_wrong_use_is_reported_before_anything_is_done(files):
 
 
 @pytest.mark.parametrize("closed, status, best", [("2>&-", 0, "b\n"), ("<&- 2>&-", 1, None)])
-def test_no_other_file_takes_the_place_of_a_closed_standard_stream(files, closed, status, best):
+def test_no_file_gets_the_descriptor_of_a_closed_standard_stream(files, closed, status, best):
     given = "-" if "<" in closed else files / "nbest"
     program = pathlib.Path(sys.executable).with_name("encdec-rerank")
     command = [program, *flags(files, input=given, format="text"), "--weight=TM0= 1 2"]

@@ -70,7 +70,7 @@ def test_a_dry_run_of_an_nbest_list(model_dirs, tmp_path, out):
     assert malformed == "1 malformed lines would be written with a neutral score."
 
 
-def test_wrong_use_is_told_before_anything_is_done(model_dirs, table, out):
+def test_wrong_use_is_an_error_before_any_work(model_dirs, table, out):
     flags = [f"--model_dir={model_dirs}/forward", f"--input={table}", f"--output={out}/table"]
     hint = "encdec-score --help lists the flags."
     fail(in_process(COMMAND), 2, "--model_dir must have a value", hint)
@@ -89,7 +89,7 @@ def test_wrong_use_is_told_before_anything_is_done(model_dirs, table, out):
     assert os.listdir(out) == [] and table.read_bytes() == TABLE
 
 
-def test_what_failed_is_told_in_a_sentence(model_dirs, tmp_path, out):
+def test_failed_work_is_reported_in_a_sentence(model_dirs, tmp_path, out):
     flags = [f"--model_dir={model_dirs}/forward", f"--input={tmp_path}/none", f"--output={out}/table"]
     fail(in_process(COMMAND, *flags), 1, f"encdec-score: {tmp_path}/none: found no such file", "check the path")
 
@@ -115,13 +115,13 @@ def test_the_installed_command_shows_its_progress_on_a_terminal(model_dirs, forw
     assert done.stdout == (out / "table").read_bytes()
 
 
-def test_an_unusable_backend_is_told_in_a_sentence(table):
+def test_an_unusable_backend_is_reported_in_a_sentence(table):
     command = [SCRIPT, "--model_dir=x", f"--input={table}", "--output=-"]
     done = subprocess.run(command, env={**os.environ, "KERAS_BACKEND": "abacus"}, capture_output=True, text=True)
     fail(done, 1, "found no usable backend of Keras", "abacus")
 
 
-def test_a_command_that_is_stopped_leaves_nothing(model_dirs, tmp_path, out):
+def test_a_stopped_command_leaves_no_unfinished_files(model_dirs, tmp_path, out):
     words = [f"w{i}" for i in range(300)]
     lines = (f"{a} {b} ||| {b} {a} {c} ||| 0.5\n" for a in words for b in words for c in words[:5])
     (tmp_path / "table").write_text("".join(lines))

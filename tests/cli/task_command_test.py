@@ -1,4 +1,4 @@
-"""Tests of commands that are made from a task and its options."""
+"""Commands that are made from a task and its options."""
 
 import dataclasses
 import types
@@ -8,7 +8,7 @@ from commands import fail
 from in_process import in_process
 
 from keras_encdec.cli.task_command import show_summary, task_command
-from keras_encdec.configuration import ConfigurationError, hyperparameter
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption
 
 
@@ -41,6 +41,19 @@ def test_a_task_gets_its_arguments_and_its_options():
     assert command(lambda arguments, options: 3).main(["--input=a"]) == 3
 
 
+def test_an_option_with_several_texts_has_a_flag_for_each():
+    @dataclasses.dataclass(frozen=True)
+    class WordOptions(Configuration):
+        words: tuple[str, ...] = hyperparameter((), "A word.")
+
+    calls = []
+    settings = {"required": {}, "flag_names": {"words": "word"}, "repeated": ("words",)}
+    count = task_command("encdec-count", lambda _, options: calls.append(options.words), WordOptions, **settings)
+    assert [count.main(given) for given in ([], ["--word=a, b", "--word=c"])] == [0, 0]
+    assert calls == [(), ("a, b", "c")]
+    assert "  --word: A word.\n" in in_process(count, "--help").stdout
+
+
 @pytest.mark.parametrize(
     "arguments, expected",
     [
@@ -58,9 +71,7 @@ def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
 
 def test_help_shows_files_then_options_then_the_options_that_tasks_share():
     done = in_process(command(lambda *given: 1 / 0), "--help")
-    assert done.stdout.startswith(
-        "Tests of commands that are made from a task and its options.\nflags:\n  --input: Text."
-    )
+    assert done.stdout.startswith("Commands that are made from a task and its options.\nflags:\n  --input: Text.")
     flags = [line.split(":")[0].strip() for line in done.stdout.splitlines() if line.startswith("  --")]
     assert flags[:6] == ["--input", "--word_list", "--longest", "--shortest", "--on_error", "--encoding"]
 

@@ -1,4 +1,4 @@
-"""The training command: its flags in this process, and what only a process of its own shows."""
+"""The training command: its flags, in this process, and how it is stopped, in a process of its own."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def train(*arguments):
 
 
 @pytest.mark.usefixtures("eager")
-def test_it_trains_and_goes_on(training_files, tmp_path):
+def test_it_trains_and_resumes(training_files, tmp_path):
     flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags()]
     process = succeed(train(*flags, "--updates=10"))
     assert process.stdout.startswith("400 unique pairs of 400; left out: 0") and process.stderr == ""
@@ -42,7 +42,7 @@ def test_it_trains_and_goes_on(training_files, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_flags_override_a_preset_whichever_comes_first(training_files, tmp_path):
+def test_flags_override_a_preset_in_any_order(training_files, tmp_path):
     (tmp_path / "my.flags").write_text("# mine\n--preset=cho2014_supplement\n--units=8\n--batch_size=16\n")
     flags = [f"--tsv={training_files}/tsv", *QUICK_FLAGS, "--updates=2"]
     succeed(train("--maxout_units=4", f"--flagfile={tmp_path}/my.flags", f"--model_dir={tmp_path}/m", *flags))
@@ -55,7 +55,7 @@ def test_flags_override_a_preset_whichever_comes_first(training_files, tmp_path)
     assert json.loads((tmp_path / "again" / "config.json").read_text())["model"] == config
 
 
-def test_flags_that_contradict_are_told_before_anything_is_done(training_files, tmp_path):
+def test_contradicting_flags_are_an_error_before_any_work(training_files, tmp_path):
     hint = "encdec-train --help lists the flags."
     model = [f"--model_dir={tmp_path}/m", "--updates=1"]
     table = [f"--phrase_table={training_files}/table.gz", *model]
@@ -107,7 +107,7 @@ def program():
     command.close()
 
 
-def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_files, tmp_path, eager):
+def test_a_killed_training_resumes_with_the_same_result(program, training_files, tmp_path, eager):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     flags = [f"--phrase_table={training_files}/table.gz", *training_flags()]
     process = program.installed(*flags, f"--model_dir={killed}", "--updates=1000000")
@@ -137,7 +137,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(program, training_file
     assert not list(killed.glob(".*"))
 
 
-def test_a_terminated_training_keeps_what_it_has_and_goes_on(program, signals_obeyed, training_files, tmp_path):
+def test_a_terminated_training_keeps_its_checkpoint_and_resumes(program, signals_obeyed, training_files, tmp_path):
     flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags(round_updates=100_000)]
     process = program.installed(*flags, "--minutes=60")
     while not (tmp_path / "m" / "config.json").exists():

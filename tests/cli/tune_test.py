@@ -50,13 +50,13 @@ def test_flags_are_passed_on(files):
     assert (files / "all_weights" / "weights.2").exists()
 
 
-def test_a_list_that_leaves_no_choice_is_reported(files):
+def test_a_list_with_one_hypothesis_per_sentence_is_reported(files):
     (files / "nbest").write_text(NBEST.replace("0 ||| a b c d f", "1 ||| a b c d f"))
     done = succeed(in_process(COMMAND, *flags(files), "--weights_out=-"))
     assert done.stderr.endswith("Every sentence has one hypothesis: no weights are better than others.\n")
 
 
-def test_wrong_use_is_reported_before_anything_is_done(files):
+def test_wrong_use_is_an_error_before_any_work(files):
     fail(in_process(COMMAND), 2, "--nbest must have a value")
     fail(in_process(COMMAND, *flags(files)), 2, "found no file for the weights, expected one of --weights_out, --moses")
     for extra, sentence in {
