@@ -1,30 +1,38 @@
 """build_dataset: builds the packaged phrase table from Debian's packages of LibreOffice."""
 
-from typing import Any
+import dataclasses
 
-from absl import flags, logging
+from absl import logging
 
-from keras_encdec.cli.command import Command
-
-
-def define_flags(flag_values: flags.FlagValues) -> None:
-    """Defines the flags of the command."""
-    define: dict[str, Any] = {"flag_values": flag_values}
-    flags.DEFINE_string("debs", None, "Directory with the .deb files of the three LibreOffice packages.", **define)
-    flags.DEFINE_string("output", None, "Directory to write phrase-table.gz and the held-out sets to.", **define)
-    flags.DEFINE_integer("held_out", 1000, "Sentence pairs in each of the two held-out sets.", lower_bound=1, **define)
-    flags.DEFINE_integer("seed", 1, "Random seed that the held-out sentences are drawn with.", **define)
+from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.configuration import Configuration, hyperparameter
 
 
-def main(flag_values: flags.FlagValues) -> None:
+@dataclasses.dataclass(frozen=True)
+class BuildOptions(Configuration):
+    """Options of the command."""
+
+    held_out: int = hyperparameter(1000, "Sentence pairs in each of the two held-out sets.", minimum=1)
+    seed: int = hyperparameter(1, "Random seed that the held-out sentences are drawn with.")
+
+
+def main(arguments: Arguments, options: BuildOptions) -> None:
     """Builds the dataset as the flags say."""
     from keras_encdec.datasets.build import build
 
     logging.set_verbosity(logging.INFO)
-    build(flag_values.debs, flag_values.output, flag_values.held_out, flag_values.seed)
+    build(**arguments, **options.to_dict())
 
 
-COMMAND = Command("build_dataset", define_flags, main, required=("debs", "output"))
+COMMAND = task_command(
+    "build_dataset",
+    main,
+    BuildOptions,
+    required={
+        "debs": "Directory with the .deb files of the three LibreOffice packages.",
+        "output": "Directory to write phrase-table.gz and the held-out sets to.",
+    },
+)
 
 if __name__ == "__main__":
     COMMAND.run()

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_encdec.cli.task_command import show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.client.client_options import ClientOptions, ConnectionOptions
 from keras_encdec.runtime.progress import ReadingProgress
@@ -37,7 +37,7 @@ class ClientCommandOptions(ClientOptions):
             raise ConfigurationError(f"found {{{name}}} with {{{query}}}, which scores nothing")
 
 
-def main(arguments: dict[str, str | None], options: ClientCommandOptions) -> None:
+def main(arguments: Arguments, options: ClientCommandOptions) -> None:
     """Scores, or asks about the model, as the flags say."""
     scores = not (options.health or options.metadata)
     for name in ("input", "output"):

@@ -1,13 +1,11 @@
 """encdec-decode: translates sentences by a phrase table and an n-gram language model into a Moses n-best list."""
 
-from typing import Any
-
 from keras_encdec.cli.flags import WEIGHTS, parsed_weights
-from keras_encdec.cli.task_command import Repeated, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, Repeated, show_summary, task_command
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 
 
-def main(arguments: dict[str, Any], options: DecodingOptions) -> None:
+def main(arguments: Arguments, options: DecodingOptions) -> None:
     """Translates as the flags say."""
     from keras_encdec.formats import read_weights
     from keras_encdec.runtime.progress import ReadingProgress

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keras_encdec.cli.task_command import task_command
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration, hyperparameter
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class DemonstrationOptions(Configuration):
     minutes: float = hyperparameter(3.0, "Minutes of training.", minimum=0.01)
 
 
-def main(_arguments: dict[str, str | None], options: DemonstrationOptions) -> int:
+def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
     """Runs the demonstration, and returns the exit status."""
     import keras_encdec.backend.startup  # noqa: F401
 

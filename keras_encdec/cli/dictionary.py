@@ -1,13 +1,11 @@
 """encdec-dictionary: writes each word's most frequent translation in word-aligned text, to replace unknown words by."""
 
-from typing import Any
-
 from keras_encdec.cli.flags import ALIGNMENT, OUTPUT, TEXT, text_input
-from keras_encdec.cli.task_command import show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 
 
-def main(arguments: dict[str, Any], options: DictionaryOptions) -> None:
+def main(arguments: Arguments, options: DictionaryOptions) -> None:
     """Makes a dictionary as the flags say."""
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.extraction.dictionary import write_dictionary

@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from keras_encdec.cli.command import UsageError
-from keras_encdec.cli.task_command import Repeated, task_command
-from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
+from keras_encdec.cli.task_command import Arguments, Repeated, task_command
+from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
 
 
-def main(arguments: dict[str, Any], options: EvaluationOptions) -> None:
+def main(arguments: Arguments, options: EvaluationOptions) -> None:
     """Evaluates as the flags say."""
     from keras_encdec.runtime.files import check_distinct_files
     from keras_encdec.runtime.settings_files import write_json

@@ -4,20 +4,20 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from keras_encdec.cli.task_command import task_command
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration
 
 if TYPE_CHECKING:
     from keras_encdec.experiment import Stage, StageResult
 
 
-def main(arguments: dict[str, str], _options: Configuration) -> int:
+def main(arguments: Arguments, _options: Configuration) -> int:
     """Runs the experiment, and returns the exit status."""
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.experiment.experiment import experiment
     from keras_encdec.experiment.stage_functions import TrainingStopped
 
-    done: "list[StageResult]" = []
+    done: list[StageResult] = []
 
     def begun(stage: "Stage", number_of_stages: int) -> None:
         print(f"[{len(done) + 1}/{number_of_stages}] {stage.name}", file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from keras_encdec.cli.task_command import task_command
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.cli.tensorflow_backend import import_keras_on_tensorflow
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
@@ -33,7 +33,7 @@ class ExportCommandOptions(ExportOptions):
     )
 
 
-def main(arguments: dict[str, str | None], options: ExportCommandOptions) -> None:
+def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     """Exports as the flags say."""
     model_dir, folder = arguments["model_dir"], arguments["export_dir"]
     tasks = {

@@ -1,13 +1,11 @@
 """encdec-extract: makes a Moses phrase table from parallel text: aligns words, extracts and scores phrase pairs."""
 
-from typing import Any
-
 from keras_encdec.cli.flags import ALIGNMENT, TEXT, text_input
-from keras_encdec.cli.task_command import show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 
 
-def main(arguments: dict[str, Any], options: ExtractionOptions) -> None:
+def main(arguments: Arguments, options: ExtractionOptions) -> None:
     """Makes a phrase table as the flags say."""
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.extraction.extract import extract_phrase_table

@@ -30,38 +30,37 @@ TOP = 5
 
 def define_flags(flag_values: flags.FlagValues) -> None:
     """Defines the flags of `encdec-generate`: its files, the options of the task and those of the samplers."""
-    define = {"flag_values": flag_values}
     flags.DEFINE_multi_string(
         "model_dir",
         None,
         "Directory of a model; given several times, an ensemble of models with the same vocabularies.",
-        **define,
+        flag_values=flag_values,
     )
     flags.DEFINE_string(
         "input",
         None,
         "Source text, a phrase or sentence a line, plain or gzipped, read as the training text was; - is the standard "
         "input. None for a language model.",
-        **define,
+        flag_values=flag_values,
     )
     flags.DEFINE_string(
         "output",
         "-",
         "File to write; gzipped if its name ends in .gz. It appears when it is complete. - is the standard output.",
-        **define,
+        flag_values=flag_values,
     )
     flags.DEFINE_enum(
         "mode",
         "beam",
         list(registered_samplers()),
         "Search with a beam, take the most probable word each time, or draw samples.",
-        **define,
+        flag_values=flag_values,
     )
     flags.DEFINE_multi_float(
         "model_weight",
         None,
         "Weight of each model of an ensemble, as often as --model_dir. Default: equal weights.",
-        **define,
+        flag_values=flag_values,
     )
     flags.DEFINE_flag(
         path_flag(
@@ -69,7 +68,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
             "Replace each unknown word by the translation of the source word that it attends to, or that its position "
             "word names; --replace_unknown=FILE gives the --dictionary, too.",
         ),
-        **define,
+        flag_values=flag_values,
     )
     own_flags = ("weights", "replace_unknown")
     define_configuration_flags(flag_values, GenerationOptions, __name__, FLAG_NAMES, own_flags)

@@ -1,12 +1,10 @@
 """encdec-ngram: estimates an n-gram language model by modified Kneser-Ney smoothing, and writes it as an ARPA file."""
 
-from typing import Any
-
-from keras_encdec.cli.task_command import show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions
 
 
-def main(arguments: dict[str, Any], options: NgramOptions) -> None:
+def main(arguments: Arguments, options: NgramOptions) -> None:
     """Estimates a model as the flags say."""
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams

@@ -1,13 +1,11 @@
 """encdec-ngram-posteriors: adds the posterior probabilities of each hypothesis's n-grams to an n-best list."""
 
-from typing import Any
-
 from keras_encdec.cli.flags import OUTPUT
-from keras_encdec.cli.task_command import show_summary, task_command
-from keras_encdec.smt.nbest.ngram_posteriors import PosteriorOptions
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.smt.nbest.nbest_options import PosteriorOptions
 
 
-def main(arguments: dict[str, Any], options: PosteriorOptions) -> None:
+def main(arguments: Arguments, options: PosteriorOptions) -> None:
     """Adds the feature as the flags say."""
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.nbest.ngram_posteriors import add_ngram_posteriors

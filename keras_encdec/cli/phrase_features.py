@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import OUTPUT
-from keras_encdec.cli.task_command import Repeated, show_summary, task_command
-from keras_encdec.smt.nbest.phrase_features import PhraseFeatureOptions
+from keras_encdec.cli.task_command import Arguments, Repeated, show_summary, task_command
+from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions
 
 
-def main(arguments: dict[str, Any], options: PhraseFeatureOptions) -> None:
+def main(arguments: Arguments, options: PhraseFeatureOptions) -> None:
     """Adds features as the flags say."""
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.nbest.phrase_features import add_phrase_features

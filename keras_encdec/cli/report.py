@@ -1,13 +1,12 @@
 """encdec-report: what a model has learned, as a page with the paper's tables and figures."""
 
 import sys
-from typing import Any
 
 from keras_encdec.analysis.report_options import ReportOptions
-from keras_encdec.cli.task_command import Repeated, task_command
+from keras_encdec.cli.task_command import Arguments, Repeated, task_command
 
 
-def main(arguments: dict[str, Any], options: ReportOptions) -> None:
+def main(arguments: Arguments, options: ReportOptions) -> None:
     """Writes a report as the flags say."""
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.analysis.report import report

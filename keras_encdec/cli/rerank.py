@@ -1,13 +1,11 @@
 """encdec-rerank: sorts an n-best list by the weighted sum of its features, or takes the best of each sentence."""
 
-from typing import Any
-
 from keras_encdec.cli.flags import OUTPUT, WEIGHTS, parsed_weights, warn_of_missing
-from keras_encdec.cli.task_command import show_summary, task_command
-from keras_encdec.smt.nbest.rerank import RerankOptions
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.smt.nbest.nbest_options import RerankOptions
 
 
-def main(arguments: dict[str, Any], options: RerankOptions) -> None:
+def main(arguments: Arguments, options: RerankOptions) -> None:
     """Re-ranks as the flags say."""
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.smt.nbest.rerank import rerank

@@ -3,11 +3,11 @@
 import sys
 
 from keras_encdec.cli.flags import OUTPUT
-from keras_encdec.cli.task_command import show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
 
-def main(arguments: dict[str, str | None], options: ScoringOptions) -> None:
+def main(arguments: Arguments, options: ScoringOptions) -> None:
     """Scores a file as the flags say."""
     import keras_encdec.backend.startup  # noqa: F401
     from keras_encdec.backend.devices import keep_freed_memory

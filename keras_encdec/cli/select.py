@@ -3,7 +3,7 @@
 import sys
 
 from keras_encdec.cli.flags import TEXT, text_input
-from keras_encdec.cli.task_command import task_command
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.selection.selection_options import SelectionOptions
 
 _MODELS = {
@@ -18,7 +18,7 @@ for _side in ("source", "target"):
     _MODELS[f"general_{_side}"] = f"moore_lewis, bilingual: language model of {_side} text like that of the corpus."
 
 
-def main(arguments: dict[str, str | None], options: SelectionOptions) -> None:
+def main(arguments: Arguments, options: SelectionOptions) -> None:
     """Selects as the flags say."""
     text = text_input(arguments)
     import keras_encdec.backend.startup  # noqa: F401

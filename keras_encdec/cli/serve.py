@@ -2,11 +2,11 @@
 
 import sys
 
-from keras_encdec.cli.task_command import task_command
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.web.serve_options import ServeOptions
 
 
-def main(arguments: dict[str, str | None], options: ServeOptions) -> None:
+def main(arguments: Arguments, options: ServeOptions) -> None:
     """Serves a page as the flags say."""
     from keras_encdec.runtime.extras import check_extra
 

@@ -11,6 +11,8 @@ from keras_encdec.cli.configuration_flags import configuration_from_flags, defin
 from keras_encdec.configuration import Configuration
 
 Options = TypeVar("Options", bound=Configuration)
+# Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
+Arguments = dict[str, Any]
 
 
 class Repeated(str):
@@ -19,7 +21,7 @@ class Repeated(str):
 
 def task_command(
     name: str,
-    work: Callable[[dict[str, Any], Options], int | None],
+    work: Callable[[Arguments, Options], int | None],
     options: type[Options],
     required: Mapping[str, str],
     optional: Mapping[str, str] | None = None,

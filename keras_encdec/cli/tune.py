@@ -1,15 +1,14 @@
 """encdec-tune: finds weights for the features of n-best lists, by MERT, batch MIRA or PRO."""
 
 import sys
-from typing import Any
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, parsed_weights, warn_of_missing
-from keras_encdec.cli.task_command import Repeated, task_command
-from keras_encdec.smt.tuning.tune import TuningOptions
+from keras_encdec.cli.task_command import Arguments, Repeated, task_command
+from keras_encdec.smt.tuning.tuning_options import TuningOptions
 
 
-def main(arguments: dict[str, Any], options: TuningOptions) -> None:
+def main(arguments: Arguments, options: TuningOptions) -> None:
     """Tunes as the flags say."""
     from keras_encdec.runtime.files import check_distinct_files, open_output
     from keras_encdec.runtime.settings_files import write_json

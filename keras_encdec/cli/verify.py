@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 
-from keras_encdec.cli.task_command import task_command
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.cli.tensorflow_backend import import_keras_on_tensorflow
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
@@ -23,7 +23,7 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
     num_pairs: int = hyperparameter(1000, "How many of the first pairs to compare.", minimum=1)
 
 
-def main(arguments: dict[str, str | None], options: VerifyCommandOptions) -> None:
+def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     """Compares as the flags say."""
     import_keras_on_tensorflow()
     from keras_encdec.datasets import libreoffice_en_fr

@@ -32,7 +32,7 @@ FORMATS = ("parallel", "tsv")
 _TRANSLATION = ("model_dir", "reverse_model_dir")
 _SOURCE_MODELS, _TARGET_MODELS = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
 # The models of each method, in the order of its function's arguments. A method may allow several choices.
-MODELS = {
+MODELS: dict[str, list[tuple[str, ...]]] = {
     "dual": [_TRANSLATION],
     "moore_lewis": [_SOURCE_MODELS, _TARGET_MODELS],
     "bilingual": [_SOURCE_MODELS + _TARGET_MODELS],
