@@ -240,7 +240,7 @@ def _quiet_libraries(command: str) -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="keras(?!_encdec)|tensorflow|jax|torch")
+        warnings.filterwarnings("ignore", module="keras(?!_encdec)|multiprocessing|tensorflow|jax|torch")
         show = warnings.showwarning
 
         def show_in_one_line(message: Warning | str, category: type[Warning], *where: Any) -> None:

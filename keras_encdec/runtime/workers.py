@@ -77,13 +77,14 @@ def processes(number: int) -> Iterator[Executor]:
             ) from error
         raise
     finally:
+        context.register_semaphores()
         executor.shutdown()
         alive.close()
         ending.close()
 
 
 class _RecordingContext(SpawnContext):
-    """Context that spawns processes and records them.
+    """Starts processes afresh, and keeps them and the names of the semaphores.
 
     Attributes:
         started: list of the processes that it has spawned.
@@ -91,12 +92,33 @@ class _RecordingContext(SpawnContext):
 
     def __init__(self) -> None:
         super().__init__()
-        self.started: list[SpawnProcess] = []
+        self.started: list[Any] = []
+        self._semaphores: list[str] = []
+
+    def Lock(self) -> Any:  # noqa: N802
+        """As `multiprocessing.Lock`."""
+        return self._recorded(super().Lock())
+
+    def BoundedSemaphore(self, value: int = 1) -> Any:  # noqa: N802
+        """As `multiprocessing.BoundedSemaphore`."""
+        return self._recorded(super().BoundedSemaphore(value))
 
     def Process(self, *arguments: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
         """Creates a process. The arguments are those of `multiprocessing.Process`."""
         self.started.append(super().Process(*arguments, **options))
         return self.started[-1]
+
+    def register_semaphores(self) -> None:
+        """Registers the semaphores again, in case that Python's resource tracker was killed.
+
+        Python starts another one, which knows none of them and prints a traceback for each that is unregistered.
+        """
+        for name in self._semaphores:
+            resource_tracker.register(name, "semaphore")
+
+    def _recorded(self, lock: Any) -> Any:
+        self._semaphores.append(lock._semlock.name)
+        return lock
 
 
 class _SameProcess(Executor):

@@ -1,8 +1,10 @@
 """Tests of executors, and of results in order."""
 
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import resource_tracker
 
 import pytest
 
@@ -79,3 +81,14 @@ def test_a_killed_process_is_reported_and_one_process_means_this_one():
         with processes(2) as executor:
             assert executor.submit(os.getpid).result() != os.getpid()
             executor.submit(os._exit, 1).result()
+
+
+@pytest.mark.filterwarnings("ignore:resource_tracker")
+def test_nothing_is_printed_where_pythons_resource_tracker_was_killed(capfd):
+    with processes(2) as executor:
+        assert executor.submit(os.getpid).result() != os.getpid()
+        os.kill(resource_tracker._resource_tracker._pid, signal.SIGKILL)
+        assert executor.submit(abs, -1).result() == 1
+    del executor
+    resource_tracker._resource_tracker._stop()  # waits until it has read all
+    assert capfd.readouterr().err == ""
