@@ -139,14 +139,16 @@ class NgramEntropies:
             ) from error
         self._kenlm = kenlm
         self._side = ("source", "target").index(side)
+        configuration = kenlm.Config()  # without KenLM's own messages on standard error
+        configuration.show_progress, configuration.arpa_complain = False, kenlm.ARPALoadComplain.NONE
         try:
-            self._model = kenlm.Model(os.fspath(path))
+            self._model = kenlm.Model(os.fspath(path), configuration)
         except OSError as error:
             reason = " ".join(str(error).split())
             raise InputError(
                 f"found a file that KenLM cannot read ({reason})",
                 "expected an ARPA file or a binary file of KenLM",
-                "make one with lmplz",
+                "make one with encdec-ngram or lmplz",
                 path,
             ) from None
 

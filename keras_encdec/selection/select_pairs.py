@@ -133,6 +133,7 @@ def select_pairs(
     if not options.amounts:
         raise ConfigurationError("found none of {top}, {share} and {threshold}, expected one")
     _check_files(format, input, source, source_output)
+    _check_standard_output(output=output, source_output=source_output, scores=scores)
     check_distinct_files(input, source, output, source_output, scores)
     names = _model_names(options.method, models)
     known = pair_format(format)
@@ -295,4 +296,10 @@ def _check_files(format: str, input: FilePath, source: FilePath | None, source_o
         if format != "parallel" and path is not None:
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
     if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:
-        raise ConfigurationError("found - as an input, expected files, because the corpus is read twice")
+        raise ConfigurationError("found - as an input, expected files: the corpus is read twice")
+
+
+def _check_standard_output(**outputs: FilePath | None) -> None:
+    names = [name for name, path in outputs.items() if path is not None and os.fspath(path) == STANDARD_STREAM]
+    if len(names) > 1:
+        raise ConfigurationError(f"found {{{names[0]}}}=- and {{{names[1]}}}=-, expected a file for one of them")

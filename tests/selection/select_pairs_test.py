@@ -20,6 +20,7 @@ from keras_encdec.selection import (
     dual_conditional_cross_entropy,
     select_pairs,
 )
+from keras_encdec.smt.ngrams.ngram_estimation import estimate_ngrams
 
 PAIRS = [
     ("le chat", "the cat"),
@@ -62,7 +63,7 @@ def language_models(tmp_path_factory):
 def kenlm():
     """Stands for the library, which has to be compiled: every word's probability is 1/10, or what a "model" says."""
 
-    def model(path):
+    def model(path, configuration):
         try:
             with open(path) as file:
                 log_prob = float(file.read())
@@ -82,7 +83,9 @@ def kenlm():
         return types.SimpleNamespace(score=score, BeginSentenceWrite=begin, BaseScore=base_score)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "kenlm", types.SimpleNamespace(Model=model, State=types.SimpleNamespace))
+        complain = types.SimpleNamespace(NONE=0)
+        names = {"Model": model, "State": types.SimpleNamespace, "Config": types.SimpleNamespace}
+        patch.setitem(sys.modules, "kenlm", types.SimpleNamespace(**names, ARPALoadComplain=complain))
         yield
 
 
@@ -186,6 +189,14 @@ def test_a_vertical_tab_is_part_of_a_token(tmp_path, kenlm):
     np.testing.assert_allclose(entropies([("", "a\vb c\fd"), ("", "a b"), ("", "")]), [math.log(10)] * 3)
 
 
+def test_kenlm_prints_nothing_of_its_own(tmp_path, capfd):
+    pytest.importorskip("kenlm")
+    (tmp_path / "text").write_text("a b\na c\n")
+    estimate_ngrams(tmp_path / "text", tmp_path / "arpa", order=2)
+    assert NgramEntropies(tmp_path / "arpa", "target")([("", "a b")]) > 0
+    assert capfd.readouterr().err == ""
+
+
 def test_the_scores_follow_the_papers_equations():
     a, b, c, d = np.random.default_rng(0).uniform(1, 5, (4, 6))
     np.testing.assert_allclose(dual_conditional_cross_entropy(a, b), np.exp(-np.abs(a - b)) * np.exp(-(a + b) / 2))
@@ -225,14 +236,15 @@ def test_malformed_lines_stop_the_selection_or_are_left_out(corpus, out, dual):
         ({"top": 1, "format": "parallel"}, "parallel text without source"),
         ({"top": 1, "source": "x"}, "found source with tsv pairs"),
         ({"top": 1, "input": "-"}, "found - as an input"),
+        ({"top": 1, "output": "-", "scores": "-"}, "found output=- and scores=-, expected a file for one of them"),
         ({"top": 1, "method": "moore_lewis"}, "found model_dir with method=moore_lewis, expected in_domain_source and"),
         ({"top": 1}, "found model_dir with method=dual, expected model_dir and reverse_model_dir"),
     ],
 )
 def test_arguments_that_contradict_one_another_are_refused(corpus, out, arguments, message):
-    given = {"input": corpus / "tsv", "method": "dual", "models": {"model_dir": "x"}, "format": "tsv", **arguments}
+    given = {"input": corpus / "tsv", "output": out / "best", "method": "dual", "models": {"model_dir": "x"}}
     with pytest.raises(ConfigurationError, match=message):
-        select_pairs(output=out / "best", **given)
+        select_pairs(**{**given, "format": "tsv", **arguments})
     assert not list(out.iterdir())
 
 
