@@ -15,24 +15,26 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.unfinished import new_folder
+from keras_encdec.runtime.unfinished import directory_lock, new_folder
 
 PAGE = "index.html"
 
 
 @contextlib.contextmanager
 def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
-    """Makes the folder of a report; one that the `with` block leaves empty by an exception is removed again.
+    """Makes the folder of a report, and keeps other reports out of it meanwhile; two would mix their files.
+
+    A folder that the `with` block leaves empty by an exception is removed again.
 
     Yields:
         its path.
 
     Raises:
-        InputError: when there is a file of its name, or it cannot be made.
+        InputError: when there is a file of its name, when it cannot be made, or while another report is written to it.
     """
     if pathlib.Path(output).is_file():
         raise InputError("found a file", "expected a folder, or nothing", "give another --output", output)
-    with new_folder(output) as folder:
+    with new_folder(output) as folder, directory_lock(folder, "report", "--output"):
         yield folder
 
 

@@ -10,6 +10,7 @@ from toy_report import write_table
 from undrawn import undrawn
 
 from keras_encdec.analysis import ReportOptions, report
+from keras_encdec.analysis.report import report_folder
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words
@@ -128,6 +129,15 @@ def test_unusable_models_and_folders_are_errors(model_dirs, table, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file: found a file, expected a folder"):
         report(model_dirs / "forward", tmp_path / "file", table)
+
+
+def test_two_reports_are_not_mixed_in_one_folder(model_dirs, tmp_path):
+    with (
+        report_folder(tmp_path / "report"),
+        pytest.raises(InputError, match="report: found another report at work in it .*, or give another --output"),
+    ):
+        report(model_dirs / "forward", tmp_path / "report")
+    assert not (tmp_path / "report").exists()
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
