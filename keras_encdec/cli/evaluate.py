@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.task_command import Arguments, Repeated, task_command
-from keras_encdec.smt.evaluation.evaluation_options import EvaluationOptions
+from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
 
 
 def main(arguments: Arguments, options: EvaluationOptions) -> None:

@@ -2,7 +2,7 @@
 
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command
-from keras_encdec.smt.nbest.nbest_options import PosteriorOptions
+from keras_encdec.smt.nbest.ngram_posteriors import PosteriorOptions
 
 
 def main(arguments: Arguments, options: PosteriorOptions) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, Repeated, show_summary, task_command
-from keras_encdec.smt.nbest.nbest_options import PhraseFeatureOptions
+from keras_encdec.smt.nbest.phrase_features import PhraseFeatureOptions
 
 
 def main(arguments: Arguments, options: PhraseFeatureOptions) -> None:

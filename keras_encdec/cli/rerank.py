@@ -2,7 +2,7 @@
 
 from keras_encdec.cli.flags import OUTPUT, WEIGHTS, parsed_weights, warn_of_missing
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command
-from keras_encdec.smt.nbest.nbest_options import RerankOptions
+from keras_encdec.smt.nbest.rerank import RerankOptions
 
 
 def main(arguments: Arguments, options: RerankOptions) -> None:

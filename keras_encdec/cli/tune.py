@@ -5,7 +5,7 @@ import sys
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, parsed_weights, warn_of_missing
 from keras_encdec.cli.task_command import Arguments, Repeated, task_command
-from keras_encdec.smt.tuning.tuning_options import TuningOptions
+from keras_encdec.smt.tuning.tune import TuningOptions
 
 
 def main(arguments: Arguments, options: TuningOptions) -> None:

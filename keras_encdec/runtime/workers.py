@@ -64,9 +64,8 @@ def processes(number: int) -> Iterator[Executor]:
     try:
         yield executor
     except BaseException as error:
-        for (
-            process
-        ) in context.started:  # the pipe alone would not end a process while it is inside a long call of a library
+        # The pipe alone would not end a process while it is inside a long call of a library.
+        for process in context.started:
             process.kill()
         executor.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
@@ -84,7 +83,7 @@ def processes(number: int) -> Iterator[Executor]:
 
 
 class _RecordingContext(SpawnContext):
-    """Starts processes afresh, and keeps them and the names of the semaphores.
+    """Context that spawns processes, and records them and the names of its semaphores.
 
     Attributes:
         started: list of the processes that it has spawned.
@@ -92,15 +91,15 @@ class _RecordingContext(SpawnContext):
 
     def __init__(self) -> None:
         super().__init__()
-        self.started: list[Any] = []
+        self.started: list[SpawnProcess] = []
         self._semaphores: list[str] = []
 
     def Lock(self) -> Any:  # noqa: N802
-        """As `multiprocessing.Lock`."""
+        """Creates a lock. See `multiprocessing.Lock`."""
         return self._recorded(super().Lock())
 
     def BoundedSemaphore(self, value: int = 1) -> Any:  # noqa: N802
-        """As `multiprocessing.BoundedSemaphore`."""
+        """Creates a semaphore. The argument is that of `multiprocessing.BoundedSemaphore`."""
         return self._recorded(super().BoundedSemaphore(value))
 
     def Process(self, *arguments: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
@@ -109,7 +108,7 @@ class _RecordingContext(SpawnContext):
         return self.started[-1]
 
     def register_semaphores(self) -> None:
-        """Registers the semaphores again, in case that Python's resource tracker was killed.
+        """Registers the semaphores again, in case Python's resource tracker was killed.
 
         Python starts another one, which knows none of them and prints a traceback for each that is unregistered.
         """
