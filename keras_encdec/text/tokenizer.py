@@ -156,7 +156,7 @@ def join_bpe(pieces: Sequence[str]) -> str:
     >>> join_bpe(["a", "transl@@", "at@@", "ion", "Mün@@", "<unk>"])
     'a translation Mün <unk>'
     """
-    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(GOES_ON + " ", "").strip()
+    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(GOES_ON + " ", "").strip(" ")
 
 
 def join_sentencepiece(pieces: Sequence[str]) -> str:
@@ -170,7 +170,7 @@ def join_sentencepiece(pieces: Sequence[str]) -> str:
     'a translation <unk>'
     """
     pieces = " ".join(_with_unknown_apart(pieces, True)).split(" ")
-    return "".join(pieces).replace(BEGINS, " ").strip()
+    return "".join(pieces).replace(BEGINS, " ").strip(" ")
 
 
 def begin_with_marks(pieces: Sequence[str]) -> bool:
