@@ -1,4 +1,4 @@
-"""A page to try a model on, and the JSON API behind it."""
+"""Serves a web page for trying out a model, and its JSON API."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The web application: the page, its API, and the computations that share the model."""
+"""The web application: the page, its API, and the queue of computations with the model."""
 
 import asyncio
 import concurrent.futures
@@ -6,8 +6,8 @@ import functools
 import json
 import math
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -24,6 +24,8 @@ from keras_encdec.web.endpoints import ENDPOINTS, PAGE, Endpoint, openapi
 from keras_encdec.web.explorer import Explorer
 from keras_encdec.web.request_limits import RequestRate
 
+_Result = TypeVar("_Result")
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -39,42 +41,42 @@ HEADERS = {
 
 
 class Computations:
-    """Runs functions in one thread, in the order in which they came.
+    """Runs functions in a single thread, in the order in which they arrive.
 
-    While a user types, requests come faster than answers. A newer request takes the place of a waiting one with the
-    same key, whose answer is out of date.
+    While a user types, requests arrive faster than they are answered. A newer request replaces a waiting request with
+    the same key, whose answer would be out of date.
     """
 
     def __init__(self) -> None:
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "computations")
-        self._latest: dict[Any, concurrent.futures.Future] = {}
+        self._latest: dict[Hashable, concurrent.futures.Future] = {}
         self._waiting = 0
 
-    def submit(self, function: Callable[[], Any]) -> concurrent.futures.Future:
-        """Runs a function after those that wait; returns a Future of its result. For callers outside the event loop."""
+    def submit(self, function: Callable[[], _Result]) -> concurrent.futures.Future[_Result]:
+        """Queues a function, and returns a Future of its result. For callers outside the event loop."""
         return self._executor.submit(function)
 
-    async def run(self, function: Callable[[], Any], key: Any = None) -> Any:
-        """Runs a function after those that wait.
+    async def run(self, function: Callable[[], _Result], key: Hashable = None) -> _Result:
+        """Queues a function, and waits for its result.
 
         Args:
             function: callable without arguments.
-            key: hashable. Who asks for what. A waiting function with the same key is dropped. Defaults to `None`: none
-                is dropped.
+            key: hashable. It names the page and the endpoint. A waiting function with the same key is cancelled.
+                Defaults to `None`: no function is cancelled.
 
         Returns:
-            what the function returns.
+            the result of the function.
 
         Raises:
-            ReplacedError: when a newer function with the same key came before this one began.
-            BusyError: when too many functions wait.
+            ReplacedError: when a newer function with the same key arrived before this one began.
+            BusyError: when too many functions are waiting.
         """
         if self._waiting >= MOST_WAITING and key not in self._latest:
             raise BusyError
         job = self._executor.submit(function)
         if key is not None:
             if older := self._latest.get(key):
-                older.cancel()  # does nothing to one that is running
+                older.cancel()  # has no effect on a running function
             self._latest[key] = job
         self._waiting += 1
         try:
@@ -89,34 +91,34 @@ class Computations:
                 del self._latest[key]
 
     def close(self) -> None:
-        """Drops the functions that wait."""
+        """Cancels the functions that are waiting."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class JSONAnswer(Response):
-    """An answer in JSON. Bytes of the vocabulary that are not UTF-8 are shown as U+FFFD."""
+    """An answer in JSON. Bytes of the vocabulary that are not UTF-8 become U+FFFD."""
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:
+    def render(self, content: object) -> bytes:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode("utf-8")
 
 
 def refusal(status: int, sentence: str, **headers: str) -> JSONAnswer:
-    """An answer that says in one sentence why a request is refused.
+    """Makes an answer that refuses a request.
 
     Args:
-        status: int, of HTTP.
-        sentence: str.
-        **headers: further headers, with underscores for hyphens in their names.
+        status: int. HTTP status.
+        sentence: str. The reason, in a sentence.
+        **headers: additional headers, with underscores for the hyphens in their names.
     """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return JSONAnswer({"error": sentence}, status, {**HEADERS, **named})
 
 
 class AnswerHeaders:
-    """Middleware that adds `HEADERS` to every answer: browsers then keep other sites out of the page.
+    """Middleware that adds `HEADERS` to every answer, so that browsers isolate the page from other sites.
 
     Args:
         app: the ASGI application.
@@ -144,13 +146,13 @@ PAGE_FILES = pathlib.Path(__file__).parent / "page"
 def create_app(
     explorer: Explorer, hosts: Sequence[str] | None = None, computations: Computations | None = None
 ) -> Starlette:
-    """The page and its API as an ASGI application, for `serve`, for another server, or to be mounted in another.
+    """Makes an ASGI application of the page and its API, to be served or to be mounted in another application.
 
     Args:
         explorer: Explorer of the model.
-        hosts: list of str. Host names that a request may name. Others are refused, so that another site cannot make its
-            own name point here (DNS rebinding). Defaults to `None`: any.
-        computations: the Computations that run the model. Defaults to new ones.
+        hosts: list of str. Host names that a request may name. Requests for other names are refused: another site could
+            let its own name point to this server (DNS rebinding). Defaults to `None`: any name.
+        computations: Computations, the queue that runs the model. Defaults to a new one.
 
     Returns:
         Starlette.
@@ -203,15 +205,15 @@ def create_app(
 
 
 async def _answer(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:
-    """What an endpoint answers."""
+    """Answers a request to an endpoint."""
     if endpoint.needs and not getattr(explorer, endpoint.needs):
-        return refusal(404, f"Found a model that has no {endpoint.lacking}, expected one with them.")
+        return refusal(404, f"Found a model without {endpoint.lacking}, expected a model with {endpoint.lacking}.")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return refusal(415, "Found no JSON, expected a body of the content type application/json.")
     limits = explorer.limits
     try:
         body = await _read(request, limits.max_bytes)
-    except ClientDisconnect:  # not a failure: keep it out of the log
+    except ClientDisconnect:  # not a failure of the server: an unhandled exception would be logged
         return refusal(400, "The client closed the connection before its request was complete.")
     if body is None:
         return refusal(413, f"Found a body that is too large, expected {limits.max_bytes:,} bytes at most.")
@@ -225,14 +227,14 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         return refusal(422, "Found a body that is not JSON, expected a JSON object.")
     except ReplacedError:
-        return refusal(409, "A newer request of the same page took the place of this one.")
+        return refusal(409, "A newer request of the same page replaced this one.")
     except BusyError:
         return refusal(429, "Found too many requests waiting; ask again in 1 s.", Retry_After="1")
     return JSONAnswer(answer)
 
 
 async def _read(request: Request, most: int) -> bytes | None:
-    """The body of a request; `None` if it has more than `most` bytes, which are then not read."""
+    """Reads the body of a request; returns `None` if it has more than `most` bytes, without reading all of it."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         return None
@@ -244,8 +246,8 @@ async def _read(request: Request, most: int) -> bytes | None:
     return body
 
 
-async def _refused(request: Request, error: Any) -> Response:
-    """Answers what Starlette refuses: an unknown path or method."""
+async def _refused(request: Request, error: HTTPException) -> Response:
+    """Answers a request that Starlette refuses: an unknown path or method."""
     sentences = {
         404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
         405: f"Found the method {request.method} for {request.url.path}; the API is described at /openapi.json.",
@@ -255,11 +257,11 @@ async def _refused(request: Request, error: Any) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return refusal(500, "The server failed to answer; its log tells how.")
+    return refusal(500, "The server failed; see its log.")
 
 
 def _host(header: str) -> str:
-    """The name in a header such as "localhost:8080" or "[::1]:8080"."""
+    """Extracts the host name from a header such as "localhost:8080" or "[::1]:8080"."""
     name = header.rpartition(":")[0] if header.rpartition(":")[2].isdecimal() and not header.endswith("]") else header
     return name.strip("[]").lower()
 
@@ -268,12 +270,12 @@ def _capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-# Largest number of waiting requests. One runs at a time, as TensorFlow uses all processors for it.
+# Largest number of waiting requests. They run one at a time because each uses all processors.
 MOST_WAITING = 32
 
 
 class ReplacedError(Exception):
-    """A newer request of the same page took the place of this one before it began."""
+    """A newer request of the same page replaced this one before it began."""
 
 
 class BusyError(Exception):

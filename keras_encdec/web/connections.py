@@ -1,4 +1,4 @@
-"""Connections to clients, with time limits."""
+"""Closes the connections of slow clients."""
 
 import asyncio
 from typing import Any
@@ -8,20 +8,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_encdec.web.app import refusal
 
-# Seconds in which a request must arrive, headers and body. Bodies have a few kilobytes.
+# Seconds within which the headers and the body of a request must arrive. Bodies have a few kilobytes.
 REQUEST_SECONDS = 10.0
-# Largest number of connections whose request is incomplete. Above it, the server closes those that have been open
-# longest, after a moment in which it may still read their requests.
+# Largest number of connections with incomplete requests. If there are more, the server waits for a moment, in which it
+# may still read requests, and then closes the connections that have been open longest.
 MOST_WAITING, MOMENT = 100, 0.1
-# Largest number of connections; more are refused. A process usually has 1,024 descriptors, and its files need some.
+# Largest number of connections. A process can usually open 1,024 file descriptors, including its files.
 MOST_CONNECTIONS = 500
 
 
 class PromptProtocol(H11Protocol):
-    """HTTP that closes the connections of slow clients, so that they do not keep others out.
+    """The HTTP protocol, with time limits: slow clients do not keep other clients out.
 
-    A client that is silent, or that sends its request or reads its answer slowly, keeps a connection for
-    `REQUEST_SECONDS`. When many clients are slow, it keeps it for less.
+    A client that is silent, or that sends its request or reads its answer slowly, keeps its connection for at most
+    `REQUEST_SECONDS`, and for a shorter time when many clients are slow.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -42,7 +42,7 @@ class PromptProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Reads what has come."""
+        """Handles the data that has arrived."""
         super().handle_events()
         self._keep_deadline()
 
@@ -64,16 +64,16 @@ class PromptProtocol(H11Protocol):
 
     @property
     def waiting_since(self) -> float | None:
-        """When the server began to wait for this request, by the loop's clock; `None` once the request is complete."""
+        """The time of the loop's clock when the server began to wait for this request; `None` if it is complete."""
         return None if self._deadline is None else self._deadline.when() - REQUEST_SECONDS
 
     def close_incomplete(self) -> None:
-        """Closes the connection if its request is incomplete; a client that has sent a part of it is told why."""
+        """Closes the connection if its request is incomplete; a client that has sent a part of it gets status 408."""
         if self.waiting_since is None or self.transport.is_closing():
             return
         began = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
         if began and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            sentence = f"Found an incomplete request, expected all of it within {REQUEST_SECONDS:g} s."
+            sentence = f"Found an incomplete request, expected the whole request within {REQUEST_SECONDS:g} s."
             answer = refusal(408, sentence)
             headers = [*answer.raw_headers, (b"connection", b"close")]
             for event in (
@@ -84,7 +84,7 @@ class PromptProtocol(H11Protocol):
                 self.transport.write(self.conn.send(event))
         self._cancel_timers()
         self.transport.close()
-        self.loop.call_later(MOMENT, self.transport.abort)  # for a client that does not read the answer
+        self.loop.call_later(MOMENT, self.transport.abort)  # in case the client does not read the answer
 
     def _make_room(self):
         waiting = [connection for connection in self.connections if connection.waiting_since is not None]

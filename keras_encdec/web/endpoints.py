@@ -1,17 +1,20 @@
-"""The API, declared once: what is asked, what is answered, and by which method of `Explorer`."""
+"""Declares the API: for each endpoint, the fields of a request, the answer, and the method of `Explorer`."""
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
 from keras_encdec.web.request_limits import RequestLimits
 
-# A page gives itself such a name, so that newer requests of it take the place of older ones.
+#: A JSON Schema, or a part of an OpenAPI description.
+Schema: TypeAlias = dict[str, Any]
+
+# A page sends its own name in this field, so that its newer requests replace its older ones.
 PAGE = "page"
 LONGEST_NAME = 64
-# Of any server of models: more would keep others waiting for long.
+# Larger requests would keep other users waiting.
 MOST_BEAMS, MOST_SAMPLES, MOST_NEIGHBOURS = 32, 200, 50
 
 
@@ -23,8 +26,8 @@ class Field:
         name: str.
         description: str. A sentence.
         minimum, maximum: int. Bounds of a whole number; `None` for a text.
-        default: int. `None` for a text.
-        required: bool. Whether it must be given.
+        default: int. Default of a whole number; `None` for a text.
+        required: bool. Whether a request must have the field.
     """
 
     name: str
@@ -34,16 +37,16 @@ class Field:
     default: int | None = None
     required: bool = False
 
-    def schema(self, limits: RequestLimits) -> dict[str, Any]:
-        """JSON Schema of the field."""
+    def schema(self, limits: RequestLimits) -> Schema:
+        """Returns the JSON Schema of the field."""
         if self.maximum is None:
             longest = LONGEST_NAME if self.name == PAGE else limits.max_characters
             return {"type": "string", "maxLength": longest, "description": self.description}
         kind = {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
         return {**kind, "default": self.default, "description": self.description}
 
-    def check(self, value: Any, limits: RequestLimits) -> None:
-        """Raises InputError for a value that the schema does not allow, or that is no Unicode text."""
+    def check(self, value: object, limits: RequestLimits) -> None:
+        """Raises InputError for a value that the schema does not allow, or a text that is not Unicode."""
         schema = self.schema(limits)
         if schema["type"] == "integer":
             if isinstance(value, bool) or not isinstance(value, int) or not self.minimum <= value <= self.maximum:
@@ -63,38 +66,45 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """An address of the API, to which a JSON object is posted.
+    """An endpoint of the API. Clients post a JSON object to it.
 
     Attributes:
-        name: str. Of the method of `Explorer`, and the last part of the address.
-        summary: str.
-        fields: tuple of Field; each may also have a `page`.
+        name: str. Name of the method of `Explorer`, and last part of the path.
+        summary: str. A sentence without full stop.
+        fields: tuple of Field. Every request may also have the field `page`.
         answer: dict, JSON Schema of the answer.
-        needs: str. The attribute of `Explorer` that must be true; "" for none.
-        lacking: str. What a model lacks for which it is not.
+        needs: str. Name of the attribute of `Explorer` that must be true; "" for none.
+        lacking: str. What the model lacks if that attribute is false, for the error.
     """
 
     name: str
     summary: str
     fields: tuple[Field, ...]
-    answer: dict[str, Any]
+    answer: Schema
     needs: str = ""
     lacking: str = ""
 
     @property
     def path(self) -> str:
-        """Such as "/api/translate"."""
+        """Path of the endpoint, such as "/api/translate"."""
         return f"/api/{self.name}"
 
     def all_fields(self) -> dict[str, Field]:
-        """By name, the name of the page among them."""
+        """Returns the fields by name, including the name of the page."""
         return {field.name: field for field in (*self.fields, PAGE_FIELD)}
 
-    def arguments(self, body: Any, limits: RequestLimits) -> dict[str, Any]:
-        """Arguments of the method from what was posted.
+    def arguments(self, body: object, limits: RequestLimits) -> dict[str, str | int]:
+        """Converts the body of a request to arguments of the method.
+
+        Args:
+            body: the parsed JSON.
+            limits: RequestLimits.
+
+        Returns:
+            dict of name to value, without the name of the page.
 
         Raises:
-            InputError: when something is missing, unknown or out of bounds.
+            InputError: when a field is missing, unknown or out of bounds.
         """
         if not isinstance(body, Mapping):
             raise InputError("found no JSON object", f"expected one with {self._names()}")
@@ -117,7 +127,7 @@ def _shown(value):
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+def _object(**properties: Schema) -> Schema:
     return {
         "type": "object",
         "required": list(properties),
@@ -126,11 +136,11 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list(items: dict[str, Any], description: str = "") -> dict[str, Any]:
+def _list(items: Schema, description: str = "") -> Schema:
     return {"type": "array", "items": items, **({"description": description} if description else {})}
 
 
-def _described(kind: dict[str, Any], description: str) -> dict[str, Any]:
+def _described(kind: Schema, description: str) -> Schema:
     return {**kind, "description": description}
 
 
@@ -145,10 +155,12 @@ TARGET = {
     "text": TEXT,
     "log_prob": LOG_PROB,
     "probability": PROBABILITY,
-    "tokens": _list(TOKEN, "Each token after those before it; the last is the end of sequence, (end)."),
+    "tokens": _list(
+        TOKEN, "Each token, with its probability after the tokens before it; the last is the end of sequence, (end)."
+    ),
     "attention": {
         "anyOf": [MATRIX, {"type": "null"}],
-        "description": "Of each token, its weight on each word of the source, the end of sequence last; null of a "
+        "description": "For each token, its weight on each word of the source, the end of sequence last; null for a "
         "model without attention.",
     },
 }
@@ -161,93 +173,97 @@ PAGE_FIELD = Field(
 )
 
 MODEL = _object(
-    name=_described(TEXT, "The last parts of the model directory's path."),
+    name=_described(TEXT, "The last two parts of the path of the model directory."),
     **{"class": _described(TEXT, "The model's class.")},
-    reads=_described({"enum": ["source", "target"]}, "What it reads; the target, if it was trained with --reverse."),
-    predicts=_described({"enum": ["source", "target"]}, "What it predicts."),
+    reads=_described(
+        {"enum": ["source", "target"]}, "What the model reads; the target, if it was trained with --reverse."
+    ),
+    predicts=_described({"enum": ["source", "target"]}, "What the model predicts."),
     weights=_described(COUNT, "Number of weights."),
-    source_words=_described(COUNT, "Words of the vocabulary that it reads."),
-    target_words=_described(COUNT, "Words of the vocabulary that it predicts."),
+    source_words=_described(COUNT, "Size of the vocabulary that the model reads."),
+    target_words=_described(COUNT, "Size of the vocabulary that the model predicts."),
     has_attention=FLAG,
     has_gates=FLAG,
     has_neighbours=FLAG,
-    phrases=_described(COUNT, "Phrases among which neighbours are found."),
+    phrases=_described(COUNT, "Number of phrases to search for neighbours."),
     max_words=COUNT,
     max_characters=COUNT,
-    examples=_list(TEXT, "Phrases to begin with."),
+    examples=_list(TEXT, "Example phrases."),
     version=_described(TEXT, "Version of keras-encdec."),
 )
 
 ENDPOINTS = (
     Endpoint(
         "translate",
-        "The best targets of a source, by beam search, and what each of their tokens adds",
+        "The best targets of a source, by beam search, with the probability of each token",
         (
             SOURCE,
-            Field("beams", "Partial targets that the search keeps.", 1, MOST_BEAMS, 12),
-            Field("best", "Targets in the answer; no more than beams.", 1, MOST_BEAMS, 5),
+            Field("beams", "Number of partial targets that the search keeps.", 1, MOST_BEAMS, 12),
+            Field("best", "Largest number of targets in the answer; at most beams.", 1, MOST_BEAMS, 5),
         ),
-        _object(source=WORDS, targets=_list(_object(**TARGET), "The best first.")),
+        _object(source=WORDS, targets=_list(_object(**TARGET), "Targets, the best first.")),
     ),
     Endpoint(
         "sample",
         "Targets drawn word by word from the model's probabilities",
         (
             SOURCE,
-            Field("samples", "Targets that are drawn.", 1, MOST_SAMPLES, 50),
-            Field("best", "Distinct targets in the answer.", 1, MOST_SAMPLES, 10),
+            Field("samples", "Number of targets to draw.", 1, MOST_SAMPLES, 50),
+            Field("best", "Largest number of distinct targets in the answer.", 1, MOST_SAMPLES, 10),
             Field("seed", "The same seed draws the same targets.", 0, 2**31 - 1, 0),
         ),
         _object(
             source=WORDS,
             samples=COUNT,
-            distinct=_described(COUNT, "Distinct targets among the samples."),
+            distinct=_described(COUNT, "Number of distinct targets among the samples."),
             targets=_list(
                 _object(
                     text=TEXT,
-                    count=_described(COUNT, "How often it was drawn."),
+                    count=_described(COUNT, "Number of times that the target was drawn."),
                     log_prob=LOG_PROB,
                     probability=PROBABILITY,
                 ),
-                "Those drawn most often first.",
+                "Targets, those drawn most often first.",
             ),
         ),
     ),
     Endpoint(
         "score",
-        "ln p(target | source) of a pair, and what each token of the target adds",
-        (SOURCE, Field("target", "What the model is to predict; may be empty.", required=True)),
+        "ln p(target | source) of a pair, with the probability of each token of the target",
+        (SOURCE, Field("target", "The text whose probability is computed; may be empty.", required=True)),
         _object(
             source=WORDS,
             target=_object(**TARGET, words=WORDS),
-            perplexity={"type": "number", "description": "exp(-ln p / tokens), the end of sequence counted."},
+            perplexity={"type": "number", "description": "exp(-ln p / tokens), counting the end of sequence."},
         ),
     ),
     Endpoint(
         "gates",
-        "Update and reset gates of the encoder, its first layer from left to right, at each word of a source",
+        "Update and reset gates of the encoder (first layer, left to right) at each word of a source",
         (SOURCE,),
         _object(
-            words=_list(TEXT, "In the order in which they are read, the end of sequence last, (end)."),
-            units=_described(COUNT, "Units of the encoder."),
-            chosen=_list(COUNT, "Indices of the units in the answer: all, or 512 of them, evenly chosen."),
-            update=_described(MATRIX, "z of each word and unit; near 1, the unit keeps its old state."),
-            reset=_described(MATRIX, "r of each word and unit; near 0, the unit forgets what came before."),
-            mean_update=_list(SHARE, "Of each word, the mean of z over all units."),
-            share_reset=_list(SHARE, "Of each word, the share of all units with r < 0.5."),
+            words=_list(
+                TEXT, "Words in the order in which the encoder reads them; the last is the end of sequence, (end)."
+            ),
+            units=_described(COUNT, "Number of units of the encoder."),
+            chosen=_list(COUNT, "Indices of the units in the answer: all units, or 512 evenly spaced ones."),
+            update=_described(MATRIX, "z for each word and unit; near 1, the unit keeps its old state."),
+            reset=_described(MATRIX, "r for each word and unit; near 0, the unit ignores its old state."),
+            mean_update=_list(SHARE, "For each word, the mean of z over all units."),
+            share_reset=_list(SHARE, "For each word, the share of all units with r < 0.5."),
         ),
         "has_gates",
         "gates",
     ),
     Endpoint(
         "neighbours",
-        "The known phrases nearest to a source, by cosine similarity of what the encoder makes of them",
-        (SOURCE, Field("size", "Phrases in the answer.", 1, MOST_NEIGHBOURS, 10)),
+        "The known phrases nearest to a source, by cosine similarity of the encoder's vectors",
+        (SOURCE, Field("size", "Largest number of phrases in the answer.", 1, MOST_NEIGHBOURS, 10)),
         _object(
-            phrases=_described(COUNT, "Phrases compared with; fewer while the server is still reading them."),
+            phrases=_described(COUNT, "Number of phrases searched; it grows while the server is still encoding them."),
             neighbours=_list(
                 _object(text=TEXT, similarity=_described({"type": "number"}, "Cosine, from -1 to 1.")),
-                "The nearest first.",
+                "Phrases, the nearest first.",
             ),
         ),
         "has_neighbours",
@@ -257,30 +273,33 @@ ENDPOINTS = (
 
 
 ERRORS = {
-    "400": "The request is not HTTP as the server understands it, or names another host.",
-    "404": "The model lacks what is asked for.",
-    "408": "The request was still incomplete when its time was over.",
-    "409": "A newer request of the same page took this one's place.",
+    "400": "The request is not valid HTTP, or names another host.",
+    "404": "The model lacks what the endpoint needs.",
+    "408": "The request did not arrive completely within the time limit.",
+    "409": "A newer request of the same page replaced this one.",
     "413": "The body is too large.",
     "415": "The body is not application/json.",
-    "422": "The body is not what is described here, or a text is too long.",
-    "429": "Too many requests; the header Retry-After tells after how many seconds to ask again.",
-    "500": "The server failed; its log tells how.",
+    "422": "The body does not match its schema, or a text is too long.",
+    "429": "Too many requests; the header Retry-After gives the number of seconds to wait.",
+    "500": "The server failed; see its log.",
 }
 
 
-def openapi(limits: RequestLimits) -> dict[str, Any]:
-    """The description, OpenAPI 3.1, as a dict for JSON.
+def openapi(limits: RequestLimits) -> Schema:
+    """Describes the API in OpenAPI 3.1.
 
     Args:
-        limits: RequestLimits that the requests are checked against.
+        limits: RequestLimits of the server.
+
+    Returns:
+        dict for JSON.
     """
-    paths: dict[str, Any] = {
+    paths: Schema = {
         "/api/model": {
             "get": {
                 "operationId": "model",
-                "summary": "What is known of the model",
-                "responses": {"200": _content("What is known of the model.", MODEL), **_errors("400", "429", "500")},
+                "summary": "Description of the model",
+                "responses": {"200": _content("Description of the model.", MODEL), **_errors("400", "429", "500")},
             }
         }
     }
@@ -289,7 +308,7 @@ def openapi(limits: RequestLimits) -> dict[str, Any]:
         "info": {
             "title": "keras-encdec",
             "version": __version__,
-            "description": "Asks a translation model for its best targets, samples, scores, gates and neighbours.",
+            "description": "Best targets, samples, scores, gates and neighbours from a translation model.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths | {endpoint.path: _path(endpoint, limits) for endpoint in ENDPOINTS},
@@ -299,14 +318,14 @@ def openapi(limits: RequestLimits) -> dict[str, Any]:
                     "type": "object",
                     "required": ["error"],
                     "additionalProperties": False,
-                    "properties": {"error": {"type": "string", "description": "What is wrong, one sentence."}},
+                    "properties": {"error": {"type": "string", "description": "The error, in a sentence."}},
                 }
             }
         },
     }
 
 
-def _path(endpoint: Endpoint, limits: RequestLimits) -> dict[str, Any]:
+def _path(endpoint: Endpoint, limits: RequestLimits) -> Schema:
     fields = endpoint.all_fields().values()
     body = {
         "type": "object",
@@ -324,10 +343,10 @@ def _path(endpoint: Endpoint, limits: RequestLimits) -> dict[str, Any]:
     }
 
 
-def _content(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _content(description: str, schema: Schema) -> Schema:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _errors(*statuses: str) -> dict[str, Any]:
+def _errors(*statuses: str) -> Schema:
     error = {"$ref": "#/components/schemas/Error"}
     return {status: _content(ERRORS[status], error) for status in statuses}

@@ -1,9 +1,9 @@
-"""The answers that the page and its API give about a model."""
+"""Computes the answers of the page and its API about a model."""
 
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,22 +20,26 @@ from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
 from keras_encdec.web.neighbourhood import Neighbourhood, table_text
 from keras_encdec.web.request_limits import RequestLimits
 
-# Phrases that the page offers to begin with, and how many words they have.
+#: An answer, for JSON.
+Answer: TypeAlias = dict[str, Any]
+
+# Number of example phrases on the page, and their numbers of words.
 EXAMPLES, EXAMPLE_WORDS = 4, range(3, 8)
-# What the page asks for, which is compiled before it is opened.
+# Defaults of the page. `preparations` compiles the functions for these values.
 BEAMS, BEST, SAMPLES, NEIGHBOURS = 12, 5, 50, 10
-# Units whose gates are told, at most.
+# Largest number of units in an answer about gates.
 MOST_UNITS = 512
 
 
 class Explorer:
-    """Answers questions about a model in numbers and lists, as JSON has them.
+    """Answers requests about a model with dicts for JSON.
 
-    What the model reads is called the source and what it predicts the target, also of a reverse model.
+    The text that the model reads is called the source, and the text that it predicts the target, also for a reverse
+    model.
 
     Args:
         directory: ModelDirectory.
-        phrases: list of str, among which neighbours are found. Defaults to none.
+        phrases: list of str. The phrases to search for neighbours. Defaults to none.
         limits: RequestLimits. Defaults to `RequestLimits()`.
 
     Raises:
@@ -67,11 +71,11 @@ class Explorer:
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether there are phrases to compare with, and the encoder gives one vector for each."""
+        """Whether there are phrases to compare with, and the encoder makes a single vector of each."""
         return bool(self._neighbourhood.phrases)
 
-    def model(self) -> dict[str, Any]:
-        """What is known of the model."""
+    def model(self) -> Answer:
+        """Describes the model."""
         directory, model = self._directory, self._directory.model
         return {
             "name": "/".join(directory.path.resolve().parts[-2:]).lstrip("/"),
@@ -91,27 +95,27 @@ class Explorer:
             "version": __version__,
         }
 
-    def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> dict[str, Any]:
-        """The best targets, and what each of their tokens adds.
+    def translate(self, source: str, beams: int = BEAMS, best: int = BEST) -> Answer:
+        """Finds the best targets, with ln p of each of their tokens.
 
         Args:
             source: str.
             beams: int. See `BeamSampler`. Defaults to `12`.
-            best: int. Targets, at most `beams`. Defaults to `5`.
+            best: int. Number of targets, at most `beams`. Defaults to `5`.
         """
         words = self._source(source)
         [hypotheses] = self._generator.generate([source], BeamSampler(beams, num_best=min(best, beams)))
         targets = self._scored(words, [hypothesis.words for hypothesis in hypotheses])
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 
-    def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> dict[str, Any]:
-        """Targets that the model draws, those drawn most often first.
+    def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> Answer:
+        """Draws targets from the model; those drawn most often come first.
 
         Args:
             source: str.
-            samples: int. How many are drawn. Defaults to `50`.
-            best: int. Distinct ones that are told. Defaults to `10`.
-            seed: int. Defaults to `0`.
+            samples: int. Number of targets to draw. Defaults to `50`.
+            best: int. Largest number of distinct targets in the answer. Defaults to `10`.
+            seed: int. Random seed. Defaults to `0`.
         """
         words = self._source(source)
         [drawn] = self._generator.generate([source], RandomSampler(samples, seed=seed))
@@ -125,8 +129,8 @@ class Explorer:
             ],
         }
 
-    def score(self, source: str, target: str) -> dict[str, Any]:
-        """ln p(target | source), and what each token adds.
+    def score(self, source: str, target: str) -> Answer:
+        """Computes ln p(target | source), and ln p of each token.
 
         Args:
             source, target: str; the target may be empty.
@@ -141,8 +145,8 @@ class Explorer:
             "perplexity": float(f"{math.exp(min(per_token, 700)):.6g}"),
         }
 
-    def gates(self, source: str) -> dict[str, Any]:
-        """Update and reset gates of the encoder at each word; of many units, evenly chosen ones.
+    def gates(self, source: str) -> Answer:
+        """Computes the update and reset gates of the encoder at each word, for at most 512 evenly spaced units.
 
         Args:
             source: str.
@@ -161,23 +165,23 @@ class Explorer:
             "share_reset": np.round((gates.reset < 0.5).mean(axis=1), 3).tolist(),
         }
 
-    def neighbours(self, source: str, size: int = NEIGHBOURS) -> dict[str, Any]:
-        """The phrases whose vectors are nearest by cosine similarity.
+    def neighbours(self, source: str, size: int = NEIGHBOURS) -> Answer:
+        """Finds the phrases whose vectors are nearest by cosine similarity.
 
         Args:
             source: str.
-            size: int. How many. Defaults to `10`.
+            size: int. Largest number of phrases. Defaults to `10`.
         """
-        found = self._neighbourhood.nearest(self._source(source), size)
+        nearest = self._neighbourhood.nearest(self._source(source), size)
         return {
             "phrases": self._neighbourhood.encoded,
-            "neighbours": [{"text": text, "similarity": round(similarity, 4)} for text, similarity in found],
+            "neighbours": [{"text": text, "similarity": round(similarity, 4)} for text, similarity in nearest],
         }
 
-    def preparations(self) -> Iterator[Callable[[], Any]]:
-        """What compiles for the shapes of short sources, and encodes the phrases, in parts: iterator of callables.
+    def preparations(self) -> Iterator[Callable[[], object]]:
+        """Yields functions that compile the model for the shapes of short sources, and encode the phrases.
 
-        The first makes short phrases quick; those after it may be run while requests come.
+        The first function makes requests about short phrases fast. The others may run between requests.
         """
         first, *others = map(self._text_of, self._widths())
         yield lambda: [self.translate(first), self.sample(first)]
@@ -189,12 +193,12 @@ class Explorer:
             yield functools.partial(self.sample, text)
 
     def _widths(self):
-        """Tokens of the sources of each shape, up to 24, and not more than are allowed."""
+        """Lists the number of tokens of the sources of each shape, up to 24 and the largest allowed number."""
         longest = self.limits.max_words + 1
         return sorted({min(width, longest) for width in range(WIDTH_STEP, 3 * WIDTH_STEP + 1, WIDTH_STEP)})
 
     def _text_of(self, tokens):
-        return " ".join(["a"] * (tokens - 1))  # whether the model knows it does not matter
+        return " ".join(["a"] * (tokens - 1))  # the word need not be in the vocabulary
 
     def _source(self, text):
         words = self._words(text)
@@ -209,7 +213,7 @@ class Explorer:
         return words
 
     def _scored(self, source, targets):
-        """Text, ln p, tokens and attention of each target."""
+        """Computes text, ln p, tokens and attention of each target."""
         pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
         scores = self._scorer.score_pairs(pairs, token_log_probs=True, attention=self.has_attention)
         scored = []
@@ -227,14 +231,14 @@ class Explorer:
             )
         return scored
 
-    def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[dict[str, Any]]:
+    def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[Answer]:
         return [
             {"word": word, "known": number != UNKNOWN}
             for word, number in zip(words, vocabulary.encode(words), strict=False)
         ]
 
     def _examples(self):
-        """Phrases to begin with: of a few words where there are such."""
+        """Chooses example phrases: with 3 to 7 words, if there are any."""
         short = [phrase for phrase in self._phrases if len(phrase.split(" ")) in EXAMPLE_WORDS]
         return (short or [phrase for phrase in self._phrases if len(phrase) < 200])[:EXAMPLES]
 

@@ -1,9 +1,8 @@
-"""The nearest neighbours of a phrase among many."""
+"""Finds the nearest neighbours of a phrase by the vectors of the encoder."""
 
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -11,13 +10,14 @@ import numpy as np
 from keras_encdec.analysis.table_sample import Reservoir
 from keras_encdec.analysis.vectors import phrase_vectors
 from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.types import Encoded, Tensor
 from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.formats import FilePath, PhraseTableReader, escape, model_words
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.vocabulary import UNKNOWN
 
-# Pairs whose sources are read at a time.
+# Number of pairs that are read at a time.
 READ_TOGETHER = 8192
 
 
@@ -28,17 +28,17 @@ def known_phrases(
     size: int = 10_000,
     encoding: str | None = None,
 ) -> list[str]:
-    """Distinct phrases that the model can read, a random sample of all.
+    """Draws a random sample of distinct phrases for the model to read.
 
     Args:
-        directory: ModelDirectory. Its training data are read if it still has them, and no file is given.
-        phrase_table: Moses phrase table, whose sources are taken. Optional.
-        input: text, a phrase or sentence a line. Optional.
-        size: int. Phrases at most. Defaults to `10_000`.
+        directory: ModelDirectory. Without a file, its training data are read, if it still has them.
+        phrase_table: Moses phrase table; its sources are read. Optional.
+        input: text file, a phrase or sentence per line. Optional.
+        size: int. Largest number of phrases. Defaults to `10_000`.
         encoding: str. Encoding of the files. Defaults to `None`: UTF-8.
 
     Returns:
-        list of str, words with a space between them; empty where there is no data.
+        list of str, words separated by spaces; empty if there is no data.
 
     Raises:
         InputError: when a file cannot be read.
@@ -61,7 +61,7 @@ def known_phrases(
 
 
 def table_text(directory: ModelDirectory, words: list[str]) -> str:
-    """Words as a phrase table has them: what is read from it are these words again."""
+    """Writes words as in a phrase table, so that reading the text gives the same words."""
     text = " ".join(words)
     return escape(text) if directory.tokenization is None else text.replace("|", " | ")
 
@@ -69,67 +69,67 @@ def table_text(directory: ModelDirectory, words: list[str]) -> str:
 def _trained_phrases(directory, size):
     pairs = PreparedPairs(directory.path / "prepared")
     order = np.random.default_rng(0).permutation(len(pairs))
-    found: dict[str, None] = {}
+    phrases: dict[str, None] = {}
     for start in range(0, len(order), READ_TOGETHER):
         for row in pairs.padded(np.sort(order[start : start + READ_TOGETHER]))["source"].tolist():
             if UNKNOWN not in row:
-                found[" ".join(directory.source_vocabulary.decode(row))] = None
-        if len(found) >= size:
+                phrases[" ".join(directory.source_vocabulary.decode(row))] = None
+        if len(phrases) >= size:
             break
-    return list(found)[:size]
+    return list(phrases)[:size]
 
 
 def _distinct(phrases):
     return [phrase for phrase in dict.fromkeys(phrases) if phrase]
 
 
-# Phrases that are encoded at a time.
+# Number of phrases that are encoded at a time.
 ENCODED_TOGETHER = 1024
 
 
 class Neighbourhood:
-    """Phrases by what the encoder makes of them.
+    """Finds the phrases with the nearest encoder vectors.
 
     Args:
         directory: ModelDirectory.
-        phrases: list of str, words with a space between them.
+        phrases: list of str, words separated by spaces. They are encoded by `steps`.
     """
 
     def __init__(self, directory: ModelDirectory, phrases: Sequence[str]) -> None:
         self._directory = directory
         self.phrases = list(phrases)
         self._arrays: list[np.ndarray] = []
-        # Without it, JAX compiles the encoder anew for each question, and keeps every program.
+        # Without `compiled_call`, JAX would compile the encoder again for each request, and keep every program.
         self._encode_question = compiled_call(_Encoding(directory.model))
 
     def steps(self) -> Iterator[Callable[[], None]]:
-        """What is to be computed before neighbours are found, in parts: iterator of callables."""
+        """Yields functions that encode the phrases in parts. Neighbours are found among the phrases encoded so far."""
         self._arrays = []
         for start in range(0, len(self.phrases), ENCODED_TOGETHER):
             yield functools.partial(self._encode, start)
 
     @property
     def encoded(self) -> int:
-        """How many of the phrases are ready to be found: int."""
+        """Number of phrases that are encoded."""
         return sum(map(len, self._arrays))
 
     def nearest(self, words: Sequence[str], size: int) -> list[tuple[str, float]]:
-        """The nearest others by cosine similarity.
+        """Finds the nearest other phrases by cosine similarity.
 
         Args:
-            words: list of str, the phrase.
-            size: int. How many, fewer where there are not as many.
+            words: list of str, the words of the phrase.
+            size: int. Largest number of neighbours.
 
         Returns:
-            list of (phrase, similarity), the nearest first.
+            list of tuples (phrase, similarity), the nearest first.
         """
         if not self._arrays:
             return []
         vector = self._unit_vectors([" ".join(words)], self._encode_question)[0]
         near = np.concatenate([array @ vector for array in self._arrays])
         order = np.argsort(-near, kind="stable")[: size + 1]
-        found = [(self.phrases[i], float(near[i])) for i in order if self.phrases[i] != " ".join(words)]
-        return found[:size]
+        neighbours = [(self.phrases[i], float(near[i])) for i in order if self.phrases[i] != " ".join(words)]
+        return neighbours[:size]
 
     def _encode(self, start):
         self._arrays.append(self._unit_vectors(self.phrases[start : start + ENCODED_TOGETHER]))
@@ -141,12 +141,12 @@ class Neighbourhood:
 
 
 class _Encoding(keras.layers.Layer):
-    """What the encoder of a model makes of sources."""
+    """The encoder of a model as a layer, for `compiled_call`."""
 
     def __init__(self, model) -> None:
         super().__init__(name="encoding", dtype=model.dtype_policy)
         self.model = model
         self.built = True
 
-    def call(self, source: Any) -> dict[str, Any]:
+    def call(self, source: Tensor) -> Encoded:
         return self.model.encoder(source)

@@ -1,4 +1,4 @@
-"""Limits of what clients may ask of the server."""
+"""Limits the size and the rate of requests."""
 
 import collections
 import dataclasses
@@ -12,24 +12,26 @@ MINUTE = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class RequestLimits(Configuration):
-    """Bounds of requests.
+    """Limits of requests.
 
     Args:
-        max_words: int. Words of a phrase or sentence. Defaults to `60`.
-        requests_per_minute: int. Requests to the API from one address within a minute. Defaults to `600`.
+        max_words: int. Largest number of words of a phrase or sentence. Defaults to `60`.
+        requests_per_minute: int. Largest number of API requests from an address within a minute. Defaults to `600`.
     """
 
-    max_words: int = hyperparameter(60, "Words of a phrase or sentence, at most.", minimum=1)
-    requests_per_minute: int = hyperparameter(600, "Requests from one address within a minute, at most.", minimum=1)
+    max_words: int = hyperparameter(60, "Largest number of words of a phrase or sentence.", minimum=1)
+    requests_per_minute: int = hyperparameter(
+        600, "Largest number of requests from an address within a minute.", minimum=1
+    )
 
     @property
     def max_characters(self) -> int:
-        """Characters of a phrase or sentence, twenty for each word."""
+        """Largest number of characters of a phrase or sentence: 20 for each word."""
         return 20 * self.max_words
 
     @property
     def max_bytes(self) -> int:
-        """Bytes of a request: of two texts, each character of which may be written as two escapes of six."""
+        """Largest number of bytes of a request: two texts, with at most 12 bytes (two JSON escapes) per character."""
         return 1024 + 24 * self.max_characters
 
 
@@ -37,7 +39,7 @@ class RequestRate:
     """Counts the requests of each address within the last minute.
 
     Args:
-        limit: int. Requests of an address in a minute, at most.
+        limit: int. Largest number of requests from an address in a minute.
     """
 
     def __init__(self, limit: int) -> None:
@@ -45,13 +47,13 @@ class RequestRate:
         self._times: dict[str, collections.deque[float]] = {}
 
     def wait(self, address: str) -> float:
-        """Counts another request of an address, if it is within the limit.
+        """Counts a request from an address if it is within the limit.
 
         Args:
             address: str.
 
         Returns:
-            float. Seconds until the request would be within the limit; 0 if it is.
+            float. Seconds until the request would be within the limit; 0 if it already is.
         """
         now = time.monotonic()
         if address not in self._times:  # forget addresses without recent requests

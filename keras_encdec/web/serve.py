@@ -1,4 +1,4 @@
-"""Serving the page as a function."""
+"""Runs the web server."""
 
 import asyncio
 import concurrent.futures
@@ -33,23 +33,24 @@ def serve(
     say: Callable[[str], None] = lambda line: None,
     **values: Any,
 ) -> None:
-    """Serves a page to try a model on, until it is interrupted.
+    """Serves a web page for trying out a model, until it is interrupted.
 
-    The server starts as soon as the functions for short phrases are compiled. It compiles those for longer phrases
-    while no request waits.
+    The server starts when the functions for short phrases are compiled. It compiles those for longer phrases while no
+    request is waiting.
 
     Args:
         model_dir: directory of a model with a source, or a loaded ModelDirectory.
-        options: ServeOptions. Defaults to `None`: the defaults of the command.
-        phrase_table, input: source of the phrases among which neighbours are found, see `known_phrases`. Default to
+        host: str. Name or address to listen on. Defaults to "127.0.0.1": only this machine can connect.
+        port: int. Port to listen on; 0 for any free port, which `say` reports. Defaults to `8080`.
+        phrase_table, input, encoding: files with the phrases to search for neighbours, see `known_phrases`. Default to
             the model's training data.
-        say: callable of str. It gets a line for each step, and the address of the page. Defaults to silence.
-        **values: options by name, which override those in `options`.
+        limits: RequestLimits. Defaults to `RequestLimits()`.
+        say: callable that takes a line for each step, and the address of the page. Defaults to no output.
 
     Raises:
         ConfigurationError: a ValueError, for a phrase table together with a text.
-        InputError: when the model or a file cannot be used, or the port is not free.
-        KeyboardInterrupt: when it is interrupted.
+        InputError: when the model or a file cannot be used, or the port is taken.
+        KeyboardInterrupt: when the user interrupts it.
 
     Example:
 
@@ -79,17 +80,17 @@ def serve(
 
 
 def server_of(app: Starlette) -> uvicorn.Server:
-    """A server for an application. Its coroutine is `serve([socket])`; it leaves signals to the caller.
+    """Makes a server for an application; await its `serve([socket])`. It does not handle signals.
 
     Args:
-        app: see `create_app`.
+        app: Starlette, from `create_app`.
     """
     configuration = uvicorn.Config(
         app,
         http=PromptProtocol,
         ws="none",
         lifespan="off",
-        log_config=None,  # uvicorn's closes the handlers of all loggers, and absl's handler then closes standard error
+        log_config=None,  # uvicorn's would close all log handlers, and absl's handler would then close standard error
         log_level="error",
         access_log=False,
         server_header=False,
@@ -99,7 +100,7 @@ def server_of(app: Starlette) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the caller."""
+    """A server that does not handle signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -107,14 +108,14 @@ class _Server(uvicorn.Server):
 
 
 def _listening(host, port):
-    """A listening socket, opened first: if the port is taken, no model is loaded in vain."""
+    """Opens a listening socket. It is opened before the model is loaded, to report a port that is taken at once."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise InputError(
-            f"cannot listen at {host}, port {port} ({reason})",
+            f"cannot listen on {host}, port {port} ({reason})",
             "expected an address of this machine and a free port",
             "give another --port or --host",
         ) from error
@@ -122,13 +123,13 @@ def _listening(host, port):
 
 def _prepare(preparations, computations):
     """Runs the preparations one by one, so that requests can run between them."""
-    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server has ended meanwhile
+    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server has stopped meanwhile
         for step in preparations:
             computations.submit(step).result()
 
 
 def _names(host):
-    """Host names that requests may name: those of this machine if only it can connect; `None` for any."""
+    """Lists the host names that requests may name: this machine's, if only it can connect; `None` for any name."""
     return list(dict.fromkeys((host.lower(), "localhost", "127.0.0.1", "::1"))) if _is_loopback(host) else None
 
 

@@ -68,7 +68,7 @@ def refused(response, status, *expected):
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_description_is_of_what_is_asked_and_answered(asked, explorers):
+def test_requests_and_answers_match_the_openapi_description(asked, explorers):
     described = asked("/openapi.json").json()
     assert described == json.loads(json.dumps(openapi(explorers["encdec"].limits)))
     assert set(described["paths"]) == {"/api/model", *(f"/api/{name}" for name in POSTED)}
@@ -111,7 +111,7 @@ def test_samples_are_counted(asked):
     assert asked("sample", {**POSTED["sample"], "seed": 4}).json() != answer
 
 
-def test_pairs_are_scored_as_elsewhere(asked, forward_scorer, model_dirs):
+def test_pairs_get_the_scores_of_the_scorer(asked, forward_scorer, model_dirs):
     pair = POSTED["score"]["source"], POSTED["score"]["target"]
     [expected] = forward_scorer.score([forward_scorer.words(*pair)])
     answer = asked("score", POSTED["score"]).json()
@@ -126,7 +126,7 @@ def test_pairs_are_scored_as_elsewhere(asked, forward_scorer, model_dirs):
     assert asked("score", {"source": "le", "target": ""}).json()["target"]["tokens"][0]["word"] == "(end)"
 
 
-def test_neighbours_and_gates_are_of_the_words_as_typed(asked):
+def test_neighbours_and_gates_belong_to_the_typed_words(asked):
     near = asked("neighbours", {"source": "R&D <b> [X]", "size": 10}).json()
     assert near["phrases"] == len(PHRASES) and len(near["neighbours"]) == len(PHRASES) - 1  # not itself
     similarities = [one["similarity"] for one in near["neighbours"]]
@@ -139,7 +139,7 @@ def test_neighbours_and_gates_are_of_the_words_as_typed(asked):
     assert gates["mean_update"][0] == pytest.approx(np.mean(gates["update"][0]), abs=0.01)
 
 
-def test_what_a_model_lacks_is_told(asked):
+def test_an_endpoint_that_the_model_cannot_answer_is_refused(asked):
     facts = asked("/api/model", model="lstm").json()
     assert not facts["has_gates"] and not facts["has_attention"] and not facts["has_neighbours"]
     refused(asked("gates", {"source": "le"}, "lstm"), 404, "has no gates")
@@ -168,7 +168,7 @@ def test_what_a_model_lacks_is_told(asked):
         ("[" * 4000, ["not JSON"]),
     ],
 )
-def test_wrong_requests_are_refused_by_a_sentence(asked, body, expected):
+def test_invalid_requests_are_refused_with_a_sentence(asked, body, expected):
     refused(asked("translate", body, headers={"Content-Type": "application/json"}), 422, *expected)
 
 
@@ -196,7 +196,7 @@ def test_too_many_requests_are_refused(explorers, model_dirs):
     assert other.get("/api/model").status_code == 200
 
 
-def test_a_failure_is_a_sentence_too(explorers, asked, monkeypatch):
+def test_a_failure_of_the_server_is_answered_with_a_sentence(explorers, asked, monkeypatch):
     monkeypatch.setattr(explorers["encdec"], "translate", lambda source: 1 / 0)
     answer = asked("translate", {"source": "le"})
     refused(answer, 500, "failed")
@@ -204,7 +204,7 @@ def test_a_failure_is_a_sentence_too(explorers, asked, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/", "/page/try.js", "/page/try.css", "/api/model", "/openapi.json", "/none"])
-def test_every_answer_keeps_the_page_to_itself(asked, path):
+def test_every_answer_has_headers_that_isolate_the_page(asked, path):
     headers = asked(path).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'" and policy["frame-ancestors"] == "'none'"
@@ -213,13 +213,13 @@ def test_every_answer_keeps_the_page_to_itself(asked, path):
     assert "server" not in headers
 
 
-def test_the_page_has_no_script_or_style_of_its_own(asked):
+def test_the_page_has_no_inline_script_or_style(asked):
     page, script = asked("/").text, asked("/page/try.js").text
     assert "<style" not in page and " style=" not in page and "onclick" not in page and "<script>" not in page
     assert "innerHTML" not in script and "insertAdjacent" not in script and "eval(" not in script
 
 
-def test_bytes_of_a_vocabulary_that_are_no_text_are_answered(asked):
+def test_vocabulary_bytes_that_are_not_utf8_are_replaced(asked):
     answer = asked("score", {"source": "le", "target": "caf\ufffd"})
     assert answer.status_code == 200
     drawn = asked("sample", {"source": "le chat", "samples": 200, "best": 200})

@@ -27,7 +27,7 @@ def computed(questions):
         computations.close()
 
 
-def test_a_newer_question_takes_the_place_of_the_waiting_one():
+def test_a_newer_request_replaces_the_waiting_one():
     ran = []
     questions = [
         ("mine", lambda: ran.append(1)),
@@ -40,7 +40,7 @@ def test_a_newer_question_takes_the_place_of_the_waiting_one():
     assert ran == [2, 3, 4, 5] and isinstance(results[0], ReplacedError) and results[1:] == [None] * 4
 
 
-def test_functions_run_one_at_a_time_and_fail_alone():
+def test_functions_run_one_at_a_time_and_a_failure_affects_no_other():
     busy = threading.Lock()
 
     def alone(number):
@@ -52,12 +52,12 @@ def test_functions_run_one_at_a_time_and_fail_alone():
     assert results[0] == results[2] == 1 and isinstance(results[1], ZeroDivisionError)
 
 
-def test_too_many_that_wait_are_refused():
+def test_too_many_waiting_requests_are_refused():
     results = computed([(key, lambda: 0) for key in range(MOST_WAITING + 1)])
     assert [type(result) for result in results[-3:]] == [int, BusyError, BusyError]
 
 
-def test_who_no_longer_waits_is_no_replacement():
+def test_a_cancelled_request_does_not_count_as_replaced():
     computations = Computations()
 
     async def given_up():

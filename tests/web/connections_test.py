@@ -77,7 +77,7 @@ def test_slow_clients_are_closed(port, monkeypatch, kind):
     assert asked(port) == 200
 
 
-def test_a_few_bytes_at_a_time_gain_no_time(port, monkeypatch):
+def test_sending_a_few_bytes_at_a_time_does_not_extend_the_time_limit(port, monkeypatch):
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
     with clients(port, 1, HEADERS) as [slow], pytest.raises(OSError):
         for _ in range(200):
@@ -86,7 +86,7 @@ def test_a_few_bytes_at_a_time_gain_no_time(port, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", SLOW)
-def test_others_are_served_meanwhile(port, monkeypatch, kind):
+def test_other_clients_are_served_meanwhile(port, monkeypatch, kind):
     monkeypatch.setattr(connections, "MOST_WAITING", 5)
     with clients(port, 40, SLOW[kind][0]) as slow:
         for _ in range(3):
@@ -101,19 +101,19 @@ def test_others_are_served_meanwhile(port, monkeypatch, kind):
         assert closed >= 35  # those that had waited longest; none has waited for as long as is allowed
 
 
-def test_many_slow_clients_leave_room_for_others(port):
+def test_many_slow_clients_do_not_keep_others_out(port):
     with clients(port, 300, SLOW["headers"][0]):
         assert [asked(port) for _ in range(3)] == [200] * 3
 
 
-def test_a_client_that_goes_away_is_nothing_for_the_log(port, caplog):
+def test_a_client_that_disconnects_is_not_logged(port, caplog):
     with caplog.at_level(logging.WARNING), clients(port, 5, SLOW["body"][0]):
         time.sleep(0.2)
     assert asked(port) == 200
     assert caplog.messages == []
 
 
-def test_a_client_that_takes_no_answer_is_closed(monkeypatch):
+def test_a_client_that_does_not_read_its_answer_is_disconnected(monkeypatch):
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
     parts = [bytes(1_000_000)] * 50  # more than all buffers on the way take
 

@@ -15,7 +15,7 @@ def directory(tmp_path):
     return ModelDirectory.load(save_model(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS), weights=False)
 
 
-def test_of_the_training_data_without_unknown_words(directory):
+def test_known_phrases_of_the_training_data_have_no_unknown_words(directory):
     assert known_phrases(directory) == []
     words = [f"{one} {other}".split() for one in SOURCE_WORDS for other in SOURCE_WORDS] + [["le", "chien"]]
     pairs = [(source, target) for source in words for target in (["the"], ["cat"])]
@@ -27,14 +27,14 @@ def test_of_the_training_data_without_unknown_words(directory):
     shutil.rmtree(directory.path / "prepared")
 
 
-def test_of_a_table_without_its_escapes(directory, tmp_path):
+def test_known_phrases_of_a_table_have_no_escapes(directory, tmp_path):
     table = write_table(tmp_path / "table")
     found = known_phrases(directory, table)
     assert len(found) == len(SOURCES) and {"le chat <b> R&D", "|"} < set(found)
     assert len(known_phrases(directory, table, size=3)) == 3
 
 
-def test_of_text(directory, tmp_path):
+def test_known_phrases_of_a_text_are_its_lines(directory, tmp_path):
     (tmp_path / "text").write_text("le chat\n\nle chat\nla &lt;b&gt;\n")
     assert known_phrases(directory, input=tmp_path / "text") == ["le chat", "la <b>"]
     with pytest.raises(InputError, match="none"):

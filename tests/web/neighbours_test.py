@@ -10,7 +10,7 @@ from keras_encdec.web.neighbourhood import Neighbourhood
 
 
 @pytest.mark.skipif(keras.backend.backend() == "torch", reason="nothing is compiled")
-def test_questions_of_like_length_are_compiled_for_once(model_dirs, monkeypatch):
+def test_requests_of_similar_length_are_compiled_once(model_dirs, monkeypatch):
     directory = ModelDirectory.load(model_dirs / "forward")
     kind, traced = type(directory.model.encoder), []
     call = kind.call

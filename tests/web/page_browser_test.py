@@ -74,7 +74,7 @@ def texts(browser, selector):
     return browser.execute_script(code, selector)
 
 
-def test_what_is_typed_is_translated_scored_and_shown_as_text(browser, address):
+def test_typed_text_is_translated_scored_and_escaped(browser, address):
     opened(browser, address, 1400)
     typed(browser, f"le chat {WICKED}")
     settled(browser, f"le chat {WICKED}")
@@ -113,7 +113,7 @@ window.fetch = async (address, {signal, ...options}) => {
 """
 
 
-def test_answers_that_are_out_of_date_are_dropped(browser, address):
+def test_outdated_answers_are_dropped(browser, address):
     opened(browser, address, 1400)
     browser.execute_script(LATE)
     typed(browser, "la")

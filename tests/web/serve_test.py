@@ -22,7 +22,7 @@ def free_port():
 
 @pytest.mark.usefixtures("signals_obeyed", "uncompiled")
 @pytest.mark.parametrize(("number", "host"), [(signal.SIGINT, "127.0.0.1"), (signal.SIGTERM, "0.0.0.0")])
-def test_it_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, number, host):
+def test_the_command_serves_until_it_is_interrupted(model_dirs, tmp_path, monkeypatch, number, host):
     if host == "0.0.0.0":  # once is enough
         monkeypatch.setattr(Explorer, "preparations", lambda self: iter([lambda: None]))
     (tmp_path / "text").write_text("le chat la\nla maison été\n")
@@ -73,7 +73,7 @@ def test_flags_are_passed_on(monkeypatch):
     assert calls == [{"model_dir": "m", "phrase_table": "t", "input": None, "options": options}]
 
 
-def test_wrong_use_is_told(model_dirs, tmp_path, monkeypatch):
+def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
     fail(in_process(COMMAND), 2, "--model_dir must have a value")
     fail(in_process(COMMAND, "--model_dir=m", "--port=70000"), 2, "port")
     fail(in_process(COMMAND, "--model_dir=m", "--max_words=0"), 2, "max_words")
