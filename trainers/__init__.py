@@ -1,7 +1,7 @@
-"""Training as functions: a configuration and data in, a model directory out.
+"""Trains a model from a configuration and data, and writes a model directory.
 
-A training goes by rounds: a round is the interval from one validation and checkpoint to the next, `round_updates`
-updates. An epoch is a pass over the pairs.
+Training proceeds in rounds. A round is `round_updates` updates, followed by a validation and a checkpoint. An epoch is
+a pass over the pairs.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""When training ends, and the learning rate until then."""
+"""Ends the training, and sets the learning rate until then."""
 
 import math
 import signal
@@ -11,7 +11,7 @@ import keras
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.runtime.workers import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
-# The optimizer's learning rate is set when it has changed by this share: setting it costs time.
+# The optimizer's learning rate is set only when it has changed by this share, because setting it takes time.
 LEAST_CHANGE = 0.01
 
 
@@ -22,22 +22,22 @@ class Budget(keras.callbacks.Callback):
     of N updates also times n / N.
 
     A round that is cut short is still validated and saved. The first interrupt, termination, hang-up or quit signal
-    ends the training in this way; another one, more than a second later, has its usual effect. Only the main thread
-    receives signals: in other threads the signal handlers are left alone.
+    ends the training in this way; a second signal, more than a second later, has its usual effect. Only the main thread
+    receives signals; in other threads the callback leaves the signal handlers unchanged.
 
     Args:
         learning_rate: float. The full learning rate.
-        schedule: function of the share of the training that is done and of the number of epochs that are done. It
-            returns the factor of the learning rate, see `learning_rate_schedule`.
-        updates_per_epoch: int.
-        updates: int. Maximum number of updates, those before a resumption included. Defaults to `None`: no limit.
-        seconds: float. Maximum time, that before a resumption included. Defaults to `None`: no limit.
+        schedule: function of the share of the training that is done and the number of epochs that are done. It returns
+            the factor of the learning rate, see `learning_rate_schedule`.
+        updates_per_epoch: int. Number of updates in a pass over the pairs.
+        updates: int. Maximum number of updates, including those before a resumption. Defaults to `None`: no limit.
+        seconds: float. Maximum time, including that before a resumption. Defaults to `None`: no limit.
         first_update: int. Number of updates before a resumption. Defaults to `0`.
         first_seconds: float. Time spent before a resumption. Defaults to `0`.
         warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
 
     Attributes:
-        updates_done: int. Number of updates so far, those before a resumption included.
+        updates_done: int. Number of updates so far, including those before a resumption.
         signal: int. Number of the signal that stopped the training; `None` without one.
     """
 
@@ -58,13 +58,12 @@ class Budget(keras.callbacks.Callback):
         self._limits = updates, seconds
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
-        self._before, self._handlers = first_seconds, {}
-        self._start: float | None = None
-        self._share: float | None = None  # of the full learning rate, as it was last set in the optimizer
+        self._before, self._start, self._handlers = first_seconds, None, {}
+        self._share = None  # the share of the full learning rate that was last set in the optimizer
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, those before a resumption included."""
+        """Seconds of training so far, including those before a resumption."""
         return self._before + (0.0 if self._start is None else time.monotonic() - self._start)
 
     @property
@@ -102,7 +101,7 @@ class Budget(keras.callbacks.Callback):
         if update < self._warmup:
             share *= update / self._warmup
         changed = self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share
-        # At the end of the warm-up a change that is too small to be set would be missing from then on.
+        # A change at the end of the warm-up is always set: with a constant schedule, no later change would correct it.
         if changed or update == self._warmup:
             sync_training_state(self.model)  # under JAX the optimizer's variables are out of date within a round
             self.model.optimizer.learning_rate = self._learning_rate * share
@@ -121,7 +120,7 @@ class Budget(keras.callbacks.Callback):
 def learning_rate_schedule(
     name: str, halving_start: float = 5.0, halving_every: float = 1.0
 ) -> Callable[[float, float], float]:
-    """The schedule of the learning rate: a function that returns the factor of the full learning rate.
+    """Makes the schedule of the learning rate: a function that returns the factor of the full learning rate.
 
         constant   1
         linear     1 - d
@@ -129,7 +128,7 @@ def learning_rate_schedule(
         halving    1 before epoch e0, then 2^-(1 + floor((e - e0) / n))
 
     Args:
-        name: str, one of these.
+        name: str. A name in this table.
         halving_start: float. Number of epochs before the first halving, e0. Defaults to `5`.
         halving_every: float. Number of epochs from one halving to the next, n. Defaults to `1`.
 

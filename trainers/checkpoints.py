@@ -1,4 +1,4 @@
-"""The best and the last model of a training, saved after each round, so that a killed process loses at most a round."""
+"""Saves the best and the last model of a training after each round: a killed process loses at most a round."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,6 @@ import pathlib
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -30,10 +29,10 @@ _LOCK = threading.RLock()
 
 @contextlib.contextmanager
 def building(seed: int | None = None) -> Iterator[None]:
-    """Context in which no other training in this process builds a model.
+    """Keeps other trainings in this process from building a model during the `with` block.
 
     Args:
-        seed: int. Seed of all random generators of the process, which is set first. Optional.
+        seed: int. Seed that is set for all random generators of the process before the block. Optional.
     """
     with _LOCK:
         if seed is not None:
@@ -46,7 +45,7 @@ HELD_OUT = "val_perplexity"
 
 @dataclasses.dataclass(frozen=True)
 class Monitor:
-    """A measurement by which rounds are compared.
+    """The measurement that decides which round is the best.
 
     Attributes:
         name: str. Its name in `history.json`.
@@ -56,11 +55,11 @@ class Monitor:
     name: str
     higher_is_better: bool = False
 
-    def best(self, rounds: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """The best round; of equal rounds that of the lowest held-out perplexity, or else the first.
+    def best(self, rounds: Sequence[Mapping[str, float]]) -> Mapping[str, float] | None:
+        """Finds the best round. Of equal rounds, it is the one with the lowest held-out perplexity, or else the first.
 
         Returns:
-            dict; `None` for no rounds.
+            dict; `None` if there are no rounds.
 
         Example:
 
@@ -83,26 +82,27 @@ PARTIAL = ".partial-"
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves after every round the history, the last model with its optimizer, and the best model.
+    """Saves the history, the last model with its optimizer, and the best model after every round.
 
-    The file of the last model also has the history up to this model, so that both fit even if the process is killed
-    between writing two files, and the state of the random generator that dropout uses. `history.json` is for people.
+    The file of the last model also contains the history up to this model, so that the two match even if the process is
+    killed between writing two files. It also contains the state of the random generator that dropout uses. Users read
+    `history.json`; the training does not.
 
     Args:
         folder: path of the model directory.
         budget: Budget, for the number of updates and the time so far.
         batch_size: int. Number of pairs per update.
         monitor: Monitor. Decides which model is the best. Defaults to the perplexity of the validation pairs.
-        rounds: list of dict, the rounds before. Defaults to none.
+        rounds: list of dict, the rounds before a resumption. Defaults to none.
         patience: int. Stop after this number of rounds without a better model. Defaults to `None`: never.
         patience_updates: float. Stop after this number of updates without a better model. Defaults to `None`: never.
 
     Attributes:
         folder: pathlib.Path.
-        rounds: list of dict of name to value, one for each round so far, as in `history.json`.
+        rounds: list of dict of name to value, a dict for each round so far, as in `history.json`.
 
     Raises:
-        InputError: after a round in which the training diverged, which is not saved; when the disk is full.
+        InputError: when the training diverged in a round, which is then not saved; when the disk is full.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Checkpoints(keras.callbacks.Callback):
         budget: Budget,
         batch_size: int,
         monitor: Monitor = HELD_OUT_PERPLEXITY,
-        rounds: Sequence[dict[str, Any]] = (),
+        rounds: Sequence[dict[str, float]] = (),
         patience: int | None = None,
         patience_updates: float | None = None,
     ) -> None:
@@ -123,16 +123,16 @@ class Checkpoints(keras.callbacks.Callback):
         self._plain = None
         self._gradients_before = (budget.updates_done, 0.0, 0.0)
         for partial in self.folder.glob(f"{PARTIAL}*"):
-            partial.unlink()  # of a process that was killed
+            partial.unlink()  # left by a killed process
 
     @property
-    def best(self) -> dict[str, Any] | None:
-        """The round of the best model, a dict; `None` before the first."""
+    def best(self) -> dict[str, float] | None:
+        """The round of the best model, a dict; `None` before the first round."""
         return self._monitor.best(self.rounds)
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the best round is further back than `patience` or `patience_updates` allows."""
+        """Whether more rounds or updates have passed since the best round than the patience allows."""
         rounds = [past for past in self.rounds if "averaged_rounds" not in past]
         if not rounds:
             return False
@@ -144,7 +144,7 @@ class Checkpoints(keras.callbacks.Callback):
         now = self._record(logs, **self._gradients())
         name = next(name for name in ("val_perplexity", "perplexity") if name in now)
         if not math.isfinite(now[name]):
-            again = "go on from the round before with --resume and" if len(self.rounds) > 1 else "train again with"
+            again = "continue from the previous round with --resume and" if len(self.rounds) > 1 else "train again with"
             raise InputError(
                 f"found the {name} {now[name]} after {now['updates']:,} updates",
                 "expected a finite number",
@@ -156,7 +156,7 @@ class Checkpoints(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def _gradients(self) -> dict[str, float]:
-        """The mean norm of the round's gradients before clipping, and the share of updates that were clipped."""
+        """Computes the mean norm of the round's gradients before clipping, and the share of clipped updates."""
         norms = GradientNorms.of(self.model.optimizer)
         if norms is None:
             return {}
@@ -171,7 +171,7 @@ class Checkpoints(keras.callbacks.Callback):
     def add_average(
         self, model: keras.Model, weights: Sequence[np.ndarray], number: int, measured: Mapping[str, float]
     ) -> None:
-        """Adds an average of rounds to the history as one more round, which may be the best.
+        """Adds an average of rounds to the history as another round, which may be the best.
 
         Args:
             model: the model that was trained.
@@ -183,7 +183,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._record({f"val_{name}": value for name, value in measured.items()}, averaged_rounds=number)
         self._keep(weights)
 
-    def _record(self, logs: Mapping[str, float], **more: float) -> dict[str, Any]:
+    def _record(self, logs: Mapping[str, float], **more: float) -> dict[str, float]:
         """Adds a round to the history."""
         measured = {name: value for name, value in logs.items() if name.startswith("val_") or name != "loss"}
         measured.pop("val_loss", None)
@@ -208,7 +208,7 @@ class Checkpoints(keras.callbacks.Callback):
             file.write(history.encode())
 
     def _without_optimizer(self, weights=None):
-        """The same weights in a model that was never compiled: a third of the size, and any backend's."""
+        """Copies the weights to a model that was never compiled: its file is smaller, and loads on every backend."""
         if self._plain is None:
             with building():
                 self._plain = type(self.model).from_config(self.model.get_config())
@@ -230,7 +230,7 @@ class Checkpoints(keras.callbacks.Callback):
                 else:
                     os.replace(partial, self.folder / name)
         except OSError as error:
-            again = "go on with --resume" if (self.folder / LAST).exists() else "train again"
+            again = "continue with --resume" if (self.folder / LAST).exists() else "train again"
             raise InputError(
                 f"could not be written ({error.strerror or error})",
                 remedy=f"free space, then {again}",
@@ -241,33 +241,37 @@ class Checkpoints(keras.callbacks.Callback):
 
 
 def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
-    """Whether a training left something to go on with.
+    """Whether a folder contains a training that can be resumed.
 
     Raises:
-        InputError: when there is a model whose last checkpoint is gone.
+        InputError: when there is a model of a training without its last checkpoint.
     """
     folder = pathlib.Path(folder)
     if (folder / LAST).exists():
         return True
-    # A training that is killed within its first round leaves the pairs, and no history; a copy to score with has none.
+    # A training that was killed within its first round has prepared pairs but no history. A model directory that was
+    # copied for scoring has neither.
     if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
         raise InputError(
             f"found {WEIGHTS} and no {LAST}",
-            f"expected {LAST} to go on with, or no model",
-            f"put back {LAST}, or give another --model_dir",
+            f"expected {LAST} to resume the training, or no model",
+            f"restore {LAST}, or give another --model_dir",
             folder,
         )
     return False
 
 
-def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[dict[str, Any]], dict[str, np.ndarray]]:
-    """The last model of a training, compiled as it was, the history up to it, and what `set_generator_state` takes.
+def load_checkpoint(
+    folder: str | os.PathLike[str],
+) -> tuple[keras.Model, list[dict[str, float]], dict[str, np.ndarray]]:
+    """Loads the last model of a training, compiled as before, with the history up to it.
 
     Returns:
-        tuple: TranslationModel, list of rounds, and dict, empty of a checkpoint that has none.
+        tuple: TranslationModel; list of rounds; dict, the state of the random generator for `set_generator_state`,
+        empty if the checkpoint has none.
 
     Raises:
-        InputError: when there is no checkpoint, or it does not load.
+        InputError: when there is no checkpoint, or it cannot be loaded.
     """
     path = pathlib.Path(folder) / LAST
     model = load_model(path, compiled=True)
@@ -276,7 +280,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[d
             raise InputError(
                 "found no history of the training in it",
                 "expected a checkpoint of encdec-train",
-                "put back the file, or train again",
+                "restore the file, or train again",
                 path,
             )
         try:
@@ -286,24 +290,24 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> tuple[keras.Model, list[d
                     generator = dict(arrays)
         except (ValueError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise InputError(
-                f"found a history or a generator in it that does not read ({error})",
+                f"found an invalid history or generator state in it ({error})",
                 "expected a checkpoint of encdec-train",
-                "put back the file, or train again",
+                "restore the file, or train again",
                 path,
             ) from error
     return model, rounds, generator
 
 
 def _read_rounds(text):
-    """The rounds of a history; ValueError or TypeError for anything else."""
+    """Parses the rounds of a history. Raises ValueError or TypeError for any other text."""
     history = json.loads(text)
     rounds = history.get("rounds") if isinstance(history, dict) else None
     if not isinstance(rounds, list) or not rounds:
         raise ValueError("it has no rounds")
-    for one in rounds:
-        if not isinstance(one, dict):
-            raise ValueError(f"a round is {one!r}")
-        TrainingRound.from_dict(one)  # it has what a round needs
-        if type(one["updates"]) is not int or not all(map(math.isfinite, one.values())):
-            raise ValueError(f"a round is {one}")
+    for entry in rounds:
+        if not isinstance(entry, dict):
+            raise ValueError(f"a round is {entry!r}")
+        TrainingRound.from_dict(entry)  # raises for a round that lacks a required value
+        if type(entry["updates"]) is not int or not all(map(math.isfinite, entry.values())):
+            raise ValueError(f"a round is {entry}")
     return rounds

@@ -1,11 +1,11 @@
-"""The rounds of a training: `model.fit` with the callbacks that stop, validate, save and report it."""
+"""Runs the rounds of a training: `model.fit` with the callbacks that stop, validate, save and report it."""
 
 import importlib.util
 import math
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -22,16 +22,16 @@ from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_a
 
 
 class TrainingState(NamedTuple):
-    """A model to train and the rounds before: none for a new model.
+    """A model to train, and the rounds before a resumption.
 
     Attributes:
         model: compiled TranslationModel.
-        rounds: list of dict, see `Checkpoints.rounds`.
-        generator_state: dict, see `keras_encdec.backend.random.set_generator_state`; empty where it is unknown.
+        rounds: list of dict, see `Checkpoints.rounds`; empty for a new model.
+        generator_state: dict, see `keras_encdec.backend.random.set_generator_state`; empty if it is unknown.
     """
 
     model: keras.Model
-    rounds: list[dict[str, Any]]
+    rounds: list[dict[str, float]]
     generator_state: Mapping[str, np.ndarray]
 
 
@@ -43,21 +43,21 @@ def fit(
     folder: pathlib.Path,
     reporter: TrainingReporter,
 ) -> tuple[Checkpoints, Budget]:
-    """Trains round by round until the budget is spent, the patience is over or a signal comes.
+    """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
 
     Args:
-        config: of the training.
-        state: the model, which is trained in place, and the rounds before.
-        batches: batches to train on.
-        validation: batches to validate on. With `None`, the best round is that of the lowest training perplexity.
-        folder: the model directory.
-        reporter: gets the progress.
+        config: TrainingConfig.
+        state: TrainingState. Its model is trained in place.
+        batches: Batches to train on.
+        validation: Batches to validate on. With `None`, the best round is the one with the lowest training perplexity.
+        folder: path of the model directory.
+        reporter: TrainingReporter, which gets the progress.
 
     Returns:
-        the Checkpoints, which have the rounds, and the Budget, which has the time and the signal.
+        tuple: Checkpoints with the rounds; Budget with the time and the signal.
 
     Raises:
-        InputError: when the training diverges, the disk is full, or no rounds were kept that could be averaged.
+        InputError: when the training diverges, the disk is full, or there are no saved rounds to average.
     """
     model, rounds, generator_state = state
     first_update, first_seconds = (rounds[-1]["updates"], rounds[-1]["seconds"]) if rounds else (0, 0.0)
@@ -79,7 +79,7 @@ def fit(
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates)
     if budget.done < 1.0 and not checkpoints.out_of_patience:
         callbacks = [
-            bleu,  # before the budget, so that the time it takes counts at once
+            bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
             *reporter.callbacks(budget, batches.updates_per_epoch),
             *_tensorboard(config, folder),
@@ -91,19 +91,19 @@ def fit(
         model.fit(
             training_stream(lambda: batches.stream(first_update)),
             validation_data=validation and evaluation_batches(validation.once),
-            # An epoch of Keras is a round.
+            # Keras calls a round an epoch.
             steps_per_epoch=min(config.round_updates, updates - first_update) if updates else config.round_updates,
             initial_epoch=len(rounds),
             epochs=sys.maxsize,
-            shuffle=False,  # the batches come in random order
+            shuffle=False,  # the stream of batches is already in random order
             verbose=0,
             callbacks=[callback for callback in callbacks if callback],
         )
     if average and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.rounds:
             raise InputError(
-                "found a training that has come to its end and kept no rounds",
-                "expected some to average",
+                "found a training that has ended and saved no rounds",
+                "expected saved rounds to average",
                 "drop --average_rounds, or raise --updates, --epochs or --minutes",
                 folder,
             )
@@ -112,7 +112,7 @@ def fit(
 
 
 def _update_limit(config: TrainingConfig, updates_per_epoch: int) -> int | None:
-    """The number of updates after which the training ends; `None` for no limit."""
+    """Computes the number of updates after which the training ends; `None` for no limit."""
     limits = [config.updates, config.epochs and math.ceil(config.epochs * updates_per_epoch)]
     return min((limit for limit in limits if limit), default=None)
 
@@ -126,9 +126,8 @@ def _tensorboard(config: TrainingConfig, folder: pathlib.Path) -> list[keras.cal
 class GeneratorRestoration(keras.callbacks.Callback):
     """Restores the state of the random generator before the first update of a resumed training.
 
-    Dropout then continues with the random numbers of an uninterrupted training. The state is restored no sooner than
-    the first update, because PyTorch draws from the generator when it begins to read the batches, as it did at the
-    start of the training.
+    Dropout then continues with the random numbers of an uninterrupted training. An earlier restoration would be undone:
+    PyTorch draws from the generator when it begins to read the batches.
 
     Args:
         state: dict, see `keras_encdec.backend.random.set_generator_state`.

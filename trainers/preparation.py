@@ -1,11 +1,10 @@
-"""The pairs to train and to validate on, prepared on disk."""
+"""Prepares the pairs to train and to validate on, on disk."""
 
 import contextlib
 import math
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
@@ -31,21 +30,21 @@ PREPARED, VALIDATION = "prepared", "validation"
 def prepare_pairs(
     config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
 ) -> tuple[ModelDirectory, PreparedPairs]:
-    """Prepares the pairs to train on, or opens those that an earlier run of the same training has prepared.
+    """Prepares the pairs to train on, or opens the pairs that an earlier run of the same training prepared.
 
     Args:
-        config: of the training.
-        data: files to read, and how.
-        folder: the model directory, which exists.
-        resume: whether the training is resumed.
-        reporter: gets counts of the pairs and words.
+        config: TrainingConfig.
+        data: TrainingData, the files to read, and how.
+        folder: path of the model directory, which must exist.
+        resume: bool. Whether the training is resumed.
+        reporter: TrainingReporter, which gets counts of the pairs and words.
 
     Returns:
-        the model directory, without a model yet, and the pairs.
+        tuple: ModelDirectory without a model; PreparedPairs.
 
     Raises:
-        ConfigurationError: for another direction of translation than that of the training to resume.
-        InputError: for input that cannot be used.
+        ConfigurationError: when `data.reverse` differs from that of the training to resume.
+        InputError: when an input file cannot be used.
     """
     _check_validation_files(config, data)
     directory, vocabularies = None, ()
@@ -89,7 +88,7 @@ def prepare_pairs(
 
 
 def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
-    """Reads the validation files, so that errors in them are found before the pairs to train on are prepared."""
+    """Reads the validation files to find their errors before the pairs to train on are prepared."""
     paths = [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
     if not paths or any(os.path.exists(path) and not os.path.isfile(path) for path in paths):
         return  # a pipe can be read only once
@@ -106,7 +105,7 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
             usable += record.problem is None and all(map(split_tokens, sides))
     if not usable:
         raise InputError(
-            "found no pair that can be validated on",
+            "found no usable pair to validate on",
             "expected pairs with words on both sides",
             "check that --validation names the right files",
             path,
@@ -119,7 +118,7 @@ def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
             raise InputError(
                 f"found no word {word}",
                 f"expected {POSITION_WORDS[0]} to {POSITION_WORDS[-1]} with posunk",
-                "add them, or give no --target_vocabulary",
+                "add the position words, or drop --target_vocabulary",
                 path,
             )
 
@@ -127,16 +126,16 @@ def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
 def validation_batches(
     config: TrainingConfig, data: TrainingData, directory: ModelDirectory, pairs: PreparedPairs
 ) -> tuple[Batches | None, range]:
-    """Batches of the pairs to validate on, and the indices of the pairs to train on.
+    """Makes batches of the pairs to validate on, and selects the pairs to train on.
 
     Args:
-        config: of the training.
-        data: its data: the validation files, or how many pairs to hold out.
-        directory: the model directory, with the vocabularies.
-        pairs: the prepared pairs, of which some are held out if there are no validation files.
+        config: TrainingConfig.
+        data: TrainingData: the validation files, or the number of pairs to hold out.
+        directory: ModelDirectory, with the vocabularies.
+        pairs: PreparedPairs. Without validation files, the first of them are held out.
 
     Returns:
-        the batches, `None` if no pair can be held out, and a range of indices.
+        tuple: Batches to validate on, `None` if no pair can be held out; range, the indices of the pairs to train on.
     """
     if data.validation:
         with _open(
@@ -154,7 +153,7 @@ def validation_batches(
     held_out_pairs = min(data.held_out_pairs, math.ceil(data.held_out_fraction * len(pairs)), len(pairs) - 1)
     if held_out_pairs <= 0:
         return None, range(len(pairs))
-    # The pairs are in random order on disk, so that the first pairs are a random sample.
+    # The pairs are in random order on disk: the first pairs are a random sample.
     return Batches(pairs, config.batch_size, range(held_out_pairs)), range(held_out_pairs, len(pairs))
 
 
@@ -165,19 +164,21 @@ def _open(
     paths: Sequence[str],
     alignment: str | None,
     max_length: int,
-    tokenization: dict[str, Any] | None,
+    tokenization: dict[str, bool] | None,
 ) -> Iterator[tuple[Iterator, RecordReader]]:
     """Opens pairs in the format of the training data.
 
     Args:
-        config, data: of the training.
-        paths: one file, or source and target of parallel text.
-        alignment: file of word alignments, for position words; `None` for those of the format, or computed ones.
+        config: TrainingConfig.
+        data: TrainingData.
+        paths: a file, or the source and target files of parallel text.
+        alignment: file of word alignments, for position words; `None` for the alignments in the format, or computed
+            alignments.
         max_length: maximum length of the pairs to align, in words.
         tokenization: arguments of `Tokenizer`; `None` for text in tokens.
 
     Yields:
-        an iterator of pairs, and their reader. Pairs for a language model have empty sources; pairs with position
+        tuple: iterator of pairs; their RecordReader. Pairs for a language model have empty sources. Pairs with position
         words have links.
     """
     *source_paths, path = paths

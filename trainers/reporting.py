@@ -1,44 +1,44 @@
-"""What a training reports to its user: lines, or Keras's progress bar on a terminal."""
+"""Reports the progress of a training: in lines, or by Keras's progress bar on a terminal."""
 
 import functools
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import keras
 
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 
-if TYPE_CHECKING:  # it reads the pairs' preparation, which reports here
+if TYPE_CHECKING:  # checkpoints.py imports preparation.py, which imports this module
     from keras_encdec.trainers.checkpoints import Checkpoints
 
 
 class TrainingReporter:
-    """Reports the progress of a training: by Keras's bar if standard output is a terminal, else one line a round.
+    """Reports the progress of a training: by Keras's progress bar on a terminal, otherwise in a line per round.
 
     Subclasses may override any method.
 
     Args:
-        say: function that gets each line, such as `logging.info`. Defaults to printing it.
-        bar: bool. Whether to show rounds by Keras's bar, not by lines. Defaults to `None`: if `say` is not given and
-            standard output is a terminal.
+        say: function that takes each line, such as `logging.info`. Defaults to `print`.
+        bar: bool. Whether to show rounds by Keras's bar instead of lines. Defaults to `None`: only if `say` is not
+            given and standard output is a terminal.
     """
 
-    def __init__(self, say: Callable[[str], Any] | None = None, bar: bool | None = None) -> None:
+    def __init__(self, say: Callable[[str], object] | None = None, bar: bool | None = None) -> None:
         self.say = say or functools.partial(print, flush=True)
         self.bar = say is None and sys.stdout.isatty() if bar is None else bar
 
     def prepared(
         self, summary: Mapping[str, int], malformed: int, vocabulary_sizes: Mapping[str, int], max_length: int
     ) -> None:
-        """Called when the pairs are prepared.
+        """Called after the pairs are prepared.
 
         Args:
             summary: counts of the preparation, see `PreparedPairs.summary`.
-            malformed: number of malformed lines, which were left out.
-            vocabulary_sizes: words in the shortlist of each side that the model has, "source" and "target".
+            malformed: number of malformed lines, which were skipped.
+            vocabulary_sizes: number of words in the shortlist of each side that the model has: "source", "target".
             max_length: maximum length of the pairs that were kept, in words.
         """
         what = "pairs" if "source" in vocabulary_sizes else "targets"
@@ -51,27 +51,29 @@ class TrainingReporter:
             self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are other words.")
 
     def prepared_before(self, files: Iterable[str], given: Iterable[str]) -> None:
-        """Called when a resumed training is given other files than those that its pairs were prepared from.
+        """Called when the files given to a resumed training differ from the files that its pairs were prepared from.
 
         Args:
             files: files that the pairs were prepared from.
-            given: files that are given now and not read.
+            given: files that are given now, and are not read.
         """
         names = ", ".join(map(str, given))
-        self.say(f"Going on with the pairs that were prepared from {', '.join(map(str, files))}; {names} is not read.")
+        self.say(
+            f"Continuing with the pairs that were prepared from {', '.join(map(str, files))}; {names} is not read."
+        )
 
     def built(self, weights: int) -> None:
-        """Called when a new model is built, with its number of weights."""
+        """Called with the number of weights after a new model is built."""
         self.say(f"{weights:,} weights.")
 
     def callbacks(self, budget: Budget, updates_per_epoch: int) -> Sequence[keras.callbacks.Callback]:
-        """Keras callbacks that show the progress within a round."""
+        """Makes Keras callbacks that show the progress within a round."""
         return [RoundProgress(budget, updates_per_epoch)] if self.bar else []
 
     def round_ended(
         self, number: int, training_round: TrainingRound, epochs: float, rate: float, seconds_left: float | None
     ) -> None:
-        """Called when a round is trained, validated and saved.
+        """Called after a round is trained, validated and saved.
 
         Args:
             number: int. Number of the round, from 1.
@@ -92,7 +94,7 @@ class TrainingReporter:
         )
 
     def ended(self, result: TrainingResult) -> None:
-        """Called when the training came to its end, or was stopped by a signal."""
+        """Called after the training has ended or a signal has stopped it."""
         self.say(_summary(result))
         if result.compiled_shapes:
             self.say(
@@ -100,8 +102,8 @@ class TrainingReporter:
             )
 
     def already_ended(self, result: TrainingResult) -> None:
-        """Called when the training to resume had come to its end before."""
-        self.say(f"Nothing to go on with, the training has come to its end: {_summary(result)}")
+        """Called when the training to resume had already ended."""
+        self.say(f"Nothing to train: the training has already ended. {_summary(result)}")
 
 
 def _summary(result: TrainingResult) -> str:
@@ -127,18 +129,18 @@ def _duration(seconds: float) -> str:
 
 
 class RoundProgress(keras.callbacks.ProgbarLogger):
-    """Keras's progress bar for each round, under a line with its number: Keras would call the round an epoch.
+    """Shows Keras's progress bar for each round, below a line with its number. Keras would call the round an epoch.
 
     Args:
         budget: Budget.
-        updates_per_epoch: int. Updates of a pass over the pairs.
+        updates_per_epoch: int. Number of updates in a pass over the pairs.
     """
 
     def __init__(self, budget: Budget, updates_per_epoch: int) -> None:
         super().__init__()
         self._budget, self._updates_per_epoch = budget, updates_per_epoch
 
-    def set_params(self, params: dict[str, Any]) -> None:
+    def set_params(self, params: dict[str, object]) -> None:
         super().set_params({**params, "verbose": 1, "epochs": 1})
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
@@ -152,13 +154,13 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
 
 
 class RoundReports(keras.callbacks.Callback):
-    """Passes every round, once it is saved, to the reporter.
+    """Passes every round to the reporter after it is saved.
 
     Args:
         reporter: TrainingReporter.
         budget: Budget.
         checkpoints: Checkpoints, which must come before this one in the list of callbacks.
-        updates_per_epoch: int. Updates of a pass over the pairs.
+        updates_per_epoch: int. Number of updates in a pass over the pairs.
     """
 
     def __init__(

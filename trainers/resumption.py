@@ -1,4 +1,4 @@
-"""The settings of a training, saved in the model directory, which a resumed training must keep."""
+"""Saves the settings of a training in the model directory, and checks that a resumed training keeps them."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ from keras_encdec.runtime.files import file_checksum
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# Names of architectures in models of the first version.
+# The first version saved these names as the architecture.
 _CELLS = ("lstm", "gru", "rnn")
 _VALIDATION = "validation_checksums"
 
 
 def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
-    """The settings beside those of the model that a resumed training must keep, by name in alphabetical order.
+    """Collects the settings that a resumed training must keep, except those of the model, in alphabetical order.
 
-    Of the validation files the checksums are among them, `None` for a pipe, which can be read only once.
+    They include the checksums of the validation files; `None` stands for a pipe, which can be read only once.
     """
     checksums = [file_checksum(path) if os.path.isfile(path) else None for path in _validation_files(data)]
     return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
@@ -34,10 +34,11 @@ def check_same_training(
     """Checks that the settings are those of the training to resume.
 
     Args:
-        config, data: settings given now.
-        settings: dict. The `fixed_settings` of the training to resume. Settings that are missing, because an earlier
-            version did not have them, are taken to be the defaults.
-        model_config: dict. The `get_config()` of the model to resume.
+        config: TrainingConfig, given now.
+        data: TrainingData, given now.
+        settings: dict, the `fixed_settings` of the training to resume. A setting that is missing, because the version
+            that saved them did not have it, has its default.
+        model_config: dict, `get_config()` of the model to resume.
 
     Raises:
         ConfigurationError: a ValueError, which names the settings that differ.
@@ -57,17 +58,17 @@ def check_same_training(
     if different:
         names = ", ".join(f"{{{name}}}=%s" for name in different)
         values = [settings[name] for settings in (asked, before) for name in different]
-        raise ConfigurationError(f"found {names}, expected {names} as in the model to go on with", *values)
+        raise ConfigurationError(f"found {names}, expected {names} as in the training to resume", *values)
 
 
 def _check_validation_files(asked: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:
-    """Compares the files' checksums: scores of rounds can be compared only on the same pairs."""
-    if before is None:  # the first versions did not save them
+    """Compares the checksums of the validation files: rounds can be compared only on the same pairs."""
+    if before is None:  # the first versions did not save checksums
         return
     if len(asked) != len(before) or any(a != b for a, b in zip(asked, before, strict=True) if a and b):
         files = " ".join(_validation_files(data)) or "none"
         raise ConfigurationError(
-            "found {validation}=%s, expected the pairs that the model to go on with was validated on; give the same "
+            "found {validation}=%s, expected the pairs that the training to resume was validated on; give the same "
             "files, or another {model_dir}",
             files,
         )
@@ -101,14 +102,14 @@ def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingDa
 
 
 def data_before(folder: pathlib.Path) -> TrainingData | None:
-    """The data that a training began with, from its settings; `None` if those cannot be read."""
+    """Reads the data that a training began with from its settings; `None` if the settings cannot be read."""
     with contextlib.suppress(InputError, ConfigurationError):
         return TrainingData.from_preset(folder / SETTINGS)
     return None
 
 
 def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
-    """Writes the settings of a resumed training, which keeps the data that it began with.
+    """Writes the settings of a resumed training. It keeps the data that it began with.
 
     If the settings cannot be read, nothing is written.
     """
@@ -117,10 +118,10 @@ def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
 
 
 def _lines(values: Mapping[str, Any]) -> list[str]:
-    """Lines of TOML, which writes these values as JSON does; `None` is left out."""
+    """Writes lines of TOML, without values that are `None`. TOML writes the other values as JSON does."""
     return [f"{name} = {_escaped(json.dumps(value))}" for name, value in values.items() if value is not None]
 
 
 def _escaped(text: str) -> str:
-    """The JSON text with the one control character escaped that JSON allows in strings and TOML does not."""
+    """Escapes DEL, the only control character that JSON allows in strings and TOML does not."""
     return text.replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Training of a model: a configuration and data in, a model directory out."""
+"""Trains a model from a configuration and data, and writes a model directory."""
 
 import contextlib
 import os
@@ -43,22 +43,22 @@ def train(
     round if the process was killed.
 
     Args:
-        config: the model and how it is trained.
-        data: what it learns from.
-        model_dir: path of the model directory, made if need be. It gets the best model and the last, the
-            vocabularies, the history of the rounds and the settings.
+        config: TrainingConfig: the model, and how it is trained.
+        data: TrainingData: the pairs to train and validate on.
+        model_dir: path of the model directory, which is created if it does not exist. It gets the best and the last
+            model, the vocabularies, the history of the rounds and the settings.
         resume: bool. Whether to continue the training in the model directory. If it has no complete round, a new
-            training begins; if it had come to its end, nothing is trained. Defaults to `False`.
-        reporter: gets the progress of the training. Defaults to a `TrainingReporter`, which prints it.
+            training begins; if it has already ended, nothing is trained. Defaults to `False`.
+        reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
 
     Returns:
         TrainingResult.
 
     Raises:
         ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the
-            training to continue, and for a directory that holds a model already, without `resume`.
-        InputError: for input that cannot be used, another training at work in the directory, a training that
-            diverges, or a disk that is full.
+            training to resume, and for a directory that already contains a model, unless `resume` is true.
+        InputError: when an input file cannot be used, another process trains in the directory, the training diverges,
+            or the disk is full.
 
     Example:
 
@@ -80,16 +80,18 @@ def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextM
 def _train(
     config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
 ) -> TrainingResult:
-    """Does the work of `train`, which has locked the folder."""
+    """Trains in a folder that `train` has locked."""
     has_begun = has_checkpoint(folder)
     if has_begun and not resume:
-        raise ConfigurationError("%s holds a model already; give another {model_dir}, or {resume} to go on", folder)
+        raise ConfigurationError(
+            "%s already contains a model; give another {model_dir}, or {resume} to continue its training", folder
+        )
     model_class(config.architecture).check_config(config.model)
     if config.validation_bleu:
-        import_sacrebleu(WITHOUT)  # raises at once where it is not installed
+        import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
-    # Loaded before the pairs are prepared, so that settings of another training are an error at once.
+    # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
     state = _last_checkpoint(config, data, folder) if has_begun else None
     directory, pairs = prepare_pairs(config, data, folder, has_begun, reporter)
     validation, training_indices = validation_batches(config, data, directory, pairs)
@@ -124,9 +126,9 @@ def _check_validation(config: TrainingConfig, validation: Batches | None, folder
     for name in ("average_rounds", "validation_bleu"):
         if getattr(config, name) and not validation:
             raise InputError(
-                "found too few pairs to hold any out",
-                "expected some to validate on",
-                f"give --validation, or no --{name}",
+                "found too few pairs to hold out",
+                "expected pairs to validate on",
+                f"give --validation, or drop --{name}",
                 folder,
             )
 
@@ -145,7 +147,7 @@ def _new_model(
         config.label_smoothing,
         jit_compile=step.jit_compile,
     )
-    # A training without a complete round may have left weights for other vocabularies.
+    # A killed training without a complete round may have left weights that do not match the new vocabularies.
     (directory.path / WEIGHTS).unlink(missing_ok=True)
     directory.save_config(
         config.architecture,
@@ -157,12 +159,13 @@ def _new_model(
 
 
 def _last_checkpoint(config: TrainingConfig, data: TrainingData, folder: pathlib.Path) -> TrainingState:
-    """Loads the last checkpoint, and checks that it is of the same training."""
+    """Loads the last checkpoint, and checks that its settings match."""
     directory = ModelDirectory.load(folder, weights=False)
     with building():
         model, rounds, generator_state = load_checkpoint(folder)
     check_same_training(config, data, directory.training, model.get_config())
-    # Checkpoints of the first versions lack PyTorch's generator state: another seed than at the start does for them.
+    # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
+    # numbers of the first rounds.
     with building((config.seed + rounds[-1]["updates"]) % 2**32):
         return TrainingState(model, rounds, generator_state)
 

@@ -1,4 +1,4 @@
-"""The hyper-parameters of training."""
+"""Hyper-parameters of training."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ _LUONG = "Luong et al., 2015, section 4.1"
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig(Configuration):
-    """Which model is trained, and how. The defaults are the values in the body of Cho et al., 2014.
+    """Which model is trained, and how. The defaults are the values in the main text of Cho et al., 2014.
 
     Attributes:
         model: configuration of the architecture, or a dict of its hyper-parameters. Defaults to the architecture's
@@ -200,29 +200,29 @@ class TrainingConfig(Configuration):
         super().check_names({name: value for name, value in values.items() if name != "model"})
 
     def to_dict(self) -> dict[str, Any]:
-        """The values by name, for `from_dict` and JSON; "model" is a dict of the model's values."""
+        """Returns the values by name, for `from_dict` and JSON; "model" is a dict of the model's values."""
         return {**super().to_dict(), "model": self.model.to_dict()}
 
     def replace(self, **values: Any) -> Self:
-        """The same configuration with other values; another architecture gets its own defaults for the model."""
+        """Returns a copy with other values. For another architecture, `model` has its defaults."""
         if values.get("architecture", self.architecture) != self.architecture:
             values = {"model": None, **values}
         return super().replace(**values)
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
-        """The configuration of a preset, with other values of some hyper-parameters.
+        """Reads the configuration of a preset, and overrides some of its hyper-parameters.
 
-        If `values` give another architecture or schedule than the preset's, the preset's values for its own
-        architecture or schedule are left out.
+        If `values` name another architecture or schedule than the preset, the preset's hyper-parameters of its own
+        architecture or schedule are ignored.
 
         Args:
-            preset: str. One of `keras_encdec.architectures.preset_names()`, or the path of such a file.
-            **values: hyper-parameters, and `model`, a dict of the model's. They override those of the preset.
+            preset: str. A name in `keras_encdec.architectures.preset_names()`, or the path of a preset file.
+            **values: hyper-parameters, and `model`, a dict of those of the model. They override the preset.
 
         Raises:
             ConfigurationError: a ValueError, for unknown names and wrong values.
-            InputError: for a preset that cannot be read or has an unknown name.
+            InputError: when the preset cannot be read or contains an unknown name.
         """
         known = load_preset(preset)
         training, model = dict(known.table(cls, "training")), values.pop("model", None) or {}
@@ -236,7 +236,7 @@ class TrainingConfig(Configuration):
 
 
 def check_together(config: TrainingConfig, data: TrainingData) -> None:
-    """Checks that the training and its data fit each other.
+    """Checks that the options of the training and of its data do not contradict.
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.

@@ -1,4 +1,4 @@
-"""What a model is trained on."""
+"""Options of the data that a model is trained and validated on."""
 
 import dataclasses
 import os
@@ -18,8 +18,8 @@ _LUONG = "Luong et al., 2015, section 4.1"
 class TrainingData(EncodingOption, MalformedLinesOption):
     """The data that a model is trained and validated on, and how to read it.
 
-    The data is one of: a phrase table; a TSV file; source and target; the target alone, for a language model; a file
-    in another registered format.
+    The data is a phrase table; a TSV file; a source and a target file; only a target file, for a language model; or a
+    file in another registered format.
 
     Example:
 
@@ -98,7 +98,9 @@ class TrainingData(EncodingOption, MalformedLinesOption):
         if bool(self.input) != bool(self.format):
             raise ConfigurationError("found one of {input} and {format}, expected both")
         if self.format and pair_format(self.format).has_source_file:
-            raise ConfigurationError("found {format}=%s, whose pairs stand in two files; give {source}", self.format)
+            raise ConfigurationError(
+                "found {format}=%s, whose pairs are in two files; give {source} and {target}", self.format
+            )
         if self.tokenize and self.phrase_table:
             raise ConfigurationError("found {tokenize} with {phrase_table}, whose text is in tokens; drop {tokenize}")
         if self.lowercase and not self.tokenize:
@@ -128,7 +130,7 @@ class TrainingData(EncodingOption, MalformedLinesOption):
 
     @property
     def files(self) -> dict[str, str]:
-        """The files to train on, by the names of their options, such as "phrase_table"."""
+        """The files to train on by the names of their options, such as "phrase_table"."""
         named = {name: getattr(self, name) for name in ("phrase_table", "tsv", "source", "target", "input")}
         return {name: path for name, path in named.items() if path}
 
@@ -140,5 +142,5 @@ class TrainingData(EncodingOption, MalformedLinesOption):
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:
-        """The data options of a preset; `values` override them, see `TrainingConfig.from_preset`."""
+        """Reads the data options of a preset; `values` override them, see `TrainingConfig.from_preset`."""
         return cls(**{**load_preset(preset).table(cls, "data"), **values})

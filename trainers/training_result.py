@@ -1,19 +1,19 @@
-"""The rounds of a training and its result."""
+"""The result of a training, and the measurements of its rounds."""
 
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRound:
-    """A round of a training: the measurements when the model was validated and saved.
+    """The measurements at the end of a round, when the model was validated and saved.
 
     Attributes:
         updates: int. Number of updates so far.
         pairs: int. Number of pairs in these updates; a pair counts each time it is used.
-        seconds: float. Time of training so far.
+        seconds: float. Time of training so far, in seconds.
         learning_rate: float. Learning rate of the last update.
         perplexity: float. Perplexity per target token of the pairs that the round trained on; `None` for an average
             of rounds.
@@ -42,8 +42,8 @@ class TrainingRound:
     averaged_rounds: int | None = None
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A round from its entry in `history.json`; unknown names are ignored."""
+    def from_dict(cls, values: Mapping[str, float]) -> Self:
+        """Makes a round from its entry in `history.json`; unknown names are ignored."""
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 
@@ -54,13 +54,13 @@ class TrainingResult:
 
     Attributes:
         model_dir: pathlib.Path. The model directory.
-        rounds: tuple of TrainingRound, those before a resumption included.
+        rounds: tuple of TrainingRound, including those before a resumption.
         best: TrainingRound. The round whose model was saved as the best.
-        seconds: float. Time of training, that before a resumption included.
-        signal: int. Number of the signal that stopped the training; `None` if it came to its end.
-        compiled_shapes: int. Number of batch shapes that a training step was compiled for; 0 if the backend compiles
-            by itself.
-        compile_seconds: float. Time that this compilation took.
+        seconds: float. Time of training in seconds, including that before a resumption.
+        signal: int. Number of the signal that stopped the training; `None` if no signal did.
+        compiled_shapes: int. Number of batch shapes for which a training step was compiled; 0 if the backend compiles
+            on its own.
+        compile_seconds: float. Time of this compilation in seconds.
     """
 
     model_dir: pathlib.Path

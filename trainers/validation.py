@@ -1,10 +1,9 @@
-"""BLEU of the validation pairs, and the average of the best rounds."""
+"""Measures BLEU of the validation pairs, and averages the weights of the last rounds."""
 
 import math
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -27,10 +26,10 @@ class ValidationBleu(keras.callbacks.Callback):
 
     Words are compared by their ids, in the tokenization of the training text. An unknown word of a reference matches
     no word of a translation. This callback must come before all callbacks that read the measurements. The search is
-    compiled once, in the first round.
+    compiled in the first round only.
 
     Args:
-        model: TranslationModel with a source, the model that is trained.
+        model: the TranslationModel that is trained; it must have a source.
         batches: iterable of dicts "source" and "target", integer arrays `(pairs, time)`: the validation pairs.
 
     Raises:
@@ -48,18 +47,18 @@ class ValidationBleu(keras.callbacks.Callback):
             self._references.extend(_text(target.tolist(), unknown="unknown") for target in batch["target"])
 
     def measure(self) -> float:
-        """BLEU of the model as it is now."""
+        """Computes BLEU with the current weights of the model."""
         hypotheses = self._generator.generate(self._sources)
         translations = [_text(best.ids) for best, *_ in hypotheses]
         return self._corpus_bleu(translations, [self._references], tokenize="none", force=True).score
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        if math.isfinite(logs["val_perplexity"]):  # a model that diverged generates nothing
+        if math.isfinite(logs["val_perplexity"]):  # a diverged model cannot generate
             logs["val_bleu"] = self.measure()
 
 
 def _text(ids: Iterable[int], unknown: str = str(UNKNOWN)) -> str:
-    """Ids as words separated by spaces, without padding and the end of sequence."""
+    """Writes ids as words separated by spaces, without padding and the end of sequence."""
     return " ".join(unknown if i == UNKNOWN else str(i) for i in ids if i not in (PADDING, END))
 
 
@@ -70,14 +69,14 @@ ROUNDS = "rounds"
 class RoundAverage(keras.callbacks.Callback):
     """Saves the weights after each round, and averages those of the last rounds.
 
-    The weights are files in the model directory, so that a training that was killed can be resumed. This callback
-    must come before `Checkpoints`: each round in the history then has its file.
+    The weights are saved in the model directory, so that a killed training can be resumed. This callback must come
+    before `Checkpoints`, so that each round in the history has its file.
 
     Args:
         folder: path of the model directory.
         budget: Budget, for the number of updates so far.
-        number: int. Number of rounds to average over, or all rounds if there are fewer.
-        rounds: list of dict, the rounds before, see `Checkpoints.rounds`. Defaults to none.
+        number: int. Number of last rounds to average; all rounds if there are fewer.
+        rounds: list of dict, the rounds before a resumption, see `Checkpoints.rounds`. Defaults to none.
     """
 
     def __init__(
@@ -85,14 +84,14 @@ class RoundAverage(keras.callbacks.Callback):
         folder: str | os.PathLike[str],
         budget: Budget,
         number: int,
-        rounds: Sequence[dict[str, Any]] = (),
+        rounds: Sequence[dict[str, float]] = (),
     ) -> None:
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
         last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number:]
         for updates, path in self._files().items():
             if updates not in last_rounds:
-                path.unlink()  # of an earlier round, or of one that was killed before it was in the history
+                path.unlink()  # an earlier round, or a round that is not in the history because the process was killed
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._folder.mkdir(exist_ok=True)
@@ -106,7 +105,11 @@ class RoundAverage(keras.callbacks.Callback):
             files[updates].unlink()
 
     def mean(self) -> tuple[list[np.ndarray], int]:
-        """The averaged weights, a list of arrays as `model.get_weights` returns it, and the number of rounds."""
+        """Averages the saved weights.
+
+        Returns:
+            tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
+        """
         total, paths = None, list(self._files().values())
         for path in paths:
             with np.load(path) as file:
@@ -120,7 +123,7 @@ class RoundAverage(keras.callbacks.Callback):
         return len(self._files())
 
     def _files(self) -> dict[int, pathlib.Path]:
-        """The saved weights of each round, by its number of updates."""
+        """Lists the files with the weights of a round by its number of updates."""
         return {int(path.stem): path for path in self._folder.glob("*.npz") if path.stem.isdecimal()}
 
 
@@ -134,11 +137,11 @@ def add_average(
     """Validates the average of the last rounds, and saves it if it is the best model.
 
     Args:
-        model: TranslationModel, compiled. It has its own weights again afterwards.
-        average: of the rounds of the training.
-        validation: batches to validate on.
-        bleu: ValidationBleu of the model; `None` where BLEU is not measured.
-        checkpoints: of the training; gets the average as one more round.
+        model: TranslationModel, compiled. Its own weights are restored afterwards.
+        average: RoundAverage of the training.
+        validation: Batches to validate on.
+        bleu: ValidationBleu of the model; `None` if BLEU is not measured.
+        checkpoints: Checkpoints of the training, which get the average as another round.
     """
     last_weights = model.get_weights()
     weights, number = average.mean()

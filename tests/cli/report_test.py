@@ -50,7 +50,7 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
     assert done.stderr.splitlines() == ["Scoring.", "warning: Most words are unknown.", expected]
 
 
-def test_wrong_use_is_an_error(tmp_path):
+def test_unusable_arguments_are_errors(tmp_path):
     fail(in_process(COMMAND), 2, "--model_dir must have a value")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"), 2, "found --target without --source")

@@ -32,10 +32,14 @@ def test_it_trains_and_resumes(training_files, tmp_path):
     assert f"per pair, after 10 updates: {tmp_path}/m\n" in process.stdout
     succeed(train(*flags, "--updates=20", "--resume"))
     assert number_of_updates(tmp_path / "m") == [10, 20]
-    fail(train(*flags, "--updates=30"), 2, f"{tmp_path}/m holds a model already; give another --model_dir, or --resume")
+    fail(
+        train(*flags, "--updates=30"),
+        2,
+        f"{tmp_path}/m already contains a model; give another --model_dir, or --resume",
+    )
     process = succeed(train(*flags, "--updates=20", "--resume"))
-    assert process.stdout.startswith("Nothing to go on with, the training has come to its end: 20 updates, ")
-    expected = "found --units=9, expected --units=8 as in the model to go on with."
+    assert process.stdout.startswith("Nothing to train: the training has already ended. 20 updates, ")
+    expected = "found --units=9, expected --units=8 as in the training to resume."
     fail(train(*flags, "--updates=30", "--resume", "--units=9"), 2, expected)
     fail(train(*flags, "--updates=30", "--resume", "--reverse"), 2, f"{tmp_path}/m was trained without --reverse.")
     assert number_of_updates(tmp_path / "m") == [10, 20]

@@ -42,7 +42,7 @@ def test_a_recurrent_model_is_trained_and_resumed(pairs, tmp_path, model):
     perplexities = [one["perplexity"] for one in rounds(tmp_path)]
     assert len(perplexities) == 4 and perplexities[-1] < perplexities[0]
     assert (TextScorer(tmp_path).score([(["s1"], ["t1"]), ([], ["t1", "t2"])]) < 0).all()
-    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the model to go on with"):
+    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the training to resume"):
         train_tiny(data, tmp_path, resume=True, updates=130, **{**settings, "model": {**model, "units": 9}})
 
 
@@ -133,7 +133,7 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     for path, lines in ((whole, whole_lines), (other, resumed_lines)):
         assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-3:]
         assert any("of the average of the last 3 rounds" in line for line in lines) == ("averaged_rounds" in best)
-    assert len(train_tiny(data, other, resume=True, **settings)[1]) == 1  # there is nothing to go on with
+    assert len(train_tiny(data, other, resume=True, **settings)[1]) == 1  # the training has already ended
     # Killed before it was averaged, it goes on with that alone.
     for last in (other / "last.keras", other / "history.json"):
         last.unlink()
@@ -147,7 +147,7 @@ def test_averaging_after_rounds_whose_weights_were_not_saved_is_refused(pairs, t
     data, settings = TrainingData(tsv=pairs), {"architecture": "recurrent", "model": {"cell": "gru"}, "updates": 4}
     train_tiny(data, tmp_path, **settings)
     assert number_of_updates(tmp_path) == [4]
-    with pytest.raises(InputError, match="come to its end and kept no rounds, expected some to average"):
+    with pytest.raises(InputError, match="saved no rounds, expected saved rounds to average"):
         train_tiny(data, tmp_path, resume=True, average_rounds=2, **settings)
 
 

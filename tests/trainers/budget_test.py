@@ -55,7 +55,7 @@ def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_each_stop_signal_ends_the_training_and_gets_its_handler_back(number, signals_obeyed):
+def test_each_stop_signal_ends_the_training_and_its_handler_is_restored(number, signals_obeyed):
     model = toy(layers=1, cell="rnn")
     model.compile(keras.optimizers.SGD(0.5))
     budget = Budget(0.5, learning_rate_schedule("constant"), updates_per_epoch=2)
@@ -88,7 +88,7 @@ class Lengths(keras.callbacks.Callback):
         self._before = now
 
 
-def test_halving_begins_after_some_epochs_and_goes_on_at_each_interval():
+def test_halving_begins_after_a_number_of_epochs_and_repeats():
     factor = learning_rate_schedule("halving", halving_start=5, halving_every=0.5)
     epochs = [0, 4.99, 5, 5.49, 5.5, 5.99, 6, 7]
     assert [factor(0.3, epoch) for epoch in epochs] == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 2**-5]

@@ -63,7 +63,7 @@ def test_patience_counts_rounds_and_not_their_average(tmp_path, values, expected
             assert checkpoints.out_of_patience == expected
 
 
-def test_the_highest_bleu_makes_the_best_model_whatever_the_perplexity(tmp_path):
+def test_the_best_model_has_the_highest_bleu_and_not_the_lowest_perplexity(tmp_path):
     model = toy(layers=1, cell="rnn")
     model.compile("sgd")
     budget = Budget(1.0, learning_rate_schedule("constant"), updates_per_epoch=9)

@@ -86,7 +86,7 @@ def test_a_training_with_position_words_is_resumed_and_repeated_from_its_setting
     shutil.rmtree(tmp_path / "prepared")
     with pytest.raises(ConfigurationError, match="found unknown=unk, expected unknown=posunk as in the model"):
         train_tiny(data.replace(unknown="unk", alignment=None), tmp_path, resume=True, updates=6)
-    assert not (tmp_path / "prepared").exists(), "nothing is prepared otherwise than for the training to go on with"
+    assert not (tmp_path / "prepared").exists(), "the refused resumption must prepare nothing"
 
 
 def test_a_reverse_model_reads_the_same_alignment(files, tmp_path):
@@ -142,7 +142,7 @@ def test_settings_that_contradict_are_refused(settings, message):
         TrainingData(tsv="pairs", **settings)
 
 
-def test_a_language_model_has_no_source_to_name():
+def test_a_language_model_cannot_have_position_words():
     config = TrainingConfig(architecture="language_model", updates=1)
     with pytest.raises(ConfigurationError, match="found unknown with architecture=language_model, which has no source"):
         check_together(config, TrainingData(target="text", unknown="posunk"))

@@ -47,11 +47,11 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
 def test_an_existing_model_is_not_overwritten(training_files, trained):
     path, data = trained[0].model_dir, TrainingData(phrase_table=training_files / "table.gz")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    with pytest.raises(ValueError, match=f"{path} holds a model already; give another model_dir, or resume"):
+    with pytest.raises(ValueError, match=f"{path} already contains a model; give another model_dir, or resume"):
         train_tiny(data, path, updates=1)
-    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the model to go on with"):
+    with pytest.raises(ValueError, match="found units=9, expected units=8 as in the training to resume"):
         train_tiny(data, path, resume=True, updates=50, model={"units": 9})
-    expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the model to go on"
+    expected = "found batch_size=32, optimizer=sgd, expected batch_size=16, optimizer=adam as in the training to resume"
     with pytest.raises(ValueError, match=expected):
         train_tiny(data, path, resume=True, updates=50, batch_size=32, optimizer="sgd")
     with pytest.raises(ValueError, match="found architecture=recurrent, expected architecture=encdec as in"):
@@ -60,7 +60,7 @@ def test_an_existing_model_is_not_overwritten(training_files, trained):
 
 
 @pytest.mark.usefixtures("eager")
-def test_the_pairs_to_validate_on_stay_the_same_as_the_best_weights_depend_on_them(tsv, tmp_path):
+def test_a_resumed_training_must_have_the_same_validation_pairs(tsv, tmp_path):
     lines = pathlib.Path(tsv.tsv).read_text().splitlines(keepends=True)
     for name, some in (("valid", lines[:20]), ("moved", lines[:20]), ("other", lines[20:40])):
         (tmp_path / name).write_text("".join(some))
@@ -68,7 +68,7 @@ def test_the_pairs_to_validate_on_stay_the_same_as_the_best_weights_depend_on_th
     train_tiny(tsv.replace(validation=(valid,)), model, updates=1)
     before = (model / "best.keras").read_bytes()
     for files, found in (((other,), other), ((), "none")):
-        expected = f"found validation={found}, expected the pairs that the model to go on with was validated on; give"
+        expected = f"found validation={found}, expected the pairs that the training to resume was validated on; give"
         with pytest.raises(ValueError, match=expected):
             train_tiny(tsv.replace(validation=files), model, resume=True, updates=2)
     assert (model / "best.keras").read_bytes() == before
@@ -85,7 +85,7 @@ def test_the_pairs_to_validate_on_stay_the_same_as_the_best_weights_depend_on_th
 
 
 @pytest.mark.usefixtures("eager")
-def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
+def test_resume_starts_a_training_without_a_complete_round(trained, tsv, tmp_path):
     """As a scheduler repeats the same command whenever it was killed."""
     path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
     copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
@@ -100,17 +100,19 @@ def test_resume_starts_a_training_that_has_no_round_yet(trained, tsv, tmp_path):
     assert lines[0].startswith("400 unique pairs") and number_of_updates(path) == [1]
 
 
-def test_resume_of_a_training_that_came_to_its_end_says_so(training_files, trained):
+def test_resume_reports_that_a_training_has_already_ended(training_files, trained):
     result, _ = trained
     path, data = result.model_dir, TrainingData(phrase_table=training_files / "table.gz")
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     for settings in ({"updates": 25}, {"minutes": result.last.seconds / 61}):
         again, (line,) = train_tiny(data, path, resume=True, **settings)
         assert again.rounds == result.rounds and again.best == result.best and again.signal is None
-        assert re.fullmatch(f"Nothing to go on with, .* its end: 25 updates, 400 pairs in .*: {path}", line), line
+        assert re.fullmatch(
+            f"Nothing to train: the training has already ended. 25 updates, 400 pairs in .*: {path}", line
+        ), line
     _, (other, _) = train_tiny(data.replace(phrase_table="other.gz"), path, resume=True, updates=25)
     table = data.phrase_table
-    assert other == f"Going on with the pairs that were prepared from {table}; other.gz is not read."
+    assert other == f"Continuing with the pairs that were prepared from {table}; other.gz is not read."
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
@@ -127,7 +129,7 @@ def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, tr
         with zipfile.ZipFile(model / "last.keras", "a") as archive:
             archive.writestr("history.json", history)
             archive.writestr("generator.npz", "of nothing")
-        with pytest.raises(InputError, match=f"{model}/last.keras: found a history or a generator in it"):
+        with pytest.raises(InputError, match=f"{model}/last.keras: found an invalid history or generator state in it"):
             load_checkpoint(model)
     (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
     with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(not a zip archive"):
@@ -144,7 +146,7 @@ def test_a_training_of_the_first_version_is_resumed(tsv, tmp_path):
     config["model"] |= {"bidirectional": None, "source_words": 12, "target_words": 12}
     del config["architecture"], config["has_source"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the model to go on with"):
+    with pytest.raises(ValueError, match="found cell=lstm, expected cell=gru as in the training to resume"):
         train_tiny(tsv, tmp_path, resume=True, updates=4, architecture="recurrent", model={"layers": 1})
     result, _ = train_tiny(tsv, tmp_path, resume=True, updates=4, **settings)
     assert result.last.updates == 4

@@ -43,7 +43,7 @@ def test_a_second_training_into_a_directory_is_refused_and_scoring_goes_on(train
     assert ModelDirectory.load(tmp_path / "model").model.config.units == 8
 
 
-def test_nothing_but_a_prepared_set_is_replaced(tsv, tmp_path):
+def test_only_a_folder_of_prepared_pairs_is_replaced(tsv, tmp_path):
     (tmp_path / "prepared").mkdir()
     (tmp_path / "prepared" / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match=f"{tmp_path}/prepared: found 'thesis.tex' in it, expected a prepared set"):
@@ -52,7 +52,7 @@ def test_nothing_but_a_prepared_set_is_replaced(tsv, tmp_path):
 
 
 @pytest.mark.usefixtures("eager")
-def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files, tsv, tmp_path):
+def test_the_error_names_an_unusable_input_and_nothing_is_left(training_files, tsv, tmp_path):
     def fails(data, *expected, **settings):
         with pytest.raises(InputError) as error:
             train_tiny(data, tmp_path / "m", **{"updates": 1, **settings})
@@ -90,14 +90,14 @@ def test_an_input_that_cannot_be_used_is_named_and_leaves_nothing(training_files
 
 
 @pytest.mark.usefixtures("eager")
-def test_a_training_that_diverges_stops_and_keeps_what_was_good(tsv, tmp_path):
+def test_a_diverging_training_stops_and_keeps_the_last_good_round(tsv, tmp_path):
     path = tmp_path / "m"
     settings = {"round_updates": 2, "optimizer": "sgd", "clip_norm": 0}
     with pytest.raises(InputError, match="the training diverged: train again with a lower --learning_rate"):
         train_tiny(tsv, path, updates=10, **settings, learning_rate=1e30)
     assert not (path / "best.keras").exists()
     train_tiny(tsv, path, updates=4, **settings, learning_rate=0.001)
-    with pytest.raises(InputError, match="diverged: go on from the round before with --resume and a lower --learn"):
+    with pytest.raises(InputError, match="continue from the previous round with --resume and a lower --learn"):
         train_tiny(tsv, path, resume=True, updates=10, **settings, learning_rate=1e30)
     assert number_of_updates(path) == [2, 4]
     best = (path / "best.keras").read_bytes()

@@ -34,7 +34,7 @@ def test_a_training_reports_its_data_rounds_and_result(trained):
     assert all(map(re.fullmatch, compiling, lines[8:])) and len(lines) == 8 + len(compiling)
 
 
-def test_the_result_is_what_was_kept(trained):
+def test_the_result_matches_the_saved_history(trained):
     result, _ = trained
     assert result.rounds == tuple(map(TrainingRound.from_dict, rounds(result.model_dir)))
     assert result.best == min(result.rounds, key=lambda one: one.val_perplexity)
@@ -64,7 +64,7 @@ def test_the_history_has_every_round_and_the_best_is_kept(trained):
     assert list((path / "logs" / "train").iterdir()) and list((path / "logs" / "validation").iterdir())
 
 
-def test_the_model_directory_is_all_that_scoring_needs(trained, tmp_path):
+def test_scoring_needs_only_the_model_directory(trained, tmp_path):
     copy = shutil.copytree(trained[0].model_dir, tmp_path / "elsewhere")
     shutil.rmtree(copy / "prepared")
     (copy / "last.keras").unlink()
@@ -114,7 +114,7 @@ def test_concurrent_trainings_give_the_results_of_separate_trainings(tsv, tmp_pa
     assert keras.config.dtype_policy().name == policy
 
 
-def test_the_same_seed_gives_the_same_training_and_another_another(training_files, trained, tmp_path, request):
+def test_the_seed_determines_the_training(training_files, trained, tmp_path, request):
     data = TrainingData(phrase_table=training_files / "table.gz")
     request.getfixturevalue("eager")  # unlike the first
     train_tiny(data, tmp_path / "same", updates=10)
@@ -194,11 +194,11 @@ def test_raw_parallel_text_is_tokenized_and_validated_on_files(training_files, t
     ("content", "message"),
     [
         ("", "found an empty file, expected at least one line"),
-        ("\ta\n", "found no pair that can be validated on, expected pairs with words on both sides"),
+        ("\ta\n", "found no usable pair to validate on, expected pairs with words on both sides"),
         ("a\tb\nno tab\n", "line 2: found no tab"),
     ],
 )
-def test_pairs_to_validate_on_are_checked_before_anything_is_prepared(training_files, tmp_path, content, message):
+def test_validation_files_are_checked_before_pairs_are_prepared(training_files, tmp_path, content, message):
     (tmp_path / "held_out").write_text(content)
     data = TrainingData(tsv=str(training_files / "tsv"), validation=(str(tmp_path / "held_out"),))
     with pytest.raises(InputError, match=f"held_out(:|,) {message}"):
