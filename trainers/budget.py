@@ -58,8 +58,9 @@ class Budget(keras.callbacks.Callback):
         self._limits = updates, seconds
         self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
-        self._before, self._start, self._handlers = first_seconds, None, {}
-        self._share = None  # the share of the full learning rate that was last set in the optimizer
+        self._before, self._handlers = first_seconds, {}
+        self._start: float | None = None
+        self._share: float | None = None  # the share of the full learning rate that was last set in the optimizer
 
     @property
     def seconds(self) -> float:

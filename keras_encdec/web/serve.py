@@ -40,12 +40,11 @@ def serve(
 
     Args:
         model_dir: directory of a model with a source, or a loaded ModelDirectory.
-        host: str. Name or address to listen on. Defaults to "127.0.0.1": only this machine can connect.
-        port: int. Port to listen on; 0 for any free port, which `say` reports. Defaults to `8080`.
-        phrase_table, input, encoding: files with the phrases to search for neighbours, see `known_phrases`. Default to
-            the model's training data.
-        limits: RequestLimits. Defaults to `RequestLimits()`.
+        options: ServeOptions. Defaults to `None`: the defaults of the command.
+        phrase_table, input: files with the phrases to search for neighbours, see `known_phrases`. Default to the
+            model's training data.
         say: callable that takes a line for each step, and the address of the page. Defaults to no output.
+        **values: options by name, which override those in `options`.
 
     Raises:
         ConfigurationError: a ValueError, for a phrase table together with a text.
