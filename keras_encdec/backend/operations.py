@@ -56,12 +56,12 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     # Products in low precision are fastest when the inner dimension is a multiple of 8.
     rank = parts[0][0].shape[0]
     rows = -(rank + 1) % 8
-    parts = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]
+    matrices = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]
 
     def function(features):
         row = torch.nn.functional.pad(features, (0, 1 + rows), value=1.0)
         total = 0.0
-        for matrix in parts:
+        for matrix in matrices:
             logits = (row @ matrix).float()
             total = total + logits.mul_(LOG2_E).exp2_().sum(-1)
         return total.log()

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.backend.products import product
 from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.attention_step import AttentionStep, masked_softmax
 from keras_encdec.registry import Registry
@@ -307,7 +308,7 @@ class GeneralScore(AttentionScore):
         self.built = True
 
     def keys(self, annotations: Tensor) -> Tensor:
-        return ops.matmul(annotations, ops.transpose(self.kernel))
+        return product(annotations, ops.transpose(self.kernel))
 
     def symbols(self) -> dict[str, keras.Variable]:
         return {"W_a": self.kernel}

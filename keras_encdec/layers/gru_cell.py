@@ -5,10 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_encdec.backend.products import summed_product
 from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
-from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell, summed_product
+from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
 
 
 @register_cell("gru")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_encdec.backend.products import product
 from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import published_normal
@@ -69,20 +70,6 @@ class RecurrentStep:
             the gradients in the structure of the parameters, with `None` for tensors without a float dtype.
         """
         raise NotImplementedError
-
-
-def summed_product(left: Tensor, right: Tensor) -> Tensor:
-    """Computes the sum over steps of left_t^T right_t, as one product.
-
-    Args:
-        left: float tensor `(time, batch, m)`.
-        right: float tensor `(time, batch, n)`.
-
-    Returns:
-        float tensor `(m, n)`.
-    """
-    rows = [ops.reshape(tensor, (-1, tensor.shape[-1])) for tensor in (left, right)]
-    return ops.matmul(ops.transpose(rows[0]), rows[1])
 
 
 class RecurrentCell(keras.layers.Layer):
@@ -155,7 +142,7 @@ class RecurrentCell(keras.layers.Layer):
 
     def project_inputs(self, inputs: Tensor) -> Tensor:
         """Computes x W + b of all gates and any number of steps: `(..., features)` to `(..., gates * units)`."""
-        return ops.matmul(inputs, self.kernel) + self.bias
+        return product(inputs, self.kernel) + self.bias
 
     def parameters(self) -> list[Tensor]:
         """Returns the recurrent matrices, for `step`: a list of tensors, read once before a loop."""

@@ -5,6 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
+from keras_encdec.backend.products import product
 from keras_encdec.backend.tensors import take_rows
 from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
@@ -181,7 +182,7 @@ class Decoder(keras.layers.Layer):
     def logits(self, features: Tensor) -> Tensor:
         """Computes logits `(..., vocabulary_size)` from features `(..., feature_width)`."""
         matrix, bias = self.output_weights
-        return ops.matmul(features, matrix) + bias
+        return product(features, matrix) + bias
 
     def next_log_probs(
         self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
