@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.formats.moses_ini import rewrite_moses_ini
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
+NEEDS_DATA = pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no more real moses.ini at {DATA}")
 FACTORS = "input-factor=0 output-factor=0"
 INI = """# PhraseDictionaryMemory name=NotThis num-features=9
 [input-factors]
@@ -227,19 +229,19 @@ def test_a_path_that_moses_cannot_read_is_refused(table_path):
     )
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no real moses.ini at {DATA}")
 @pytest.mark.parametrize(
-    ("name", "scores", "notice"),
+    ("path", "scores", "notice"),
     [
-        ("multi30k-moses/moses.ini", 4, False),
-        ("tables/de-en.basic-surface-only.moses.ini", 5, False),
-        ("tables/en-x.2fac.moses.ini", 4, False),
-        ("tables/fr-en.TargetNGram.moses.ini", 12, True),
-        ("tables/fr-en.multi-lm.moses.ini", 4, True),
+        (libreoffice_en_fr().moses_ini, 4, False),
+        pytest.param(DATA / "multi30k-moses/moses.ini", 4, False, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/de-en.basic-surface-only.moses.ini", 5, False, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/en-x.2fac.moses.ini", 4, False, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/fr-en.TargetNGram.moses.ini", 12, True, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/fr-en.multi-lm.moses.ini", 4, True, marks=NEEDS_DATA),
     ],
 )
-def test_real_files_change_in_two_lines(name, scores, notice):
-    text = (DATA / name).read_bytes().decode()
+def test_real_files_change_in_two_lines(path, scores, notice):
+    text = path.read_bytes().decode()
     new, notices = rewrite_moses_ini(text, "${X}/scored.gz", 2, table_scores=scores)
     assert bool(notices) == notice
     delta = [line for line in difflib.ndiff(text.split("\n"), new.split("\n")) if line[0] in "+-"]

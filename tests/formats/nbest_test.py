@@ -5,6 +5,7 @@ import pathlib
 import warnings
 
 import pytest
+from decoded_list import SENTENCES, WEIGHTS, decoded_list
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -210,19 +211,31 @@ def test_every_line_of_a_source_file_is_a_sentence(tmp_path, compress):
         read_sentences(path)
 
 
-@pytest.mark.skipif(not LISTS.is_dir(), reason=f"there are no real n-best lists at {LISTS}")
-@pytest.mark.parametrize(("name", "count"), [("test_2016_flickr", 69135), ("val", 69402)])
-def test_real_lists_are_read_and_written_back_byte_for_byte(name, count):
-    path = LISTS / f"{name}.nbest100.gz"
-    values, features = [6, 1, 1, 1, 1, 4], [("RNN0", "-12.345678")]
+def written_back(path, values):
+    """Reads a list, checks how many values each feature has, and adds a feature to every line."""
     written = bytearray()
     with NBestReader(path) as reader:
         for record in reader:
-            written += append_features(replace_total(record.raw, f"{record.total:.6g}"), features) + b"\n"
-            assert list(map(len, parse_features(record.features).values())) == values
-        assert (reader.lines.line_number, reader.malformed) == (count, 0)
-    assert written.count(b" RNN0= -12.345678") == count
-    assert written.replace(b" RNN0= -12.345678", b"") == gzip.decompress(path.read_bytes())
+            total = replace_total(record.raw, f"{record.total:.6g}")
+            written += append_features(total, [("RNN0", "-12.345678")]) + b"\n"
+            assert {name: len(texts) for name, texts in parse_features(record.features).items()} == values
+        assert reader.malformed == 0
+    assert written.count(b" RNN0= -12.345678") == reader.lines.line_number
+    return reader.lines.line_number, bytes(written.replace(b" RNN0= -12.345678", b""))
+
+
+def test_the_decoders_list_is_read_and_written_back_byte_for_byte(tmp_path):
+    path, _ = decoded_list(tmp_path)
+    count, written = written_back(path, {name: len(weights) for name, weights in WEIGHTS.items()})
+    assert count > SENTENCES and written == gzip.decompress(path.read_bytes())
+
+
+@pytest.mark.skipif(not LISTS.is_dir(), reason=f"there are no lists of Moses at {LISTS}")
+@pytest.mark.parametrize(("name", "count"), [("test_2016_flickr", 69135), ("val", 69402)])
+def test_real_lists_are_read_and_written_back_byte_for_byte(name, count):
+    path = LISTS / f"{name}.nbest100.gz"
+    values = {"LexicalReordering0": 6, "Distortion0": 1, "LM0": 1, "WordPenalty0": 1, "PhrasePenalty0": 1}
+    assert written_back(path, values | {"TranslationModel0": 4}) == (count, gzip.decompress(path.read_bytes()))
 
 
 @pytest.mark.parametrize("total", ["0", "x"])

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.formats.phrase_table import PhraseTableReader, parse_line
 from keras_encdec.runtime.files import open_output
 
 DATA = pathlib.Path(__file__).parents[3] / "shared" / "data"
+NEEDS_DATA = pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no more real phrase tables at {DATA}")
 GOOD = b"le ||| the ||| 0.5 0.25 ||| 0-0 ||| 3 4 2 ||| |||"
 KEEP = "--on_error=keep to write such lines with a neutral score"
 
@@ -220,35 +222,35 @@ def test_the_file_is_closed_when_only_part_of_it_is_read(tmp_path):
         assert reader.lines._raw.closed and list(reader) == []
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no real phrase tables at {DATA}")
 @pytest.mark.parametrize(
-    ("name", "num_scores", "num_lines"),
+    ("path", "num_scores", "num_lines"),
     [
-        ("tables/de-en.basic-surface-only.phrase-table.gz", 5, 52567),
-        ("tables/en-de.sparse-features.phrase-table.gz", 12, 25918),
-        ("tables/en-x.2fac.phrase-table.gz", 4, 33282),
-        ("tables/es-en.promix-nc.phrase-table.gz", 5, 15117),
-        ("tables/fr-en.TargetNGram.phrase-table.gz", 12, 24085),
-        ("tables/fr-en.multi-lm.phrase-table.gz", 4, 181047),
-        ("multi30k-moses/phrase-table.gz", 4, 839210),
+        (libreoffice_en_fr().phrase_table, 4, 50000),
+        pytest.param(DATA / "tables/de-en.basic-surface-only.phrase-table.gz", 5, 52567, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/en-de.sparse-features.phrase-table.gz", 12, 25918, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/en-x.2fac.phrase-table.gz", 4, 33282, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/es-en.promix-nc.phrase-table.gz", 5, 15117, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/fr-en.TargetNGram.phrase-table.gz", 12, 24085, marks=NEEDS_DATA),
+        pytest.param(DATA / "tables/fr-en.multi-lm.phrase-table.gz", 4, 181047, marks=NEEDS_DATA),
+        pytest.param(DATA / "multi30k-moses/phrase-table.gz", 4, 839210, marks=NEEDS_DATA),
     ],
 )
-def test_real_tables_are_written_back_byte_for_byte(tmp_path, name, num_scores, num_lines):
-    encoding = "latin-1" if "de-en" in name else None
+def test_real_tables_are_written_back_byte_for_byte(tmp_path, path, num_scores, num_lines):
+    encoding = "latin-1" if "de-en" in path.name else None
     added = b" 0.125 7.38906"
     count, out = 0, tmp_path / "out.gz"
-    with PhraseTableReader(DATA / name, encoding=encoding) as reader, open_output(out) as file:
+    with PhraseTableReader(path, encoding=encoding) as reader, open_output(out) as file:
         for record in reader:
             scored = record.parsed.append_scores(["0.125", "7.38906"])
             file.write(scored + b"\n")
             assert len(scored) == len(record.raw) + len(added)
             count += 1
     assert (reader.num_scores, count, reader.malformed) == (num_scores, num_lines, 0)
-    with gzip.open(out) as file, gzip.open(DATA / name) as original:
+    with gzip.open(out) as file, gzip.open(path) as original:
         assert file.read().replace(added, b"") == original.read()
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"there are no real phrase tables at {DATA}")
+@NEEDS_DATA
 def test_a_real_table_in_another_encoding_is_recognized():
     path = DATA / "tables" / "de-en.basic-surface-only.phrase-table.gz"
     with PhraseTableReader(path) as reader, pytest.raises(InputError, match=r"line \d+: found bytes that"):

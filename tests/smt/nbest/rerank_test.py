@@ -7,6 +7,7 @@ import pathlib
 import re
 
 import pytest
+from decoded_list import decoded_list
 
 from keras_encdec.errors import InputError
 from keras_encdec.formats import parse_nbest_line
@@ -181,13 +182,18 @@ def test_contradictory_arguments_are_refused(files):
     assert os.listdir(files / "out") == []
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"there is no real n-best list at {DATA}")
-def test_the_decoders_own_weights_give_back_its_totals_and_order(files):
-    path = DATA / "test_2016_flickr.nbest100.gz"
-    rerank(path, files / "out" / "best", DATA / "moses.ini")
+@pytest.mark.parametrize("decoder", ["ours", "Moses"])
+def test_the_decoders_own_weights_give_back_its_totals_and_order(files, decoder):
+    if decoder == "ours":
+        path, weights = decoded_list(files)
+    elif DATA.is_dir():
+        path, weights = DATA / "test_2016_flickr.nbest100.gz", DATA / "moses.ini"
+    else:
+        pytest.skip(f"there is no list of Moses at {DATA}")
+    rerank(path, files / "out" / "best", weights)
     before = gzip.decompress(path.read_bytes()).split(b"\n")
     after = (files / "out" / "best").read_bytes().split(b"\n")
-    assert before.pop() == after.pop() == b"" and len(before) == len(after) == 69135
+    assert before.pop() == after.pop() == b"" and len(before) == len(after) > 500
 
     def body(line):
         fields = line.split(b"|||")
@@ -207,7 +213,7 @@ def test_the_decoders_own_weights_give_back_its_totals_and_order(files):
         penalties[line.id].add(unknown)
         moved += text != there
     assert all(len(counts) == 1 for counts in penalties.values())
-    assert moved < 200, "but for what rounding makes of equal totals, the order is the decoder's"
+    assert moved < len(old) / 300, "the order is the decoder's, except where rounding makes totals equal"
     for (line, text), (other, there) in zip(new, old, strict=True):
         if text != there:
             assert abs(line.total + 100 * -max(penalties[line.id]) - other.total) < 1e-3
