@@ -83,8 +83,13 @@ class RecurrentEncoderDecoder(TranslationModel):
         super().__init__(source_words, target_words, **arguments)
         config = self.config
         shared = {
-            **{each.name: getattr(config, each.name) for each in RecurrentLanguageModelConfig.hyperparameters()},
+            "embedding_dim": config.embedding_dim,
+            "units": config.units,
+            "cell": config.cell,
+            "layers": config.layers,
             "summary": config.condition == "context",
+            "dropout": config.dropout,
+            "initial_scale": config.initial_scale,
             "dtype": self.dtype_policy,
         }
         self.encoder = RecurrentEncoder(
@@ -158,4 +163,15 @@ class RecurrentLanguageModel(LanguageModel):
         recurrent_cell_class(config.cell)
 
     def new_decoder(self, vocabulary_size: int) -> RecurrentDecoder:
-        return RecurrentDecoder(vocabulary_size, **self.config.to_dict(), dtype=self.dtype_policy, name="decoder")
+        config = self.config
+        return RecurrentDecoder(
+            vocabulary_size,
+            config.embedding_dim,
+            config.units,
+            config.cell,
+            config.layers,
+            dropout=config.dropout,
+            initial_scale=config.initial_scale,
+            dtype=self.dtype_policy,
+            name="decoder",
+        )
