@@ -207,7 +207,7 @@ def create_app(
 async def _answer(explorer: Explorer, computations: Computations, endpoint: Endpoint, request: Request) -> Response:
     """Answers a request to an endpoint."""
     if endpoint.needs and not getattr(explorer, endpoint.needs):
-        return refusal(404, f"Found a model without {endpoint.lacking}, expected a model with {endpoint.lacking}.")
+        return refusal(404, f"Found a model without {endpoint.lacking}, which this request needs.")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return refusal(415, "Found no JSON, expected a body of the content type application/json.")
     limits = explorer.limits

@@ -134,7 +134,9 @@ def test_unusable_models_and_folders_are_errors(model_dirs, table, tmp_path):
 def test_two_reports_are_not_mixed_in_one_folder(model_dirs, tmp_path):
     with (
         report_folder(tmp_path / "report"),
-        pytest.raises(InputError, match="report: found another report at work in this directory .*, or give another --output"),
+        pytest.raises(
+            InputError, match="report: found another report at work in this directory .*, or give another --output"
+        ),
     ):
         report(model_dirs / "forward", tmp_path / "report")
     assert not (tmp_path / "report").exists()

@@ -80,7 +80,9 @@ def test_a_feed_forward_language_model_is_trained_until_it_no_longer_improves(pa
     assert result.best.val_perplexity < result.rounds[0].val_perplexity
     assert result.best.updates < result.last.updates < 400
     assert TextScorer(path).score([([], ["t1", "t2"])])[0] < 0
-    with pytest.raises(ValueError, match=r"hidden_units=\(12,\), expected hidden_units=\(12, 8\) as in the training to resume"):
+    with pytest.raises(
+        ValueError, match=r"hidden_units=\(12,\), expected hidden_units=\(12, 8\) as in the training to resume"
+    ):
         train_tiny(data, path, resume=True, updates=9, **{**settings, "model": {**sizes, "hidden_units": (12,)}})
 
 

@@ -33,7 +33,9 @@ def test_low_precision_a_schedule_another_optimizer_and_smoothed_labels_are_resu
     settings |= {"label_smoothing": 0.1, "warmup_updates": 50}
     train_tiny(tsv, tmp_path, updates=40, **settings)
     assert load_model(tmp_path / "last.keras", compiled=True).label_smoothing == 0.1
-    with pytest.raises(ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the training to resume"):
+    with pytest.raises(
+        ValueError, match="found label_smoothing=0.0, expected label_smoothing=0.1 as in the training to resume"
+    ):
         train_tiny(tsv, tmp_path, resume=True, updates=60, **{**settings, "label_smoothing": 0.0})
     train_tiny(tsv, tmp_path, resume=True, updates=60, **settings)
     assert number_of_updates(tmp_path) == [20, 40, 60]

@@ -66,7 +66,9 @@ def test_a_training_records_bleu_each_round_saves_the_best_model_and_is_resumed(
     path = tmp_path / "model"
     stopped = train(tiny_config(**settings), data, path, reporter=StopOnce(lambda line: None))
     assert stopped.signal == signal.SIGTERM and stopped.last.updates == 2 and stopped.last.val_bleu is not None
-    with pytest.raises(ValueError, match="found validation_bleu=False, expected validation_bleu=True as in the training to resume"):
+    with pytest.raises(
+        ValueError, match="found validation_bleu=False, expected validation_bleu=True as in the training to resume"
+    ):
         train_tiny(data, path, resume=True, **{**settings, "validation_bleu": False})
     result, lines = train_tiny(data, path, resume=True, **settings)
     values = [one["val_bleu"] for one in rounds(path)]

@@ -143,7 +143,7 @@ def test_an_endpoint_that_the_model_cannot_answer_is_refused(asked):
     facts = asked("/api/model", model="lstm").json()
     assert not facts["has_gates"] and not facts["has_attention"] and not facts["has_neighbours"]
     refused(asked("gates", {"source": "le"}, "lstm"), 404, "without gates")
-    refused(asked("neighbours", {"source": "le"}, "lstm"), 404, "no phrases to compare with")
+    refused(asked("neighbours", {"source": "le"}, "lstm"), 404, "without phrases to compare with")
     assert asked("translate", POSTED["translate"], "lstm").json()["targets"][0]["attention"] is None
     assert asked("/api/model", model="reverse").json()["reads"] == "target"
 
