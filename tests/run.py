@@ -42,6 +42,8 @@ OLDER_PROCESSOR = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "ATEN_CPU_CAPABILITY": "avx2",
     "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    # TensorFlow asks the processor, not oneDNN, for bfloat16: with a capped oneDNN on a newer processor, it crashes.
+    "TF_ENABLE_ONEDNN_OPTS": "0",
 }
 
 
