@@ -17,7 +17,7 @@ from workload import (
     train_seconds,
 )
 
-from keras_encdec.backend.devices import keep_freed_memory
+from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.training_step import compile_by_shape
 from keras_encdec.models import RNNEncoderDecoder, published_optimizer
 from keras_encdec.scoring import ModelDirectory, Scorer

@@ -9,7 +9,7 @@ from ours_training import trained
 from workload import report
 
 from keras_encdec.backend import compiled_call as batch_size
-from keras_encdec.backend.devices import keep_freed_memory
+from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.training_step import prepare_process_for_training
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.layers import GlobalAttention

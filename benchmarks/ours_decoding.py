@@ -10,7 +10,7 @@ import numpy as np
 from workload import report
 
 from keras_encdec.backend import compiled_call as batch_size
-from keras_encdec.backend.devices import keep_freed_memory
+from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, Generator
 from keras_encdec.decoding.search import SearchFunctions
 from keras_encdec.model_directory import ModelDirectory

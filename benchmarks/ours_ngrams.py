@@ -7,7 +7,7 @@ from ngrams_workload import SIZES, arguments, weights_of
 from ours_training import trained
 from workload import report
 
-from keras_encdec.backend.devices import keep_freed_memory
+from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.models import FeedForwardLanguageModel, from_symbols, published_optimizer
 from keras_encdec.scoring import Scorer
 from keras_encdec.text.vocabulary import FIRST_WORD

@@ -5,15 +5,16 @@ directory, and `pairs` of lists of words. It reads from standard output a JSON l
 pair in nats.
 """
 
-import keras_encdec.backend.startup  # isort: skip  # noqa: F401
-
 import json
 import sys
 
-from keras_encdec.scoring import TextScorer
+from keras_encdec.backend.startup import import_keras
 
 
 def main() -> None:
     """Reads the pairs from standard input, and writes their scores to standard output."""
+    import_keras()
+    from keras_encdec.scoring import TextScorer
+
     request = json.load(sys.stdin)
     json.dump([TextScorer(request["path"], "float32").score(request["pairs"]).tolist()], sys.stdout)

@@ -10,7 +10,7 @@ from tensorflow.types.experimental import ConcreteFunction
 
 from keras_encdec.backend.types import Structure
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.samplers import RegisteredSampler, registered_samplers
+from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered_samplers
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
 from keras_encdec.export.scoring_graph import encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import ServedReplacement, alignment_text, search_in_graph, target_limits

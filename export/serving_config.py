@@ -11,7 +11,7 @@ from keras_encdec.formats import open_output
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
-    from keras_encdec.decoding.samplers import RegisteredSampler
+    from keras_encdec.decoding.sampler_registry import RegisteredSampler
 
 
 @dataclasses.dataclass(frozen=True)

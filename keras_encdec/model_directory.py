@@ -14,11 +14,10 @@ from keras import ops
 
 from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import model_words, open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.text import Tokenizer, Vocabulary
 

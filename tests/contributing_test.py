@@ -19,7 +19,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import open_pairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import Generator, TextGenerator, generate_file
-from keras_encdec.decoding.samplers import unregister_sampler
+from keras_encdec.decoding.sampler_registry import unregister_sampler
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, verify_export
 from keras_encdec.formats.format_registry import unregister_format

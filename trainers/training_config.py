@@ -5,8 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
-from keras_encdec.architectures.architecture_registry import architecture
-from keras_encdec.architectures.presets import load_preset
+from keras_encdec.architectures.architecture_registry import architecture, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.trainers.training_data import TrainingData
 

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import Any, Self
 
-from keras_encdec.architectures.presets import load_preset
+from keras_encdec.architectures.architecture_registry import load_preset
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption

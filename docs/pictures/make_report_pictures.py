@@ -11,8 +11,8 @@ import shutil
 import sys
 import tempfile
 
-import keras_encdec.backend.startup  # noqa: F401
 from keras_encdec.analysis import report
+from keras_encdec.backend.startup import import_keras
 
 FOLDER = pathlib.Path(__file__).parent
 PHRASES = {
@@ -26,6 +26,7 @@ SENTENCES = {"attention_1.svg": "report-attention.svg"}
 
 def main(phrase_model: str, phrase_table: str, sentence_model: str, sentences: str) -> None:
     """Writes both reports and keeps the pictures that the guide shows."""
+    import_keras()
     with tempfile.TemporaryDirectory() as folder:
         phrases, text = pathlib.Path(folder, "phrases"), pathlib.Path(folder, "sentences")
         print(report(phrase_model, phrases, phrase_table, say=print))

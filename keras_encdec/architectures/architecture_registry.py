@@ -1,15 +1,29 @@
-"""The registry of architectures: the models that can be trained, by name, without Keras."""
+"""Architectures and presets by name, without Keras.
+
+An architecture is a model that can be trained. A preset is a TOML file with published or recommended
+hyper-parameters of a model and its training.
+"""
 
 import dataclasses
+import importlib.resources
+import os
+import pathlib
+import tomllib
+from collections.abc import Mapping
+from importlib.resources.abc import Traversable
+from typing import Any
 
 from keras_encdec.architectures.configurations import (
+    ATTENTION_OPTIONS,
     FeedForwardLanguageModelConfig,
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
     RNNEncoderDecoderConfig,
 )
-from keras_encdec.configuration import Configuration
+from keras_encdec.configuration import Configuration, ConfigurationError
+from keras_encdec.errors import InputError
 from keras_encdec.registry import Registry
+from keras_encdec.runtime.settings_files import read_parsed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,3 +83,99 @@ register_architecture(Architecture("encdec", RNNEncoderDecoderConfig))
 register_architecture(Architecture("recurrent", RecurrentEncoderDecoderConfig))
 register_architecture(Architecture("language_model", RecurrentLanguageModelConfig, has_source=False))
 register_architecture(Architecture("cslm", FeedForwardLanguageModelConfig, has_source=False))
+
+TABLES = ("model", "training", "data")
+# For a user's choice of a hyper-parameter, the hyper-parameters of a preset that then do not apply.
+_NOT_APPLICABLE = {
+    ("attention", "none"): ATTENTION_OPTIONS,
+    ("attention", "global"): ("attention_window",),
+    ("attention_score", "dot"): ("attention_units",),
+    ("attention_score", "general"): ("attention_units",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """Hyper-parameters of a model and its training, as read from a TOML file.
+
+    Attributes:
+        path: the path of the file.
+        architecture: str. Name of the model, as `encdec-train --architecture` takes it.
+        model: dict. Hyper-parameters of the architecture's configuration.
+        training: dict. Hyper-parameters of `keras_encdec.trainers.TrainingConfig`.
+        data: dict. Hyper-parameters of `keras_encdec.trainers.TrainingData`.
+    """
+
+    path: pathlib.Path
+    architecture: str
+    model: dict[str, Any]
+    training: dict[str, Any]
+    data: dict[str, Any]
+
+    def table(self, config_class: type[Configuration], name: str) -> dict[str, Any]:
+        """Returns one of the tables, and checks that its names are hyper-parameters of a configuration.
+
+        Raises:
+            InputError: for an unknown name.
+        """
+        try:
+            config_class.check_names(getattr(self, name))
+        except ConfigurationError as error:
+            raise InputError(f"{error} in [{name}]", path=self.path) from None
+        return getattr(self, name)
+
+    def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the preset's hyper-parameters of the model, overridden by the given ones.
+
+        If the given values choose no attention, the preset's attention options are dropped; for global attention its
+        window is dropped, and for another score than concat the width of the score.
+        """
+        dropped = {
+            name for (option, value), names in _NOT_APPLICABLE.items() if given.get(option) == value for name in names
+        }
+        return {**{name: value for name, value in self.model.items() if name not in dropped}, **given}
+
+
+def preset_names() -> list[str]:
+    """Returns the names of the package's presets, sorted."""
+    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
+
+
+def load_preset(name: str | os.PathLike[str]) -> Preset:
+    """Reads a preset of the package or of a user, such as the `settings.toml` in a model directory.
+
+    Args:
+        name: str. One of `preset_names()`, or the path of a TOML file: `architecture = "..."` and the tables
+            [model], [training] and [data], each optional.
+
+    Raises:
+        ConfigurationError: a ValueError, for an unknown preset.
+        InputError: for a file that cannot be read, an unknown name or a value out of bounds. The names in [training]
+            and [data] are checked when they are used.
+    """
+    name = os.fspath(name)
+    path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in preset_names() else pathlib.Path(name)
+    try:
+        values = read_parsed(path, tomllib.loads)
+    except FileNotFoundError:
+        names = ", ".join(preset_names())
+        raise ConfigurationError(
+            "found {preset}=%r, expected one of %s, or the path of a TOML file", name, names
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"found a file that does not read ({error})", "expected a preset in TOML", path=path) from None
+    try:
+        kind = architecture(values.pop("architecture", "encdec"))
+        tables = {table: values.pop(table, {}) for table in TABLES}
+        if values or not all(isinstance(table, dict) for table in tables.values()):
+            wrong = next(iter(values), "a value instead of a table")
+            raise ValueError(f"found {wrong}, expected architecture and the tables {', '.join(TABLES)}")
+        tables["model"] = kind.config.upgraded(tables["model"])
+        kind.config.from_dict(tables["model"])
+    except ValueError as error:
+        raise InputError(str(error), path=path) from None
+    return Preset(path, kind.name, **tables)
+
+
+def _folder() -> Traversable:
+    return importlib.resources.files("keras_encdec.architectures") / "preset_files"

@@ -1,4 +1,4 @@
-"""Functions with a hand-written gradient, dense gradients, and calls without gradients, on every backend."""
+"""Functions with a hand-written gradient, products with a fast one, and calls without gradients, on every backend."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 import keras
 from keras import ops
 
-from keras_encdec.backend.devices import name
+from keras_encdec.backend.devices import name, on_cpu
+from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 
 
@@ -135,3 +136,59 @@ def without_gradients(function: Callable[Arguments, Result]) -> Callable[Argumen
             return function(*args, **kwargs)
 
     return call
+
+
+def product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """`ops.matmul` of rows and one matrix, with a fast gradient of the matrix where the rows are sequences.
+
+    Args:
+        rows: float tensor `(..., features)`.
+        matrix: float tensor or variable `(features, width)`.
+
+    Returns:
+        float tensor `(..., width)`.
+    """
+    if len(rows.shape) < 3 or not _is_slow():
+        return ops.matmul(rows, matrix)
+    return custom_gradient(_product, _product_gradients)(rows, as_tensor(matrix))[0]
+
+
+def _product(rows, matrix):
+    return [ops.matmul(rows, matrix)], (rows, matrix)
+
+
+def _product_gradients(residuals, upstream):
+    rows, matrix = residuals
+    return [ops.matmul(upstream[0], ops.transpose(matrix)), summed_product(rows, upstream[0])]
+
+
+def summed_product(left: Tensor, right: Tensor) -> Tensor:
+    """Sum over steps of left_t^T right_t, as one product.
+
+    Args:
+        left: float tensor `(time, batch, m)`.
+        right: float tensor `(time, batch, n)`.
+
+    Returns:
+        float tensor `(m, n)`.
+    """
+    rows = [ops.reshape(tensor, (-1, tensor.shape[-1])) for tensor in (left, right)]
+    return ops.matmul(_transposed_copy(rows[0]), rows[1])
+
+
+def _transposed_copy(matrix):
+    """The transposed matrix, which XLA does not merge into the product that reads it."""
+    if not _is_slow():
+        return ops.transpose(matrix)
+    import jax
+
+    return jax.lax.optimization_barrier(ops.transpose(matrix))
+
+
+def _is_slow():
+    """Whether products by a transposed left matrix are slow: JAX's XLA needs up to twice the time of a transposed copy.
+
+    Where the rows have several dimensions, such as batch and time, JAX even transposes the larger matrix. In
+    TensorFlow's XLA a copy is slower, with AVX-512. `benchmarks/attention.py` (training) measures the benefit.
+    """
+    return name() == "jax" and on_cpu()

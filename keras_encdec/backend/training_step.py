@@ -7,7 +7,8 @@ from typing import Any
 
 import keras
 
-from keras_encdec.backend.devices import keep_freed_memory, keep_tensorflow_off_the_gpu, name, xla_on_cpu
+from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
+from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.data.pairs import tf_dataset
 
 

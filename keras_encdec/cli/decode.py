@@ -1,7 +1,7 @@
 """encdec-decode: translates sentences by a phrase table and an n-gram language model into a Moses n-best list."""
 
-from keras_encdec.cli.flags import WEIGHTS, parsed_weights
-from keras_encdec.cli.task_command import Arguments, Repeated, show_summary, task_command
+from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 
 

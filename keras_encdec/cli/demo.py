@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration, hyperparameter
 
@@ -235,7 +236,7 @@ class DemonstrationOptions(Configuration):
 
 def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
     """Runs the demonstration, and returns the exit status."""
-    import keras_encdec.backend.startup  # noqa: F401
+    import_keras()
 
     result = demonstrate(options.output_dir, options.minutes)
     if result.training.signal is None:

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Sequence
 
 from keras_encdec.cli.command import UsageError
-from keras_encdec.cli.task_command import Arguments, Repeated, task_command
+from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
 
 

@@ -4,6 +4,7 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Arguments, _options: Configuration) -> int:
     """Runs the experiment, and returns the exit status."""
-    import keras_encdec.backend.startup  # noqa: F401
+    import_keras()
     from keras_encdec.experiment.experiment import experiment
     from keras_encdec.experiment.stage_functions import TrainingStopped
 

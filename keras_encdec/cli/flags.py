@@ -1,13 +1,19 @@
-"""Flags that several commands share: parallel text, weights of features, and a flag that may name a file."""
+"""Flags made from the hyper-parameters of configurations, and flags that several commands share."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from absl import flags
 
 from keras_encdec.cli.command import UsageError
-from keras_encdec.cli.task_command import Repeated
+from keras_encdec.configuration import Configuration, Hyperparameter
+from keras_encdec.task_options import shared_option_names
+
+
+class Repeated(str):
+    """Help of an argument whose flag may be given several times. Its value is a list, empty without the flag."""
+
 
 TEXT = {
     "source": "Source sentences, one per line; needs the target.",
@@ -95,3 +101,187 @@ class PathOrFlagParser(flags.ArgumentParser):
 def path_flag(name: str, help: str) -> flags.Flag:
     """Makes a flag whose value is true, false or a path. Its default is false."""
     return flags.Flag(PathOrFlagParser(), flags.ArgumentSerializer(), name, False, help, boolean=True)
+
+
+ConfigurationType = TypeVar("ConfigurationType", bound=Configuration)
+
+
+def define_configuration_flags(
+    flag_values: flags.FlagValues,
+    configurations: type[Configuration] | Mapping[str, type[Configuration]],
+    section: str,
+    flag_names: Mapping[str, str] | None = None,
+    own_flags: Collection[str] = (),
+    repeated: Collection[str] = (),
+) -> None:
+    """Defines a flag for each hyper-parameter, with its type, bounds, choices, help and default.
+
+    The value of a flag that is not given is `None`; its help shows the default of the configuration. Options that
+    several tasks share (see `task_options`) come after the task's own.
+
+    Args:
+        flag_values: defines the flags here.
+        configurations: a configuration class, or a dict of classes, each by the name of what it configures ("encdec").
+            If several have a hyper-parameter, it is one flag, and its help names them and their defaults.
+        section: str. Heading of the flags in `--help`.
+        flag_names: dict of hyper-parameter to the name of its flag, if they differ. Optional.
+        own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
+        repeated: names of tuples of text whose flags are given once for each item. Defaults to none.
+
+    Raises:
+        ValueError: if hyper-parameters with the same name have different types.
+    """
+    if not isinstance(configurations, Mapping):
+        configurations = {"": configurations}
+    declared: dict[str, dict[str, Hyperparameter]] = {}
+    for owner, config_class in configurations.items():
+        shared = shared_option_names(config_class)
+        for parameter in sorted(config_class.hyperparameters(), key=lambda parameter: parameter.name in shared):
+            if parameter.name in own_flags:
+                continue
+            declared.setdefault(parameter.name, {})[owner] = parameter
+    for name, parameters in declared.items():
+        kinds = {(parameter.type, parameter.item_type) for parameter in parameters.values()}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"found the hyper-parameter {name} with several types, in {', '.join(parameters)}; expected one"
+            )
+        parser = _HyperparameterParser(tuple(parameters.values()))
+        flag_name, help_text = (flag_names or {}).get(name, name), _help(parameters, len(configurations))
+        if name in repeated:
+            flag = text_flag(flag_name, help_text, repeated=True)
+        elif parser.parameter.type is bool:
+            flag = flags.BooleanFlag(flag_name, None, help_text)
+        else:
+            flag = flags.Flag(parser, None, flag_name, None, help_text)
+        flags.DEFINE_flag(flag, flag_values, module_name=section)
+
+
+def text_flag(name: str, help: str, repeated: bool) -> flags.Flag:
+    """Makes a flag whose value is text, or with `repeated` a list of text; `None` if it is not given."""
+    flag = (flags.MultiFlag if repeated else flags.Flag)(flags.ArgumentParser(), None, name, None, help)
+    flag.help = help  # absl adds a sentence to the help of a MultiFlag
+    return flag
+
+
+def configuration_from_flags(
+    config_class: type[ConfigurationType],
+    flag_values: flags.FlagValues,
+    base: Mapping[str, Any] | None = None,
+    flag_names: Mapping[str, str] | None = None,
+) -> ConfigurationType:
+    """Makes a configuration from the given flags, then from other values, then from the defaults.
+
+    Args:
+        config_class: class of the configuration, whose flags `define_configuration_flags` defined.
+        flag_values: the parsed flags.
+        base: dict. Values for the flags that are not given, such as a preset's. Optional.
+        flag_names: see `define_configuration_flags`. Optional.
+
+    Raises:
+        ConfigurationError: a ValueError, if values are out of bounds or contradict one another. A `Command` reports it
+            with the names of the flags.
+    """
+    return config_class.from_dict({**(base or {}), **given_flags(config_class, flag_values, flag_names)})
+
+
+def given_flags(
+    config_class: type[Configuration], flag_values: flags.FlagValues, flag_names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Returns the values of the given flags, by hyper-parameter. Not all hyper-parameters need to have flags."""
+    given = {}
+    for parameter in config_class.hyperparameters():
+        flag = (flag_names or {}).get(parameter.name, parameter.name)
+        if flag in flag_values and flag_values[flag].value is not None:
+            given[parameter.name] = flag_values[flag].value
+    return given
+
+
+def check_flags_of_choice(
+    switch: str,
+    chosen: str,
+    configurations: Mapping[str, type[Configuration]],
+    flag_values: flags.FlagValues,
+    flag_names: Mapping[str, str] | None = None,
+) -> None:
+    """Checks that all given flags belong to the chosen configuration.
+
+    Args:
+        switch: str. Name of the flag that chooses the configuration, such as "mode".
+        chosen: str. Its value, such as "beam".
+        configurations: dict of each value of that flag to its configuration class.
+        flag_values: the parsed flags.
+        flag_names: see `define_configuration_flags`. Optional.
+
+    Raises:
+        UsageError: for a flag of another one: "found --seed with --mode=beam, expected it with --mode=sample."
+    """
+    own = {parameter.name for parameter in configurations[chosen].hyperparameters()}
+    given = {name: given_flags(kind, flag_values, flag_names) for name, kind in configurations.items()}
+    for name in dict.fromkeys(name for values in given.values() for name in values):
+        if name not in own:
+            owners = " or ".join(f"--{switch}={owner}" for owner, values in given.items() if name in values)
+            flag = (flag_names or {}).get(name, name)
+            raise UsageError(f"found --{flag} with --{switch}={chosen}, expected it with {owners}.")
+
+
+class _HyperparameterParser(flags.ArgumentParser):
+    """Parses a hyper-parameter's value: any value that one of its declarations allows.
+
+    Args:
+        parameters: tuple of Hyperparameter, with the same name and type.
+    """
+
+    def __init__(self, parameters: tuple[Hyperparameter, ...]) -> None:
+        super().__init__()
+        self._parameters = parameters
+        self.parameter = parameters[0]
+        self.syntactic_help = "" if self.parameter.type is str and not self.parameter.choices else self._expectation
+
+    @property
+    def _expectation(self) -> str:
+        return " or ".join(dict.fromkeys(parameter.expectation for parameter in self._parameters))
+
+    def parse(self, argument: str) -> Any:
+        for parameter in self._parameters:
+            try:
+                return parameter.check(_value(argument, parameter))
+            except ValueError:
+                continue
+        raise ValueError(f"expected {self._expectation}")
+
+    def flag_type(self) -> str:
+        return self.parameter.type.__name__
+
+
+def _value(text: str, parameter: Hyperparameter) -> Any:
+    if parameter.type is tuple:
+        return tuple(parameter.item_type(item) for item in text.split(",")) if text else ()
+    return parameter.type(text)
+
+
+def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
+    """Returns the help of a flag: that of the first declaration, the defaults, and the owners unless all have it.
+
+    Args:
+        parameters: dict of owner to declaration.
+        configurations: int. Number of all configurations.
+    """
+    first = next(iter(parameters.values()))
+    owners = "" if len(parameters) == configurations else f"Of {', '.join(parameters)}: "
+    defaults = {owner: _shown(parameter.default) for owner, parameter in parameters.items()}
+    if len(set(defaults.values())) == 1:
+        default = defaults[next(iter(defaults))]
+    else:
+        default = ", ".join(f"{value} of {owner}" for owner, value in defaults.items())
+    return f"{owners}{first.help}" + (f" Default: {default}." if default else "")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -4,17 +4,18 @@ import sys
 
 from absl import flags
 
+from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.command import Command, UsageError
-from keras_encdec.cli.configuration_flags import (
+from keras_encdec.cli.flags import (
     check_flags_of_choice,
     configuration_from_flags,
     define_configuration_flags,
     given_flags,
+    path_flag,
 )
-from keras_encdec.cli.flags import path_flag
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.samplers import registered_samplers
+from keras_encdec.decoding.sampler_registry import registered_samplers
 
 # Options and arguments with the names of their flags, if they differ.
 FLAG_NAMES = {
@@ -83,8 +84,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if sampler.needs_draws and options.most is None and options.format != "text":
         options = options.replace(most=TOP)
 
-    import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.devices import keep_freed_memory
+    import_keras()
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from keras_encdec.cli.command import UsageError
-from keras_encdec.cli.flags import OUTPUT
-from keras_encdec.cli.task_command import Arguments, Repeated, show_summary, task_command
+from keras_encdec.cli.flags import OUTPUT, Repeated
+from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.nbest.phrase_features import PhraseFeatureOptions
 
 

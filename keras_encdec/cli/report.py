@@ -3,12 +3,14 @@
 import sys
 
 from keras_encdec.analysis.report_options import ReportOptions
-from keras_encdec.cli.task_command import Arguments, Repeated, task_command
+from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.task_command import Arguments, task_command
 
 
 def main(arguments: Arguments, options: ReportOptions) -> None:
     """Writes a report as the flags say."""
-    import keras_encdec.backend.startup  # noqa: F401
+    import_keras()
     from keras_encdec.analysis.report import report
 
     summary = report(**arguments, options=options, say=lambda line: print(line, file=sys.stderr, flush=True))

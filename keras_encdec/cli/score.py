@@ -2,6 +2,7 @@
 
 import sys
 
+from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import OUTPUT
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.scoring.scoring_options import ScoringOptions
@@ -9,8 +10,7 @@ from keras_encdec.scoring.scoring_options import ScoringOptions
 
 def main(arguments: Arguments, options: ScoringOptions) -> None:
     """Scores a file as the flags say."""
-    import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.devices import keep_freed_memory
+    import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
 

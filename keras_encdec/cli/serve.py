@@ -2,6 +2,7 @@
 
 import sys
 
+from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.web.serve_options import ServeOptions
 
@@ -11,8 +12,7 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     from keras_encdec.runtime.extras import check_extra
 
     check_extra("web", "The page")
-    import keras_encdec.backend.startup  # noqa: F401
-    from keras_encdec.backend.devices import keep_freed_memory
+    import_keras()
     from keras_encdec.web.serve import serve
 
     keep_freed_memory()  # with many arenas, freed memory seldom fits the next request

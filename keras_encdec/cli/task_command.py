@@ -7,16 +7,12 @@ from typing import Any, TypeVar
 from absl import flags
 
 from keras_encdec.cli.command import SENTENCE, Command
-from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags, text_flag
+from keras_encdec.cli.flags import Repeated, configuration_from_flags, define_configuration_flags, text_flag
 from keras_encdec.configuration import Configuration
 
 Options = TypeVar("Options", bound=Configuration)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
 Arguments = dict[str, Any]
-
-
-class Repeated(str):
-    """Help of an argument whose flag may be given several times. Its value is a list, empty without the flag."""
 
 
 def task_command(

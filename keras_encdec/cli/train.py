@@ -4,10 +4,10 @@ import sys
 
 from absl import flags
 
-from keras_encdec.architectures.architecture_registry import architecture, architecture_names
-from keras_encdec.architectures.presets import load_preset, preset_names
+from keras_encdec.architectures.architecture_registry import architecture, architecture_names, load_preset, preset_names
+from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.command import Command
-from keras_encdec.cli.configuration_flags import (
+from keras_encdec.cli.flags import (
     check_flags_of_choice,
     configuration_from_flags,
     define_configuration_flags,
@@ -45,7 +45,7 @@ def main(flag_values: flags.FlagValues) -> int:
     config, data = configurations(flag_values)
     check_together(config, data)
 
-    import keras_encdec.backend.startup  # noqa: F401
+    import_keras()
     from keras_encdec.trainers.train import train
 
     result = train(config, data, flag_values.model_dir, flag_values.resume)

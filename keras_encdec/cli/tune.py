@@ -3,8 +3,8 @@
 import sys
 
 from keras_encdec.cli.command import UsageError
-from keras_encdec.cli.flags import WEIGHTS, parsed_weights, warn_of_missing
-from keras_encdec.cli.task_command import Arguments, Repeated, task_command
+from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights, warn_of_missing
+from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.smt.tuning.tune import TuningOptions
 
 

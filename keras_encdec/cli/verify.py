@@ -3,8 +3,8 @@
 import dataclasses
 import sys
 
+from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, task_command
-from keras_encdec.cli.tensorflow_backend import import_keras_on_tensorflow
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.formats import ColumnKind, format_names
@@ -25,7 +25,7 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
 
 def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     """Compares as the flags say."""
-    import_keras_on_tensorflow()
+    import_keras("tensorflow")
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.export import verify_export
     from keras_encdec.export.comparison import read_pairs

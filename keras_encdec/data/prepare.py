@@ -12,9 +12,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import open_output
-from keras_encdec.runtime.os_errors import FilePath, explained
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.text import END, UNKNOWN, Vocabulary, most_frequent

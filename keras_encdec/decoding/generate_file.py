@@ -12,14 +12,14 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.samplers import sampler_of
+from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.target_files import TARGET_WRITERS, TargetFiles, TextWriter
 from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS, read_dictionary
 

@@ -10,7 +10,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.decoding.ensemble import Ensemble
 from keras_encdec.decoding.sampler import Sampler
-from keras_encdec.decoding.samplers import sampler_of
+from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
-from keras_encdec.runtime.os_errors import FilePath
 
 if TYPE_CHECKING:  # the formats' names must be known before Keras is imported
     import numpy as np

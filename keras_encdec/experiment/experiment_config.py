@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_encdec.architectures.presets import TABLES, load_preset
+from keras_encdec.architectures.architecture_registry import TABLES, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION
 from keras_encdec.datasets import libreoffice_en_fr

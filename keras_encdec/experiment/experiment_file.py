@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
-from keras_encdec.architectures.presets import preset_names
+from keras_encdec.architectures.architecture_registry import preset_names
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import InputError, shortened
 from keras_encdec.experiment.experiment_config import (

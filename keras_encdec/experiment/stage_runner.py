@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, explained
 from keras_encdec.runtime.files import file_checksum
-from keras_encdec.runtime.os_errors import explained
 from keras_encdec.runtime.settings_files import read_record, write_json
 
 # The files of a model. Other files in its directory belong to training, and may change while the model does not.

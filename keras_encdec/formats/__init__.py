@@ -1,5 +1,6 @@
 """Readers and writers of phrase tables, n-best lists, pairs of text and moses.ini."""
 
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import escape, model_words, surface, unescape
 from keras_encdec.formats.feature_weights import FeatureWeights, parse_weights, read_weights
 from keras_encdec.formats.format_registry import format_names, pair_format, register_format
@@ -29,7 +30,6 @@ from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordRea
 from keras_encdec.formats.sentences import SentenceFormat, SentenceReader, read_sentences
 from keras_encdec.formats.tsv import TsvFormat, TsvReader, append_columns
 from keras_encdec.runtime.files import InputLines, open_output
-from keras_encdec.runtime.os_errors import FilePath
 
 __all__ = [
     "Column",

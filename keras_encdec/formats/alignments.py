@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.fields import AROUND, split_tokens
 from keras_encdec.formats.pair_format import PairFormat, Record
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM, InputLines
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.task_options import ALIGNMENT_FORMATS
 
 if TYPE_CHECKING:

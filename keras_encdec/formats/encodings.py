@@ -3,9 +3,8 @@
 import codecs
 import re
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.fields import split_tokens
-from keras_encdec.runtime.os_errors import FilePath
 
 BYTE_ORDER_MARK = "\ufeff"
 # Every ASCII character, and sequences that start an escape in encodings that otherwise look like ASCII.

@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
 
-from keras_encdec.errors import InputError, quoted, shortened
+from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 
 # Moses does not tune this feature, and therefore leaves it out of n-best lists.
 _UNKNOWN_WORD_PENALTY = "UnknownWordPenalty"

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from keras_encdec.errors import InputError, quoted, shortened
+from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.feature_weights import weight_values
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.formats.moses_ini_lines import IniLine, name_features
-from keras_encdec.runtime.os_errors import FilePath
 
 _TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _BINARY_TABLES = ("PhraseDictionaryBinary", "PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT")

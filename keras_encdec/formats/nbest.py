@@ -3,13 +3,12 @@
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 
 
 class NBestRecord(NamedTuple):

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError, quoted, shortened
+from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
 from keras_encdec.formats.record_reader import MalformedLine
-from keras_encdec.runtime.os_errors import FilePath
 
 _SEPARATOR = b"|||"
 # An id must fit into an int of C.

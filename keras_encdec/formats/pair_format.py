@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.os_errors import FilePath
 
 # Digits after the decimal point of a log-probability.
 DECIMALS = 6

@@ -3,11 +3,10 @@
 import codecs
 from collections.abc import Generator
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
 from keras_encdec.formats.tsv import TsvFormat
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 
 
 class ParallelReader(PairReader):

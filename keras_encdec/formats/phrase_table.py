@@ -5,13 +5,12 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
 from keras_encdec.formats.fields import AROUND, finite_number, split_tokens
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
 from keras_encdec.formats.record_reader import MalformedLine, RecordReader
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 
 _UNDERSCORE = ord("_")
 

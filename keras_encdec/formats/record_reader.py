@@ -4,10 +4,9 @@ import abc
 from collections.abc import Generator, Iterator
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 
 #: The type of the records that a reader yields.
 LineRecord = TypeVar("LineRecord", covariant=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Generator
 
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding
 from keras_encdec.formats.pair_format import PairFormat
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 
 
 class SentenceReader(PairReader):

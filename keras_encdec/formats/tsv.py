@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Sequence
 
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.pair_format import (
     Column,
     ColumnKind,
@@ -12,7 +13,6 @@ from keras_encdec.formats.pair_format import (
     token_log_probs_text,
 )
 from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRecord, RecordReader
-from keras_encdec.runtime.os_errors import FilePath
 
 
 class TsvReader(PairReader):

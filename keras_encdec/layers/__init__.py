@@ -6,6 +6,7 @@ from keras_encdec.layers.attention import attention_class as attention_class
 from keras_encdec.layers.attention import attention_names as attention_names
 from keras_encdec.layers.attention import register_attention as register_attention
 from keras_encdec.layers.deep_output import DeepOutput as DeepOutput
+from keras_encdec.layers.deep_output import Maxout as Maxout
 from keras_encdec.layers.dropout import Dropout as Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding as FactorizedEmbedding
 from keras_encdec.layers.gru import GRU as GRU
@@ -15,7 +16,6 @@ from keras_encdec.layers.initializers import LeftSingularVectors as LeftSingular
 from keras_encdec.layers.local_attention import LocalMonotonicAttention as LocalMonotonicAttention
 from keras_encdec.layers.local_attention import LocalPredictiveAttention as LocalPredictiveAttention
 from keras_encdec.layers.lstm_cell import LSTMCell as LSTMCell
-from keras_encdec.layers.maxout import Maxout as Maxout
 from keras_encdec.layers.recurrence import run_recurrence as run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell as RecurrentCell
 from keras_encdec.layers.recurrent_cell import RecurrentStep as RecurrentStep

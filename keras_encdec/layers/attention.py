@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_encdec.backend.products import product
+from keras_encdec.backend.gradients import product
 from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.attention_step import AttentionStep, masked_softmax
 from keras_encdec.registry import Registry

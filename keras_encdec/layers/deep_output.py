@@ -1,4 +1,4 @@
-"""Deep output: maxout units, then a factorized output matrix."""
+"""The readout of the paper: maxout units, then a factorized output matrix."""
 
 from typing import Any
 
@@ -7,7 +7,67 @@ from keras import ops
 
 from keras_encdec.backend.types import Tensor
 from keras_encdec.layers.initializers import published_normal
-from keras_encdec.layers.maxout import Maxout
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class Maxout(keras.layers.Layer):
+    """Largest of each group of neighbouring inputs.
+
+    The deep output of the RNN Encoder-Decoder pools its pre-activation in pairs,
+
+        s_i = max(s'_{2i-1}, s'_{2i})
+
+    so that `units * pool_size` inputs give `units` outputs. The layer itself has no weights; the projection before it
+    is learned. A mask passes through unchanged.
+
+    Args:
+        units: int. Number of outputs.
+        pool_size: int. Inputs pooled into one output. Defaults to `2`.
+
+    Call arguments:
+        inputs: float tensor `(..., units * pool_size)`.
+
+    Returns:
+        float tensor `(..., units)`.
+
+    Raises:
+        ValueError: when built on inputs whose width is not `units * pool_size`.
+
+    Example:
+
+    >>> from keras import ops
+    >>> ops.convert_to_numpy(Maxout(2)(ops.convert_to_tensor([[1.0, 3.0, -2.0, -5.0]]))).tolist()
+    [[3.0, -2.0]]
+
+    Reference:
+        - Goodfellow et al., 2013, "Maxout Networks" (arXiv 1302.4389)
+        - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.1
+    """
+
+    def __init__(self, units: int, pool_size: int = 2, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = units
+        self.pool_size = pool_size
+        self.supports_masking = True
+
+    def build(self, input_shape: tuple) -> None:
+        width = self.units * self.pool_size
+        if input_shape[-1] != width:
+            raise ValueError(
+                f"found inputs of shape {tuple(input_shape)}, expected {width} features, {self.units} units of "
+                f"{self.pool_size} inputs each; project the inputs to {width} features first"
+            )
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        grouped = ops.reshape(inputs, (*ops.shape(inputs)[:-1], self.units, self.pool_size))
+        return ops.max(grouped, axis=-1)
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape[:-1], self.units)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units, "pool_size": self.pool_size}
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

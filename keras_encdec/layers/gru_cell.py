@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.products import summed_product
+from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors

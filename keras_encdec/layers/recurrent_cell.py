@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_encdec.backend.products import product
+from keras_encdec.backend.gradients import product
 from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import published_normal

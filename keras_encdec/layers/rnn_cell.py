@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_encdec.backend.products import summed_product
+from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
 

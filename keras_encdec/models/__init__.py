@@ -1,8 +1,8 @@
 """Models built from the layers, and their weights by symbol."""
 
-from keras_encdec.architectures.presets import Preset as Preset
-from keras_encdec.architectures.presets import load_preset as load_preset
-from keras_encdec.architectures.presets import preset_names as preset_names
+from keras_encdec.architectures.architecture_registry import Preset as Preset
+from keras_encdec.architectures.architecture_registry import load_preset as load_preset
+from keras_encdec.architectures.architecture_registry import preset_names as preset_names
 from keras_encdec.models.contract import Decoder as Decoder
 from keras_encdec.models.contract import Encoder as Encoder
 from keras_encdec.models.feed_forward_language_model import FeedForwardLanguageModel as FeedForwardLanguageModel

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_encdec.backend.products import product
+from keras_encdec.backend.gradients import product
 from keras_encdec.backend.tensors import take_rows
 from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence

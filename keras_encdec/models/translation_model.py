@@ -8,10 +8,10 @@ from keras import ops
 
 from keras_encdec.architectures.architecture_registry import (
     Architecture,
+    load_preset,
     register_architecture,
     unregister_architecture,
 )
-from keras_encdec.architectures.presets import load_preset
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.configuration import Configuration

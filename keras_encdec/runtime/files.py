@@ -10,8 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import Self
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
-from keras_encdec.runtime.os_errors import FilePath, explained
+from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.streams import GZIP_MAGIC, BrokenGzip, CountedFile, GzipStream, OutputFile, decompressed
 from keras_encdec.runtime.unfinished import temporary_beside
 

@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import open_output
-from keras_encdec.runtime.os_errors import FilePath
 
 
 def read_parsed(path: pathlib.Path, parse: Callable[[str], object]) -> dict[str, Any]:

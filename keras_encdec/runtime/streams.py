@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 from isal import isal_zlib
 
-from keras_encdec.runtime.os_errors import FilePath, explained
+from keras_encdec.errors import FilePath, explained
 
 GZIP_MAGIC = b"\x1f\x8b"
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import filelock
 
-from keras_encdec.errors import InputError
-from keras_encdec.runtime.os_errors import FilePath, explained
+from keras_encdec.errors import FilePath, InputError, explained
 
 _paths: set[str] = set()
 _new_folders: list[pathlib.Path] = []

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats import InputLines, open_output
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
-from keras_encdec.runtime.os_errors import FilePath
 
 PADDING, UNKNOWN, END = 0, 1, 2
 #: Spelling of the unknown word in output.

@@ -15,7 +15,7 @@ from keras_encdec.decoding import (
     register_sampler,
     registered_samplers,
 )
-from keras_encdec.decoding.samplers import unregister_sampler
+from keras_encdec.decoding.sampler_registry import unregister_sampler
 from keras_encdec.text import END, PADDING, UNKNOWN
 
 SAMPLERS = [

@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.workers import available_processors, in_order, processes

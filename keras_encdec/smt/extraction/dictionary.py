@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
+from keras_encdec.errors import FilePath
 from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.alignment import DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, check_aligner, longest_sentence
+from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, open_output
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
 from keras_encdec.runtime.workers import available_processors, processes

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from keras_encdec.data.alignment import Points, directional_links, symmetrize, train_aligner
 from keras_encdec.data.pairs import WordPair, record_words
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.alignments import LinksLine, links_beside
 from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import ShowProgress
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
 from keras_encdec.smt.extraction.lexical_table import NULL

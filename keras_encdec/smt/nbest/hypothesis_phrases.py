@@ -1,13 +1,177 @@
 """Finds the phrases that a hypothesis of an n-best list consists of: in its segmentation, or from its features."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import add
+from typing import NamedTuple
 
 from keras_encdec.errors import quoted
 from keras_encdec.formats import PhraseSpan, parse_features, parse_segmentation
 from keras_encdec.formats.record_reader import MalformedLine
 from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores
-from keras_encdec.smt.nbest.segmentation_search import DerivationFeatures, find_segmentation
+
+# Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
+_DECIMALS = 9
+# Number of states after which a search is given up, which takes about ten seconds and some hundred MB. Most hypotheses
+# of captions of 12 words take tens of states, and of sentences of 50 words some thousands.
+MOST_STATES = 1_000_000
+
+
+# The phrases of a partial segmentation as a linked list: the last phrase, and those before it.
+_Chosen = tuple[PhraseOption, "_Chosen | None"]
+
+
+class SearchGivenUp(MalformedLine):
+    """The search was given up before it found a segmentation. One may exist."""
+
+    def __init__(self, words: int, states: int) -> None:
+        super().__init__(
+            f"found no segmentation of the {words} words within {states:,} partial segmentations",
+            "expected a shorter hypothesis, or its segmentation in the list",
+        )
+
+
+class DerivationFeatures(NamedTuple):
+    """The features of a hypothesis in an n-best list that restrict its phrases.
+
+    Attributes:
+        scores: list of float. The sum of each log-score of the table, rounded as in the list.
+        phrases: float. Number of phrases; `None` if the list lacks it.
+        distortion: float. Minus the sum of the jumps between the source phrases; `None` if the list lacks it.
+    """
+
+    scores: Sequence[float]
+    phrases: float | None = None
+    distortion: float | None = None
+
+
+def find_segmentation(
+    options: Mapping[str, Sequence[PhraseOption]],
+    source_words: int,
+    target: Sequence[str],
+    longest: int,
+    features: DerivationFeatures,
+) -> list[PhraseOption] | None:
+    """Finds phrases that form a hypothesis and whose scores add up to its features.
+
+    The search goes from left to right over the words of the hypothesis. Two bounds prune it. The remainder of each sum
+    must lie between the lowest and the highest sum of the remaining words. The remaining distortion must suffice for
+    the jumps to come.
+
+    Args:
+        options: dict from target phrase to list of PhraseOption, of the sentence.
+        source_words: int. Number of words in the sentence.
+        target: list of str. The words of the hypothesis.
+        longest: int. Number of words in the longest target phrase.
+        features: DerivationFeatures.
+
+    Returns:
+        list of PhraseOption in the order of the hypothesis; `None` if no phrases fit. Among several segmentations that
+        fit, the result is the one whose first phrase has the fewest target words; among these, the one whose first
+        phrase comes first in `options`; then the next phrases decide in the same way.
+
+    Raises:
+        SearchGivenUp: when it finds no segmentation within a million partial segmentations.
+    """
+    remaining = (source_words, features.phrases or 0, *features.scores)
+    tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
+    candidates, bounds = _candidates(options, target, longest, tolerances)
+    if bounds[0] is None:
+        return None
+    states = [(0, 0, 0, features.distortion, remaining, None)]
+    seen: set[tuple[int, int, int, float | None, tuple[float, ...]]] = set()
+    while states:
+        if len(seen) == MOST_STATES:
+            raise SearchGivenUp(len(target), MOST_STATES)
+        position, covered, previous, jumps, remaining, chosen = states.pop()
+        if position == len(target) and _is_done(jumps, remaining, tolerances):
+            return _phrases(chosen)
+        state = position, covered, previous, jumps, tuple([round(value, _DECIMALS) for value in remaining])
+        if state in seen:
+            continue
+        seen.add(state)
+        continuations = []
+        for after, option in candidates[position]:
+            coverage, start, end, values = option
+            if covered & coverage:
+                continue
+            left = None if jumps is None else jumps + abs(start - previous)
+            if left is not None and left > 0.5:
+                continue
+            rest = []
+            for value, part, (low, high) in zip(remaining, values, bounds[after]):  # noqa: B905
+                value -= part
+                if not low <= value <= high:
+                    break
+                rest.append(value)
+            else:
+                now = covered | coverage
+                if left is None or left + _least_jumps(source_words, now, end) < 0.5:
+                    continuations.append((after, now, end, left, tuple(rest), (option, chosen)))
+        states.extend(reversed(continuations))
+    return None
+
+
+def _candidates(
+    options: Mapping[str, Sequence[PhraseOption]], target: Sequence[str], longest: int, tolerances: Sequence[float]
+) -> tuple[list[list[tuple[int, PhraseOption]]], list[list[tuple[float, float]] | None]]:
+    """Finds the phrases that may follow at each position of the target, and bounds of their remaining sums.
+
+    Returns:
+        tuple: for each position a list of `(position after the phrase, PhraseOption)`; and for each position a list of
+        `(lowest, highest)`, one for each sum over the remaining words, or `None` if these cannot be translated.
+    """
+    size = len(target)
+    candidates, sums = [[] for _ in range(size + 1)], [None] * size + [([0.0] * len(tolerances),) * 2]
+    for position in reversed(range(size)):
+        for after in range(position + 1, min(size, position + longest) + 1):
+            if sums[after] is not None:
+                phrase = " ".join(target[position:after])
+                candidates[position] += [(after, option) for option in options.get(phrase, ())]
+        if candidates[position]:
+            reached = [(option.values, *sums[after]) for after, option in candidates[position]]
+            lows, highs = ([map(add, extension[0], extension[side]) for extension in reached] for side in (1, 2))
+            sums[position] = list(map(min, zip(*lows, strict=True))), list(map(max, zip(*highs, strict=True)))
+    # Phrases without target words may stand anywhere, each at most once.
+    empty = options.get("", ())
+    for position, options_here in enumerate(candidates):
+        options_here[:0] = [(position, option) for option in empty]
+    less = [sum(min(0, option.values[i]) for option in empty) - most for i, most in enumerate(tolerances)]
+    more = [sum(max(0, option.values[i]) for option in empty) + most for i, most in enumerate(tolerances)]
+    bounds = [rest and list(zip(map(add, rest[0], less), map(add, rest[1], more), strict=True)) for rest in sums]
+    return candidates, bounds
+
+
+def _least_jumps(source_words: int, covered: int, previous: int) -> int:
+    """Returns the least sum of jumps to come: to the first uncovered word, then over covered words to the last."""
+    left = ~covered & ((1 << source_words) - 1)
+    if not left:
+        return 0
+    first, last = (left & -left).bit_length() - 1, left.bit_length() - 1
+    crossed = (covered & ((1 << last) - 1)) >> max(first, previous)
+    return abs(first - previous) + crossed.bit_count()
+
+
+def _is_done(jumps: float | None, remaining: Sequence[float], tolerances: Sequence[float]) -> bool:
+    if jumps is not None and jumps < -0.5:
+        return False
+    return all(abs(value) <= most for value, most in zip(remaining, tolerances, strict=True))
+
+
+def _phrases(chosen: _Chosen | None) -> list[PhraseOption]:
+    phrases: list[PhraseOption] = []
+    while chosen:
+        option, chosen = chosen
+        phrases.append(option)
+    return phrases[::-1]
+
+
+def _tolerance(value: float) -> float:
+    """Returns the largest difference between a sum and its six digits in a list, computed in single precision."""
+    digit = 10.0 ** (math.floor(math.log10(abs(value))) - 5) if value else 1e-6
+    return digit / 2 + 2e-6 * max(1.0, abs(value))
+
 
 DISTORTION, PHRASE_PENALTY = "Distortion0", "PhrasePenalty0"
 

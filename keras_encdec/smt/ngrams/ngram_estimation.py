@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.task_options import EncodingOption
 

@@ -5,11 +5,10 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 
-from keras_encdec.errors import InputError, quoted
+from keras_encdec.errors import FilePath, InputError, quoted
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import AROUND, LARGEST, finite_number, split_tokens
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.os_errors import FilePath
 from keras_encdec.smt.ngrams.ngram_estimation import BEGIN, END, UNKNOWN
 
 # KenLM's log10 p of an unknown word where a model lacks <unk>.

@@ -14,7 +14,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, parse_features
 from keras_encdec.smt import add_phrase_features
-from keras_encdec.smt.nbest import segmentation_search as search
+from keras_encdec.smt.nbest import hypothesis_phrases as search
 
 SENTENCES = "the big house &apos;s\n\nthe unheard\n"
 # ln of the five scores: -1 -2 -0.5 -0.25, and of the fifth -1, -2, -4, ...

@@ -9,7 +9,7 @@ from commands import fail
 from in_process import in_process
 
 from keras_encdec.cli.command import Command, flag_help
-from keras_encdec.cli.configuration_flags import configuration_from_flags, define_configuration_flags, given_flags
+from keras_encdec.cli.flags import configuration_from_flags, define_configuration_flags, given_flags
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 
 

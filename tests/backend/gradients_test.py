@@ -3,7 +3,7 @@ import pytest
 from gradients import gradients_of
 from keras import ops
 
-from keras_encdec.backend.products import product, summed_product
+from keras_encdec.backend.gradients import product, summed_product
 
 
 def arrays(*shapes):

@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_encdec.decoding.beam_sampler import BeamSampler
-from keras_encdec.decoding.greedy_sampler import GreedySampler
+from keras_encdec.decoding.beam_sampler import BeamSampler, GreedySampler
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.registry import Registry
