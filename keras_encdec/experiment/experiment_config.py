@@ -83,7 +83,9 @@ class BaselineConfig(Configuration):
     aligner: str = _declared(ExtractionOptions, "aligner", default=DEFAULT_ALIGNER)
     symmetrization: str = _declared(ExtractionOptions, "symmetrization", default=DEFAULT_SYMMETRIZATION)
     language_model: str | None = hyperparameter(
-        None, "N-gram language model as an ARPA file. Default: estimated from the target side of the training text."
+        None,
+        "N-gram language model, an ARPA file or a binary file of KenLM. "
+        "Default: estimated from the target side of the training text.",
     )
     ngram_order: int = _declared(
         NgramOptions, "order", help="Order of the language model that is estimated.", maximum=9

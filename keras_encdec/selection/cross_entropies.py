@@ -11,6 +11,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
 from keras_encdec.selection.selection_options import SelectionOptions
+from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
 TextPair = tuple[str, str]
 
@@ -131,45 +132,13 @@ class NgramEntropies:
     """
 
     def __init__(self, path: str | os.PathLike[str], side: str) -> None:
-        try:
-            import kenlm
-        except ImportError as error:
-            raise ImportError(
-                'N-gram models need kenlm, which is not installed: pip install "keras-encdec[ngram]".'
-            ) from error
-        self._kenlm = kenlm
-        self._side = ("source", "target").index(side)
-        configuration = kenlm.Config()  # without KenLM's own messages on standard error
-        configuration.show_progress, configuration.arpa_complain = False, kenlm.ARPALoadComplain.NONE
-        try:
-            self._model = kenlm.Model(os.fspath(path), configuration)
-        except OSError as error:
-            reason = " ".join(str(error).split())
-            raise InputError(
-                f"found a file that KenLM cannot read ({reason})",
-                "expected an ARPA file or a binary file of KenLM",
-                "make one with encdec-ngram or lmplz",
-                path,
-            ) from None
+        self._side, self._model = ("source", "target").index(side), NgramModel(path)
 
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
-        sentences = [pair[self._side] for pair in pairs]
-        log_probs = [self._log10(sentence) for sentence in sentences]
-        lengths = [len(split_tokens(sentence)) for sentence in sentences]
-        return np.array(log_probs) * -math.log(10) / (np.array(lengths) + 1)
-
-    def _log10(self, sentence: str) -> float:
-        tokens = split_tokens(sentence)
-        # KenLM also splits at other ASCII white space. A sentence that contains such characters is scored by token.
-        if len(sentence.encode("utf-8", "surrogateescape").split()) == len(tokens):
-            return self._model.score(sentence, bos=True, eos=True)
-        state, following, total = self._kenlm.State(), self._kenlm.State(), 0.0
-        self._model.BeginSentenceWrite(state)
-        for token in (*tokens, "</s>"):
-            total += self._model.BaseScore(state, token, following)
-            state, following = following, state
-        return total
+        sentences = [split_tokens(pair[self._side]) for pair in pairs]
+        log10 = np.array([self._model.score(words) for words in sentences])
+        return log10 * -math.log(10) / _tokens(sentences)
 
     def close(self) -> None:
         """See `CrossEntropies`. This class has no pending computations."""

@@ -25,7 +25,7 @@ class Derivation(NamedTuple):
         ends = [0, *(end for _, end, _, _ in self.phrases)]
         jumps = sum(abs(start - end) for (start, *_), end in zip(self.phrases, ends, strict=False))
         scores = [sum(column) for column in zip(*[scores for *_, scores in self.phrases], strict=True)]
-        log_prob = model.score([word.encode() for word in words]) * math.log(10)
+        log_prob = model.score(words) * math.log(10)
         return [-jumps, log_prob, -len(words), len(self.phrases), *scores]
 
 

@@ -114,14 +114,14 @@ def decode_nbest(
 
     The search is Moses's cube pruning without lexicalized reordering; see `PhraseSearch`.
 
-    Every process holds in memory the phrase pairs whose source occurs in the sentences, and the language model, about
-    150 bytes for each n-gram. Processes are spawned, so a program must keep its own work under
-    `if __name__ == "__main__":`, except with `number_of_processes=1`.
+    Every process holds in memory the phrase pairs whose source occurs in the sentences, and the language model, unless
+    that is a binary file of KenLM, which the processes share. Processes are spawned, so a program must keep its own
+    work under `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
     Args:
         source: sentences, one a line, words separated by spaces, plain or gzipped.
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
-        language_model: ARPA file of the target language, plain or gzipped.
+        language_model: n-gram model of the target language: ARPA file, plain or gzipped, or binary file of KenLM.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         weights: dict of feature to list of float, as `read_weights` returns it. A missing `UnknownWordPenalty0` counts
             as 1. Defaults to `initial_weights`.
@@ -239,7 +239,7 @@ class _Decoder:
         self._weights, self._nbest_size = task.weights, options.nbest_size
         self._encode = FileEncoding(options.encoding).encode
         model = NgramModel(task.language_model, options.encoding)
-        self._options = PhraseOptions(task.phrases, model, task.weights, options.table_limit, self._encode)
+        self._options = PhraseOptions(task.phrases, model, task.weights, options.table_limit)
         self._search = PhraseSearch(model, task.weights, options.pop_limit, options.distortion_limit)
 
     def lines(self, number: int, words: list[str]) -> tuple[list[bytes], int]:

@@ -1,7 +1,7 @@
 """Translation options of a sentence: the phrases of a table that may translate its phrases."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import mul
 from typing import NamedTuple, Self
 
@@ -112,7 +112,7 @@ class PhraseOption(NamedTuple):
 
     Attributes:
         text: str. Its words, escaped, separated by spaces.
-        words: tuple of int. The numbers of these words in the language model.
+        words: tuple of str. These words, with or without escapes, as the language model has them.
         scores: tuple of float. ln of the scores of the table; 0 for an unknown word.
         score: float. The weighted sum of its features, without the language model and the distortion.
         estimate: float. The score plus the weighted ln p of its words by the language model, without a context.
@@ -120,7 +120,7 @@ class PhraseOption(NamedTuple):
     """
 
     text: str
-    words: tuple[int, ...]
+    words: tuple[str, ...]
     scores: tuple[float, ...]
     score: float
     estimate: float
@@ -186,7 +186,6 @@ class PhraseOptions:
         model: NgramModel. Its words may have Moses's escapes or not.
         weights: DecoderWeights.
         table_limit: int. Maximum number of options of a phrase: those with the highest estimates. 0 means no limit.
-        encode: callable of a word, str, which returns its bytes in the language model.
     """
 
     def __init__(
@@ -195,12 +194,10 @@ class PhraseOptions:
         model: NgramModel,
         weights: DecoderWeights,
         table_limit: int,
-        encode: Callable[[str], bytes],
     ) -> None:
         self._phrases, self._model, self._weights = phrases, model, weights
-        self._table_limit, self._encode = table_limit or None, encode
+        self._table_limit = table_limit or None
         self._options: dict[str, list[PhraseOption]] = {}
-        self._numbers: dict[str, int] = {}
 
     def of_sentence(self, words: Sequence[str]) -> dict[tuple[int, int], list[PhraseOption]]:
         """Returns the options of each phrase that has options, the best first. A word without options is copied.
@@ -229,7 +226,7 @@ class PhraseOptions:
         return self._options[source]
 
     def _option(self, text: str, scores: tuple[float, ...], is_unknown: bool = False) -> PhraseOption:
-        words = tuple(map(self._number, text.split(" ")))
+        words = tuple(map(self._word, text.split(" ")))
         weights, state, log10 = self._weights, self._model.empty, 0.0
         for word in words:
             log10_of_word, state = self._model.advance(state, word)
@@ -239,10 +236,7 @@ class PhraseOptions:
             score += weights.unknown * UNKNOWN_WORD_PENALTY
         return PhraseOption(text, words, scores, score, score + weights.language_model * log10 * LN_10, is_unknown)
 
-    def _number(self, word: str) -> int:
-        if word not in self._numbers:
-            vocabulary = self._model.vocabulary
-            written = (self._encode(text) for text in (word, unescape(word)))
-            known = (vocabulary[text] for text in written if text in vocabulary)
-            self._numbers[word] = next(known, self._model.unknown)
-        return self._numbers[word]
+    def _word(self, word: str) -> str:
+        """Returns a word as the model has it, with or without escapes."""
+        plain = unescape(word)
+        return plain if plain in self._model and word not in self._model else word

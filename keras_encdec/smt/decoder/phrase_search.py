@@ -3,11 +3,15 @@
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from keras_encdec.smt.decoder.phrase_options import LN_10, DecoderWeights, PhraseOption
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 
+if TYPE_CHECKING:
+    from kenlm import State
+
+END = "</s>"
 Spans = Mapping[tuple[int, int], Sequence[PhraseOption]]
 
 
@@ -35,7 +39,7 @@ class Hypothesis:
 
     Attributes:
         score: float. The weighted sum of the features of the best translation.
-        state: int. The state of the language model.
+        state: the state of the language model; the empty one after the end of the sentence.
         end: int. The source word after the last phrase.
         arcs: list of Arc. The last phrase of each translation, in the order in which the search reached them.
         ranked: list of `(score, number of the arc, rank in the arc's previous)`: the best derivations, extended by
@@ -45,15 +49,15 @@ class Hypothesis:
 
     __slots__ = ("score", "state", "end", "arcs", "ranked", "candidates")
 
-    def __init__(self, score: float, state: int, end: int) -> None:
+    def __init__(self, score: float, state: "State", end: int) -> None:
         self.score, self.state, self.end = score, state, end
         self.arcs: list[Arc] = []
         self.ranked: list[tuple[float, int, int]] = []
         self.candidates: list[tuple[float, int, int]] | None = None
 
 
-# For a phrase, by the state before it: ln p of its words, and the state after it.
-_Memo = dict[int, tuple[float, int]]
+# For a phrase, by the state before it and whether it is the last: ln p of its words, and the state after it.
+_Memo = dict[tuple["State", bool], tuple[float, "State"]]
 
 
 class _Edge(NamedTuple):
@@ -70,7 +74,7 @@ class _Edge(NamedTuple):
 
 
 # For each coverage: hypotheses by the end of their last phrase and the state of the language model.
-_Stack = dict[int, dict[tuple[int, int], Hypothesis]]
+_Stack = dict[int, dict[tuple[int, "State"], Hypothesis]]
 # The negative estimate of the total, a serial number, the edge, the numbers of the hypothesis and the option in it,
 # ln p and state of the phrase, and the score of the phrase.
 _Candidate = tuple[float, int, _Edge, int, int, tuple[float, int], float]
@@ -112,8 +116,8 @@ class PhraseSearch:
         """
         begin = Hypothesis(0.0, self._model.begin, 0)
         if not length:
-            goal = Hypothesis(0.0, 0, 0)
-            log10, _ = self._model.advance(begin.state, self._model.end)
+            goal = Hypothesis(0.0, self._model.empty, 0)
+            log10, _ = self._model.advance(self._model.begin, END)
             goal.score = self._weights.language_model * log10 * LN_10
             empty = PhraseOption.empty(len(self._weights.translation))
             goal.arcs.append(Arc(begin, empty, 0, 0, log10 * LN_10, goal.score))
@@ -131,7 +135,7 @@ class _Sentence:
     ) -> None:
         self._model, self._weights, self._length = model, weights, length
         self._limit = length if distortion_limit < 0 else distortion_limit
-        memos: dict[tuple[int, ...], _Memo] = {}
+        memos: dict[tuple[str, ...], _Memo] = {}
         # For each start of a span: its end, its options and the memo of each option.
         self._ends: list[list[tuple[int, Sequence[PhraseOption], list[_Memo]]]] = [[] for _ in range(length)]
         for (start, end), options in sorted(spans.items()):
@@ -176,14 +180,14 @@ class _Sentence:
 
     def _filled_stack(self, edges: Sequence[_Edge], is_last: bool, pop_limit: int) -> _Stack:
         """Fills a stack with the best continuations, by cube pruning."""
-        weight, advance, sentence_end = self._weights.language_model, self._model.advance, self._model.end
+        weight, advance = self._weights.language_model, self._model.advance
         heap: list[_Candidate] = []
         pushed = 0
 
         def push(edge: _Edge, i: int, j: int) -> None:
             nonlocal pushed
             hypothesis, memo = edge.hypotheses[i], edge.memos[j]
-            key = ~hypothesis.state if is_last else hypothesis.state  # ln p of the last phrase includes the end
+            key = hypothesis.state, is_last  # ln p of the last phrase includes the end
             known = memo.get(key)
             if known is None:
                 log10, state = 0.0, hypothesis.state
@@ -191,8 +195,7 @@ class _Sentence:
                     log10_of_word, state = advance(state, word)
                     log10 += log10_of_word
                 if is_last:
-                    log10_of_end, state = advance(state, sentence_end)[0], 0
-                    log10 += log10_of_end
+                    log10, state = log10 + advance(state, END)[0], self._model.empty
                 known = memo[key] = log10 * LN_10, state
             score = edge.jump + edge.options[j].score + weight * known[0]
             pushed += 1  # breaks ties, as edges cannot be compared

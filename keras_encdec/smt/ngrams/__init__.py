@@ -1,1 +1,1 @@
-"""N-gram language models: estimated from text, and read from ARPA files."""
+"""N-gram language models: estimated from text, and read by KenLM."""

@@ -139,7 +139,7 @@ def test_features_and_segmentation_are_those_of_the_phrases(folder):
                 assert phrase == translation == "c"
                 unknown += 1
         assert covered == set(range(len(source))) and target_end == len(target)
-        log_prob = model.score([word.encode() for word in target]) * math.log(10)
+        log_prob = model.score(target) * math.log(10)
         expected = [-jumps, log_prob, -len(target), len(segmentation), *sums]
         assert values(line) == pytest.approx(expected, rel=1e-5)
         assert line.total == pytest.approx(total(values(line), WEIGHTS, unknown), rel=1e-4, abs=1e-4)
