@@ -10,7 +10,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.models.contract import Decoder
-from keras_encdec.text.tokenizer import BEGINS, GOES_ON, is_position_word, position_distance
+from keras_encdec.text.rare_words import is_position_word, position_distance
+from keras_encdec.text.subwords import BEGINS, GOES_ON
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, UNKNOWN_WORD, Vocabulary
 
 # Largest number of target sequences that are extended together, unless one source needs more.

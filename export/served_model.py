@@ -19,7 +19,7 @@ from keras_encdec.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY, M
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import UNKNOWN, Tokenizer
-from keras_encdec.text.tokenizer import read_dictionary
+from keras_encdec.text.rare_words import read_dictionary
 
 Tensors = dict[str, tf.Tensor]
 

@@ -15,7 +15,7 @@ from keras_encdec.formats.fields import split_tokens
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
-from keras_encdec.text.tokenizer import POSITION_WORDS
+from keras_encdec.text.rare_words import POSITION_WORDS
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import data_before
 from keras_encdec.trainers.training_config import TrainingConfig

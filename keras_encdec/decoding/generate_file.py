@@ -21,7 +21,8 @@ from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undeco
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.text.tokenizer import SUBWORD_JOINERS, read_dictionary
+from keras_encdec.text.rare_words import read_dictionary
+from keras_encdec.text.subwords import SUBWORD_JOINERS
 
 # Lines decoded together: sources of similar length among them share a batch.
 WINDOW = 2048

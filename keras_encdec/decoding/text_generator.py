@@ -12,16 +12,8 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.text.tokenizer import (
-    GOES_ON,
-    begin_with_marks,
-    is_position_word,
-    position_distance,
-    stands_for_unknown,
-    word_around,
-    word_text,
-    words_apart,
-)
+from keras_encdec.text.rare_words import is_position_word, position_distance, stands_for_unknown
+from keras_encdec.text.subwords import GOES_ON, begin_with_marks, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import UNKNOWN_WORD, Vocabulary
 
 

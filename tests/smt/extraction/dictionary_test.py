@@ -5,7 +5,7 @@ import pytest
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.smt import DictionaryEntry, dictionary_entries, write_dictionary
-from keras_encdec.text.tokenizer import read_dictionary
+from keras_encdec.text.rare_words import read_dictionary
 
 PAIRS = [("b a", "x y"), ("a b", "z x"), ("a", "y"), ("a b", "z x"), ("a", ""), ("c", "w")]
 LINKS = ["0-0 1-1", "0-0 1-1", "0-0", "0-0 1-1 0-1", "", "0-0"]
