@@ -71,9 +71,12 @@ class InputLines:
             self._blocks = decompressed(file, _BLOCK) if gzipped else iter(lambda: file.read1(_BLOCK), b"")
             self._block = self._read()
             if not self._block:
-                raise InputError(
-                    "found an empty file", "expected at least one line", "check how it was made", path=path
+                remedy = (
+                    "check the command that writes to it; only one input can be -"
+                    if standard
+                    else "check how it was made"
                 )
+                raise InputError("found an empty file", "expected at least one line", remedy, path=path)
         except InputError:
             file.close()
             raise
