@@ -67,6 +67,8 @@ def speed_against_float32(dtype: str) -> float:
     speed = 1.0
     for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles each
         speed = _speed_of_products(dtype, size)
+        if speed < WORTHWHILE:  # or another process took the processor
+            speed = max(speed, _speed_of_products(dtype, size))
         if speed < 1 / 3:
             break
     return speed

@@ -87,7 +87,10 @@ def standard_input(data):
 def test_a_hyphen_is_the_standard_input():
     with standard_input(gzip.compress(b"one\ntwo")):
         assert read("-") == [b"one", b"two"]
-    with standard_input(b""), pytest.raises(InputError, match="standard input: found an empty .* only one input can be -"):
+    with (
+        standard_input(b""),
+        pytest.raises(InputError, match="standard input: found an empty .* only one input can be -"),
+    ):
         InputLines("-")
 
 
