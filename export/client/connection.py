@@ -1,12 +1,16 @@
 """Connects to a model on a server by the protocol of its address: gRPC or REST."""
 
 import re
-from typing import Any, Protocol
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import ArrayLike
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.export.client.server_error import ModelName, Retries
+from keras_encdec.export.client.server_error import ModelName, ServerError
+
+if TYPE_CHECKING:
+    import tenacity
 
 # Seconds that a call may take; seconds for which a call is repeated while the server is unavailable.
 DEADLINE, PATIENCE = 30.0, 60.0
@@ -77,7 +81,51 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
     return GrpcClient(address, model, deadline)
 
 
-def labelled_version(server: Server, retries: Retries) -> ModelName:
+# The longest pauses after the first failed call and after any later one, in seconds. Each is twice as long as the
+# previous one.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+def retrying(patience: float, closed: threading.Event | None = None) -> "tenacity.Retrying":
+    """Makes what repeats calls while the server is UNAVAILABLE: `retrying(60.0)(server.predict, ...)`.
+
+    The pauses between calls grow exponentially, with jitter. Other errors are raised at once.
+
+    Args:
+        patience: float. Seconds for which a call is repeated; 0 to call once.
+        closed: threading.Event that ends the pauses: the calls then fail with CANCELLED. Optional.
+
+    Returns:
+        tenacity.Retrying, which several threads may call.
+
+    Raises:
+        ImportError: when tenacity is not installed.
+    """
+    try:
+        import tenacity
+    except ImportError as error:
+        raise ImportError(f"Calling a server needs tenacity ({error}): pip install 'keras-encdec[serving]'.") from error
+    event = closed or threading.Event()
+
+    def sleep(seconds: float) -> None:
+        if event.wait(seconds):
+            raise ServerError("CANCELLED", "the connection was closed")
+
+    # A pause is between half of its greatest length and all of it. Without jitter, calls that failed at the same time
+    # would all be repeated at the same time.
+    half, longest_half = _FIRST_PAUSE / 2, _LONGEST_PAUSE / 2
+    pause = tenacity.wait_exponential(half, longest_half) + tenacity.wait_random_exponential(half, longest_half)
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception(lambda error: isinstance(error, ServerError) and error.code == "UNAVAILABLE"),
+        # The last call comes when the patience is over, not a pause later.
+        wait=lambda state: min(pause(state), patience - (state.seconds_since_start or 0.0)),
+        stop=tenacity.stop_after_delay(patience),
+        sleep=sleep,
+        reraise=True,
+    )
+
+
+def labelled_version(server: Server, retries: "tenacity.Retrying") -> ModelName:
     """Asks which version answers now, and returns the model with this version's number in place of a label.
 
     Later calls then reach the same version, even if the label moves or a newer version is loaded.

@@ -7,8 +7,8 @@ from typing import Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.client_options import ConnectionOptions
-from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version
-from keras_encdec.export.client.server_error import ModelName, Retries, ServerError
+from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version, retrying
+from keras_encdec.export.client.server_error import ModelName, ServerError
 
 
 def describe_status(versions: Iterable[dict[str, Any]]) -> str:
@@ -130,7 +130,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
         ConfigurationError: a ValueError, for an invalid address, or a version together with a label.
     """
     options = ConnectionOptions.combined(options, values)
-    retries = Retries(options.patience or 0.0)
+    retries = retrying(options.patience or 0.0)
     with _connected(server, options) as client:
         if options.label is None:
             return ModelStatus(server, options.model, tuple(retries(client.status)))
@@ -148,7 +148,7 @@ def server_metadata(server: str, options: ConnectionOptions | None = None, **val
         ServedSignatures.
     """
     options = ConnectionOptions.combined(options, values)
-    retries = Retries(PATIENCE if options.patience is None else options.patience)
+    retries = retrying(PATIENCE if options.patience is None else options.patience)
     with _connected(server, options) as client:
         return ServedSignatures(*retries(client.metadata))
 

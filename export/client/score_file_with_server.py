@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from keras_encdec.errors import InputError
 from keras_encdec.export.client.client_options import ClientOptions
-from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version
-from keras_encdec.export.client.server_error import ModelName, Retries, ServerError
+from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version, retrying
+from keras_encdec.export.client.server_error import ModelName, ServerError
 from keras_encdec.formats import FilePath, InputLines, PairRecord, escape, model_words, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
@@ -102,16 +102,17 @@ class ServedScorer:
 
     Args:
         server: Server.
-        retries: Retries.
+        patience: float. Seconds for which a call is repeated while the server is UNAVAILABLE.
 
     Raises:
         ServerError: when the call for the model's signatures fails.
         InputError: when the model lacks the signature "score" or "score_tokens".
     """
 
-    def __init__(self, server: Server, retries: Retries) -> None:
-        self._server, self._retries = server, retries
-        _, signatures = retries(server.metadata)
+    def __init__(self, server: Server, patience: float) -> None:
+        self._server, self._closed = server, threading.Event()
+        self._retries = retrying(patience, self._closed)
+        _, signatures = self._retries(server.metadata)
         for name in ("score", "score_tokens"):
             if {"source", "target"} - signatures.get(name, {}).get("inputs", {}).keys():
                 raise InputError(
@@ -124,7 +125,7 @@ class ServedScorer:
 
     def close(self) -> None:
         """Cancels calls in other threads; later calls fail."""
-        self._retries.close()
+        self._closed.set()
         self._server.close()
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
@@ -272,7 +273,7 @@ def score_file_with_server(
     """
     options = ClientOptions.combined(options, values)
     known = pair_format(options.format)
-    retries = Retries(PATIENCE if options.patience is None else options.patience)
+    patience = PATIENCE if options.patience is None else options.patience
     check_distinct_files(input, output)
     scoring = ScoringOptions(
         format=options.format,
@@ -290,10 +291,10 @@ def score_file_with_server(
 
         client = connected(options.model)
         try:
-            pinned = connected(labelled_version(client, retries))
+            pinned = connected(labelled_version(client, retrying(patience)))
             reader = stack.enter_context(known.open_reader(input, None, options.encoding, options.on_error))
             file = stack.enter_context(open_output(output))
-            scorer = RecordScorer(known, [ServedScorer(pinned, retries)], scoring)
+            scorer = RecordScorer(known, [ServedScorer(pinned, patience)], scoring)
             lines = ServedLines(scorer, pinned, input, options.on_error == "keep")
             numbered = _numbered(windows(reader, options.batch_size))
             written = write_scored_lines(lines, numbered, reader.lines, [file], options.in_flight, progress)

@@ -1,13 +1,9 @@
-"""Reports failed calls of a server to the user, and repeats calls."""
+"""Reports failed calls of a server to the user."""
 
 import dataclasses
 import os
-import random
 import re
-import threading
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
@@ -15,7 +11,6 @@ from keras_encdec.errors import InputError
 if TYPE_CHECKING:
     from keras_encdec.export.client.connection import Server
 
-_Result = TypeVar("_Result")
 # Longest message in characters.
 _LONGEST = 300
 # The parts of an error message that TensorFlow adds to an operation's own message.
@@ -79,52 +74,6 @@ def _readable(message):
     if line.startswith("[") and line.endswith("]"):  # the message parts of a failed assertion
         line = line[1:-1].replace("] [", " ")
     return (line if len(line) <= _LONGEST else line[:_LONGEST] + "...").rstrip(".")
-
-
-# Seconds to wait before the second call, and the longest wait. Each wait is twice as long as the previous wait.
-_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
-
-
-class Retries:
-    """Repeats calls while the server is UNAVAILABLE, with exponential backoff and jitter.
-
-    Args:
-        patience: float. Seconds for which a call is repeated; 0 to call once.
-    """
-
-    def __init__(self, patience: float) -> None:
-        self._patience, self._closed = patience, threading.Event()
-
-    def __call__(self, function: Callable[..., _Result], *arguments: object) -> _Result:
-        """Calls a function until it succeeds or `patience` seconds have passed.
-
-        Args:
-            function: callable.
-            *arguments: arguments of the function.
-
-        Returns:
-            the function's result.
-
-        Raises:
-            ServerError: from the function. UNAVAILABLE is raised only after `patience` seconds or after `close`, any
-                other error at once.
-        """
-        give_up, longest = time.monotonic() + self._patience, _FIRST_WAIT
-        while True:
-            try:
-                return function(*arguments)
-            except ServerError as error:
-                left = give_up - time.monotonic()
-                if error.code != "UNAVAILABLE" or left <= 0:
-                    raise
-                # Without jitter, calls that failed at the same time would all be repeated at the same time.
-                if self._closed.wait(min(left, random.uniform(longest / 2, longest))):
-                    raise
-            longest = min(2 * longest, _LONGEST_WAIT)
-
-    def close(self) -> None:
-        """Stops repeating calls, and ends the waits in other threads."""
-        self._closed.set()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """The client when the server is away, refuses or errs, and when it is stopped itself."""
 
+import contextlib
 import os
 import pathlib
 import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import fake_prediction_server
 import numpy as np
 import pytest
 from commands import fail, succeed
@@ -29,6 +32,49 @@ def test_calls_are_repeated_until_the_server_is_back(client, model, many, out):
     succeed(client(f"--input={many}", f"--output={out}/table", "--batch_size=10", "--in_flight=3"))
     assert (out / "table").read_bytes() == expected(many)
     assert len(model.requests) == 10 + 7
+
+
+SERVER = """
+import sys, time
+import keras_encdec.export.client.grpc_client  # it loads the stubs without TensorFlow, which takes seconds
+from fake_prediction_server import FakeModel, serving
+model = FakeModel()
+model.delay = lambda: 0.05
+with serving(model, *map(int, sys.argv[1:])):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def killed_at_the_end(ports):
+    """A server in a process of its own, which is killed: its connections break off."""
+    command = [sys.executable, "-c", SERVER, *map(str, ports)]
+    helpers = str(pathlib.Path(fake_prediction_server.__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": helpers}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+def test_a_server_that_is_killed_and_started_again_is_waited_for(client_command, many, out, protocol):
+    with contextlib.ExitStack() as sockets:
+        listening = [sockets.enter_context(socket.create_server(("localhost", 0))) for _ in range(2)]
+        ports = [each.getsockname()[1] for each in listening]
+    address = {"grpc": f"localhost:{ports[0]}", "rest": f"http://localhost:{ports[1]}"}[protocol]
+    flags = [f"--server={address}", f"--input={many}", f"--output={out}/table", "--batch_size=2", "--in_flight=2"]
+    with contextlib.ExitStack() as servers, ThreadPoolExecutor(1) as executor:
+        with killed_at_the_end(ports):
+            score = executor.submit(client_command, *flags)
+            with pytest.raises(TimeoutError):
+                score.result(timeout=1)  # 25 rounds of 0.05 s take longer
+        servers.enter_context(killed_at_the_end(ports))
+        succeed(score.result())
+    assert (out / "table").read_bytes() == expected(many)
 
 
 def test_the_error_after_the_patience_names_the_line(client, model, many, out):

@@ -155,7 +155,7 @@ def test_wrong_use_is_explained(client_command, many, out):
     assert os.listdir(out) == []
 
 
-@pytest.mark.parametrize("module", ["grpc", "tensorflow_serving", "tensorflow", "requests"])
+@pytest.mark.parametrize("module", ["grpc", "tensorflow_serving", "tensorflow", "requests", "tenacity"])
 def test_the_error_for_a_missing_library_names_the_extra(module):
     server = "http://localhost:1" if module == "requests" else "localhost:1"
     program = f"import sys; sys.modules[{module!r}] = None; import keras_encdec.cli.client as c; c.COMMAND.run()"

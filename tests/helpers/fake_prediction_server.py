@@ -145,14 +145,14 @@ class FakeModel:
 
 
 @contextlib.contextmanager
-def serving(model):
-    """Serves a FakeModel; yields a dict of the addresses for `--server`, "grpc" and "rest"."""
+def serving(model, grpc_port=0, rest_port=0):
+    """Serves a FakeModel, by default at ports that are free; yields a dict of the addresses for `--server`, "grpc" and "rest"."""
     server = grpc.server(ThreadPoolExecutor(40))
     add_PredictionServiceServicer_to_server(_Predictions(model), server)
     add_ModelServiceServicer_to_server(_Models(model), server)
-    port = server.add_insecure_port("localhost:0")
+    port = server.add_insecure_port(f"localhost:{grpc_port}")
     server.start()
-    http = _HttpServer(("localhost", 0), _Handler)
+    http = _HttpServer(("localhost", rest_port), _Handler)
     http.model = model
     thread = threading.Thread(target=http.serve_forever, args=(0.05,))
     thread.start()
