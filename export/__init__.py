@@ -6,8 +6,8 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 
 # The imports are lazy so that a client imports neither TensorFlow nor Keras.
 if TYPE_CHECKING:
-    from keras_encdec.export.client.client_options import ClientOptions as ClientOptions
-    from keras_encdec.export.client.client_options import ConnectionOptions as ConnectionOptions
+    from keras_encdec.export.client.connection import ClientOptions as ClientOptions
+    from keras_encdec.export.client.connection import ConnectionOptions as ConnectionOptions
     from keras_encdec.export.client.queries import ModelStatus as ModelStatus
     from keras_encdec.export.client.queries import ServedSignatures as ServedSignatures
     from keras_encdec.export.client.queries import server_health as server_health
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from keras_encdec.export.comparison import ScoreDifference as ScoreDifference
     from keras_encdec.export.exporting import ExportResult as ExportResult
     from keras_encdec.export.exporting import export_model as export_model
-    from keras_encdec.export.exporting import move_stable_label as move_stable_label
-    from keras_encdec.export.exporting import remove_version as remove_version
+    from keras_encdec.export.models_config import move_stable_label as move_stable_label
+    from keras_encdec.export.models_config import remove_version as remove_version
     from keras_encdec.export.serving_config import ExportOptions as ExportOptions
     from keras_encdec.export.serving_config import ServingConfig as ServingConfig
     from keras_encdec.export.serving_config import VerificationOptions as VerificationOptions

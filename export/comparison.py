@@ -2,20 +2,15 @@
 
 import dataclasses
 import itertools
-import json
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from keras import ops
 
 from keras_encdec.data import pad
 from keras_encdec.errors import InputError
-from keras_encdec.export.client.server_error import ServerError
 from keras_encdec.formats import model_words, pair_format
 from keras_encdec.formats.encodings import surface
 from keras_encdec.model_directory import ModelDirectory
@@ -61,12 +56,13 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
         list of pairs: the user's source and target, words separated by spaces.
     """
     vocabularies = _model_order(directory, (directory.source_vocabulary, directory.target_vocabulary))
-    sides = [[word for word in vocabulary.words if _is_utf8(word)] for vocabulary in vocabularies]
+    sources, targets = ([word for word in each.words if _is_utf8(word)] for each in vocabularies)
     random = np.random.default_rng(0)
-    return [
-        tuple(" ".join(random.choice(words, random.integers(1, 8)) if words else ()) for words in sides)
-        for _ in range(number)
-    ]
+
+    def phrase(words: Sequence[str]) -> str:
+        return " ".join(random.choice(words, random.integers(1, 8)) if words else ())
+
+    return [(phrase(sources), phrase(targets)) for _ in range(number)]
 
 
 def pairs_of_words(
@@ -153,50 +149,8 @@ def compared(
     return ScoreDifference(scorer, len(scores), float(differences.max()))
 
 
-def _is_utf8(word):
+def _is_utf8(word: str) -> bool:
     return word.encode("utf-8", "ignore").decode() == word
-
-
-def process_scores(
-    command: Sequence[str], request: dict[str, Any], path: str | os.PathLike, **environment: str
-) -> list[np.ndarray]:
-    """Runs a scoring script in another process.
-
-    Args:
-        command: list of str. The process reads the request from standard input, and writes a list of lists of numbers
-            to standard output, both in JSON.
-        request: dict for JSON.
-        path: the model or version that the process scores with, for the error.
-        **environment: environment variables to add to those of this process.
-
-    Returns:
-        list of float64 arrays.
-
-    Raises:
-        InputError: when the process fails.
-    """
-    done = subprocess.run(
-        command, input=json.dumps(request), capture_output=True, text=True, env={**os.environ, **environment}
-    )
-    if done.returncode:
-        raise _reported(done, path)
-    return [np.array(scores, np.float64) for scores in json.loads(done.stdout)]
-
-
-def _reported(done, path):
-    """Makes an InputError, with a remedy, from what a failed process wrote to standard error."""
-    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
-    reason = (errors or done.stderr.strip().splitlines() or ["it printed no error"])[-1]
-    kind, _, sentence = reason.partition(": ")
-    if kind.endswith("InputError"):
-        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # the sentence includes a remedy
-    if done.returncode < 0:
-        reason, remedy = f"signal {-done.returncode} ended its process", "free memory, and run it again"
-    elif "ImportError" in reason or "ModuleNotFoundError" in reason:
-        remedy = f"install the missing package for {sys.executable}"
-    else:
-        remedy = "give pairs within the limits, or export the model again"
-    return InputError(f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path)
 
 
 def read_pairs(

@@ -121,16 +121,16 @@ class PhraseIds:
         joined = tf.strings.reduce_join(tf.where(present, tf.strings.join(["", words], " "), ""), axis=-1)
         return tf.strings.regex_replace(joined, "^ ", "")
 
-    def _tokens(self, text):
+    def _tokens(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns all tokens `(m,)`, with tabs for carriage returns, and the index of each token's phrase."""
         split = tf.raw_ops.StringSplitV2(input=self._plain(text), sep=" ")
         present = tf.not_equal(split.values, "")
         return tf.boolean_mask(split.values, present), tf.boolean_mask(split.indices[:, 0], present)
 
-    def _with_returns(self, words):
+    def _with_returns(self, words: tf.Tensor) -> tf.Tensor:
         return tf.strings.regex_replace(words, "\t", "\r") if self._has_returns else words
 
-    def _plain(self, text):
+    def _plain(self, text: tf.Tensor) -> tf.Tensor:
         text = tf.strings.regex_replace(text, "\t", " ")
         if self._escaped:
             for escape, plain in UNESCAPING:
@@ -146,16 +146,18 @@ class _Initializer(tf.lookup.TextFileInitializer):
     Tables with the same name in a process are the same table, even if they belong to different models.
     """
 
-    def __init__(self, path, key_dtype, *arguments):
+    def __init__(
+        self, path: str | os.PathLike, key_dtype: tf.DType, key_index: int, value_dtype: tf.DType, value_index: int
+    ) -> None:
         digest = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
         self._table = f"{digest[:32]}_by_{key_dtype.name}"
-        super().__init__(str(path), key_dtype, *arguments)
+        super().__init__(str(path), key_dtype, key_index, value_dtype, value_index)
 
     @property
-    def _shared_name(self):
+    def _shared_name(self) -> str:
         return self._table
 
 
-def _largest(numbers):
+def _largest(numbers: tf.Tensor) -> tf.Tensor:
     """Returns the largest number; 0 for an empty tensor."""
     return tf.reduce_max(tf.concat([[0], numbers], 0))

@@ -6,7 +6,6 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
@@ -65,7 +64,7 @@ def write_warmup(
             writer.write(log.SerializeToString())
 
 
-def _phrases(vocabulary, length, batch):
+def _phrases(vocabulary: Vocabulary, length: int, batch: int) -> list[bytes]:
     """Makes phrases from consecutive words of the vocabulary."""
     words = itertools.cycle(word.encode("utf-8", "replace") for word in vocabulary.words[:1000])
     return [b" ".join(itertools.islice(words, length)) for _ in range(batch)]
@@ -137,7 +136,7 @@ def write_saved_model(
     _describe(path, directory, config, tokenization)
 
 
-def _name_regression(path):
+def _name_regression(path: pathlib.Path) -> None:
     """Sets the method name of the signature `regress` that a server's Regress API needs; TensorFlow sets "predict"."""
     file = path / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
@@ -148,7 +147,9 @@ def _name_regression(path):
     (file.parent / "fingerprint.pb").unlink(missing_ok=True)
 
 
-def _describe(version, directory, config, tokenization):
+def _describe(
+    version: pathlib.Path, directory: ModelDirectory, config: ServingConfig, tokenization: dict[str, bool] | None
+) -> None:
     description = {
         "made_by": f"keras-encdec {__version__}",
         "scores": "ln p(source | target)" if directory.reverse else "ln p(target | source)",
@@ -178,8 +179,8 @@ def read_tokenization(version: pathlib.Path) -> dict[str, bool] | None:
     Raises:
         InputError: when the description is missing or cannot be parsed.
     """
-    description = _read(version)
-    return dict(description["tokenization"]) if description["reads"] == RAW_TEXT else None
+    tokenization, _ = _read(version)
+    return tokenization
 
 
 def version_checksums(version: pathlib.Path) -> dict[str, str]:
@@ -205,7 +206,8 @@ def check_unchanged(version: pathlib.Path) -> None:
     Raises:
         InputError: when a file has changed or is missing, or the description cannot be parsed.
     """
-    for name, expected in _read(version).get("sha256", {}).items():
+    _, checksums = _read(version)
+    for name, expected in checksums.items():
         if file_checksum(version / name) != expected:
             raise InputError(
                 "found a file that has changed since the model was exported",
@@ -221,17 +223,16 @@ def _served_files(version: pathlib.Path) -> Iterator[pathlib.Path]:
         yield from (file for file in (version / folder).rglob("*") if file.is_file())
 
 
-def _read(version: pathlib.Path) -> dict[str, Any]:
+def _read(version: pathlib.Path) -> tuple[dict[str, bool] | None, dict[str, str]]:
+    """Reads the tokenization and the checksums from a version's description."""
     path = version / "assets.extra" / DESCRIPTION
     try:
         description = read_parsed(path, json.loads)
         reads, tokenization = description["reads"], description["tokenization"]
-        if reads == RAW_TEXT:
-            dict(tokenization)
         checksums = description.get("sha256", {})
         if not all(isinstance(value, str) and _is_within(name) for name, value in checksums.items()):
             raise ValueError("its checksums are not strings by path")
-        return description
+        return (dict(tokenization) if reads == RAW_TEXT else None), checksums
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"found no valid description of the version ({error})",
@@ -241,6 +242,6 @@ def _read(version: pathlib.Path) -> dict[str, Any]:
         ) from None
 
 
-def _is_within(name):
+def _is_within(name: str) -> bool:
     path = pathlib.PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts

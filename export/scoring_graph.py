@@ -27,7 +27,7 @@ def in_parts(part: Callable[[tf.Tensor, Structure], Structure], lengths: tf.Tens
     number = tf.size(lengths)
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
 
-    def turn(start, results):
+    def turn(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
         return start + PHRASES, part(order[start : start + PHRASES], results)
 
     return one_by_one(lambda start, _: start < number, turn, (0, results))[1]
@@ -73,7 +73,7 @@ def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Ten
     """
     encode = _read if encoder.is_incremental else _call
 
-    def part(indices, encoded):
+    def part(indices: tf.Tensor, encoded: Tensors) -> Tensors:
         made = encode(encoder, tf.gather(ids, indices), tf.gather(lengths, indices))
         return {name: put_rows(table, indices, made[name]) for name, table in encoded.items()}
 
@@ -103,7 +103,7 @@ def score_in_graph(
     first_state, memory = decoder.start(encoded)
     source_of_phrase, previous = tf.cast(source_of_phrase, tf.int32), decoder.previous_words(ids)
 
-    def part(indices, log_probs):
+    def part(indices: tf.Tensor, log_probs: tf.Tensor) -> tf.Tensor:
         source, rows = tf.gather(source_of_phrase, indices), rows_by_step(tf.gather(lengths, indices))
         words = tf.gather(previous, indices)
         state = {name: tf.gather(table, source) for name, table in first_state.items()}
@@ -114,7 +114,7 @@ def score_in_graph(
         word, target = tf.gather_nd(previous, token_of_row), tf.gather_nd(ids, token_of_row)
         source_of_row = tf.gather(source, row)
 
-        def chunk(start, log_probs):
+        def chunk(start: tf.Tensor, log_probs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             now = slice(start, start + TOKENS)
             state = {name: table[now] for name, table in states.items()}
             logits = decoder.logits(decoder.features(word[now], state, memory, source_of_row[now]))
@@ -126,14 +126,14 @@ def score_in_graph(
     return in_parts(part, lengths, tf.zeros(tf.shape(ids), tf.float32))
 
 
-def _read(encoder, ids, lengths):
+def _read(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
     """Encodes phrases, sorted by length, with an incremental encoder."""
     rows = rows_by_step(lengths)
     state = {
-        name: _zeros(spec, tf.size(lengths), None, encoder.compute_dtype) for name, spec in encoder.state_spec.items()
+        name: _zeros(spec, tf.size(lengths), 0, encoder.compute_dtype) for name, spec in encoder.state_spec.items()
     }
 
-    def step(t, state):
+    def step(t: tf.Tensor, state: Tensors) -> tuple[tf.Tensor, Tensors]:
         now = rows[t]
         new = encoder.step(ids[:now, t], {name: table[:now] for name, table in state.items()})
         return t + 1, {name: tf.concat([new[name], table[now:]], 0) for name, table in state.items()}
@@ -141,12 +141,14 @@ def _read(encoder, ids, lengths):
     return encoder.finish(one_by_one(lambda t, _: t < tf.size(rows), step, (0, state))[1])
 
 
-def _call(encoder, ids, lengths):
+def _call(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
     """Encodes phrases, sorted by length, with any encoder."""
     return encoder(ids[:, : tf.reduce_max(lengths)])
 
 
-def _states(decoder, words, state, memory, source_of_row, rows):
+def _states(
+    decoder: Decoder, words: tf.Tensor, state: Tensors, memory: Tensors, source_of_row: tf.Tensor, rows: tf.Tensor
+) -> Tensors:
     """Computes the states after each word of phrases sorted by length: all rows of the first step, then of the next."""
     steps, names = tf.size(rows), list(state)
     tables = [
@@ -154,7 +156,9 @@ def _states(decoder, words, state, memory, source_of_row, rows):
         for name in names
     ]
 
-    def step(t, state, tables):
+    def step(
+        t: tf.Tensor, state: Tensors, tables: list[tf.TensorArray]
+    ) -> tuple[tf.Tensor, Tensors, list[tf.TensorArray]]:
         now = rows[t]
         before = {name: table[:now] for name, table in state.items()}
         new = decoder.advance(words[:now, t], before, memory, source_of_row[:now])
@@ -165,6 +169,6 @@ def _states(decoder, words, state, memory, source_of_row, rows):
     return {name: table.concat() for name, table in zip(names, tables, strict=True)}
 
 
-def _zeros(spec: TensorSpec, rows, source_time, compute_dtype):
+def _zeros(spec: TensorSpec, rows: tf.Tensor, source_time: tf.Tensor, compute_dtype: str) -> tf.Tensor:
     shape = tf.stack([rows, *spec.with_time(source_time)])
     return tf.ensure_shape(tf.zeros(shape, spec.dtype or compute_dtype), (None, *spec.shape))

@@ -1,18 +1,17 @@
-"""Runs a sampler's search inside an exported graph, and replaces unknown words."""
+"""Runs a sampler's search inside an exported graph."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
+from keras_encdec.backend.types import SearchState, Structure
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.export.scoring_graph import Tensors
 from keras_encdec.models.contract import Decoder
-from keras_encdec.text.rare_words import is_position_word, position_distance
-from keras_encdec.text.subwords import BEGINS, GOES_ON
-from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from keras_encdec.text.vocabulary import END, PADDING
 
 # Largest number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
@@ -55,11 +54,11 @@ class SearchResults(NamedTuple):
 
 def search_in_graph(
     decoder: Decoder,
-    encoded: dict[str, tf.Tensor],
+    encoded: Tensors,
     lengths: tf.Tensor,
     limits: tf.Tensor,
     sampler: Sampler,
-    inputs: dict[str, tf.Tensor],
+    inputs: Tensors,
 ) -> SearchResults:
     """Generates targets for sources: the same targets as `keras_encdec.decoding.Generator` finds with the sampler.
 
@@ -86,10 +85,13 @@ def search_in_graph(
     tokens = tf.zeros(tf.concat([shape, [width]], 0), tf.int32)
     results = tokens, tf.zeros(shape), tf.zeros(shape), tokens
 
-    def part(start, *results):
+    def part(start: tf.Tensor, *results: tf.Tensor) -> tuple[tf.Tensor, ...]:
         indices = tf.range(start, tf.minimum(start + size, sources))
-        given = tf.nest.map_structure(lambda tensor: tf.gather(tensor, indices), (encoded, lengths, limits, inputs))
-        parts = _search(decoder, sampler, *given, width)
+        encoded_part, inputs_part = (
+            {name: tf.gather(tensor, indices) for name, tensor in tensors.items()} for tensors in (encoded, inputs)
+        )
+        lengths_part, limits_part = tf.gather(lengths, indices), tf.gather(limits, indices)
+        parts = _search(decoder, sampler, encoded_part, lengths_part, limits_part, inputs_part, width)
         pairs = zip(results, parts, strict=True)
         return start + size, *(tf.tensor_scatter_nd_update(whole, indices[:, None], rows) for whole, rows in pairs)
 
@@ -98,190 +100,97 @@ def search_in_graph(
     return SearchResults(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
 
 
-def _search(decoder, sampler, encoded, lengths, limits, inputs, width):
+class _Hypotheses(NamedTuple):
+    """Hypotheses of each source in the loop: partial ones, which may grow, or kept ones, which have ended.
+
+    Attributes:
+        tokens, links: int32 tensors `(sources, hypotheses, width)`.
+        log_probs: float32 tensor `(sources, hypotheses)`.
+    """
+
+    tokens: tf.Tensor
+    links: tf.Tensor
+    log_probs: tf.Tensor
+
+
+def _search(
+    decoder: Decoder,
+    sampler: Sampler,
+    encoded: Tensors,
+    lengths: tf.Tensor,
+    limits: tf.Tensor,
+    inputs: Tensors,
+    width: tf.Tensor,
+) -> tuple[tf.Tensor, ...]:
     """Runs the loop of the search for one group of sources; the ids and links have `width` tokens."""
     rows, sources = sampler.rows_per_source, tf.size(limits)
     seeds, arguments = inputs.get("seed"), {name: value for name, value in inputs.items() if name != "seed"}
     state, memory = decoder.start(encoded)
     if rows > 1:
         state = tf.nest.map_structure(lambda tensor: tf.repeat(tensor, rows, axis=0), state)
-
     if decoder.carries_attention:
         is_word = tf.sequence_mask(lengths - 1, tf.shape(state["attention"])[1])[:, None, :]
     if sampler.needs_attention:
         arguments["source_mask"] = tf.sequence_mask(lengths, tf.shape(state["attention"])[1])
 
-    def step(t, words, tokens, links, log_probs, results, result_links, result_log_probs, search, state):
+    def step(
+        t: tf.Tensor, words: tf.Tensor, partial: _Hypotheses, kept: _Hypotheses, search: SearchState, state: Tensors
+    ) -> tuple[tf.Tensor, tf.Tensor, _Hypotheses, _Hypotheses, SearchState, Tensors]:
         next_log_probs, state = decoder.next_log_probs(tf.reshape(words, [-1]), state, memory)
         draws = _draws(seeds, t, rows) if sampler.needs_draws else None
         now = tf.one_hot(t, width, dtype=tf.int32)
         needed = {}
         if decoder.carries_attention:
             attention = tf.reshape(state["attention"], [sources, rows, -1])
-            links += _links(attention, is_word)[:, :, None] * now
+            partial = partial._replace(links=partial.links + _links(attention, is_word)[:, :, None] * now)
             needed = {"attention": tf.cast(attention, tf.float32)} if sampler.needs_attention else {}
         choice, search = sampler.step(next_log_probs, search, draws, **needed)
-        result_log_probs = _take([result_log_probs, log_probs + choice.end_log_probs], choice.kept)
-        results = _take([results, tokens + END * now], choice.kept)
-        result_links = _take([result_links, links], choice.kept)
+        ended = _Hypotheses(partial.tokens + END * now, partial.links, partial.log_probs + choice.end_log_probs)
+        kept = _Hypotheses(*(_take(parts, choice.kept) for parts in zip(kept, ended, strict=True)))
         if choice.parents is not None:
-            tokens, links, log_probs = (
-                tf.gather(tensor, choice.parents, batch_dims=1) for tensor in (tokens, links, log_probs)
-            )
+            partial = _Hypotheses(*(tf.gather(tensor, choice.parents, batch_dims=1) for tensor in partial))
             parents = tf.reshape(choice.parents + rows * tf.range(sources)[:, None], [-1])
             state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents), state)
-        tokens, log_probs = tokens + choice.words[:, :, None] * now, log_probs + choice.log_probs
-        return t + 1, choice.words, tokens, links, log_probs, results, result_links, result_log_probs, search, state
+        tokens, log_probs = partial.tokens + choice.words[:, :, None] * now, partial.log_probs + choice.log_probs
+        return t + 1, choice.words, _Hypotheses(tokens, partial.links, log_probs), kept, search, state
 
-    def goes_on(t, *variables):
+    def goes_on(t: tf.Tensor, *variables: Structure) -> tf.Tensor:
         return (t < width) & tf.reduce_any(variables[-2]["searching"])
 
-    shape, result_shape = tf.stack([sources, rows]), tf.stack([sources, sampler.results_per_source])
-    tokens, results = (tf.zeros(tf.concat([each, [width]], 0), tf.int32) for each in (shape, result_shape))
+    shape, kept_shape = tf.stack([sources, rows]), tf.stack([sources, sampler.results_per_source])
+    tokens, kept_tokens = (tf.zeros(tf.concat([each, [width]], 0), tf.int32) for each in (shape, kept_shape))
     variables = (
-        0,
+        tf.constant(0),
         tf.zeros(shape, tf.int32),
-        tokens,
-        tokens,
-        tf.zeros(shape),
-        results,
-        results,
-        tf.fill(result_shape, -float("inf")),
+        _Hypotheses(tokens, tokens, tf.zeros(shape)),
+        _Hypotheses(kept_tokens, kept_tokens, tf.fill(kept_shape, -float("inf"))),
         sampler.initial(limits, **arguments),
         state,
     )
     # The first shapes may fix the number of sources; the shapes of the loop must leave it open.
     shapes = tf.nest.map_structure(
-        lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]),
-        (tf.constant(0), *variables[1:]),
+        lambda tensor: tf.TensorShape([None] * len(tensor.shape[:1]) + tensor.shape[1:]), variables
     )
-    results = tf.while_loop(goes_on, step, variables, shape_invariants=shapes, parallel_iterations=1)
-    ids, links, log_probs, search = results[5:9]
-    return ids, log_probs, search.get("scores", log_probs), links
+    *_, kept, search, _ = tf.while_loop(goes_on, step, variables, shape_invariants=shapes, parallel_iterations=1)
+    return kept.tokens, kept.log_probs, search.get("scores", kept.log_probs), kept.links
 
 
-def _links(attention, is_word):
+def _links(attention: tf.Tensor, is_word: tf.Tensor) -> tf.Tensor:
     """Finds the position s of the word with the largest weight; -1 - s if the end of the source has a larger weight."""
     weights = tf.where(is_word, attention, -1)
     link = tf.argmax(weights, axis=-1, output_type=tf.int32)
     return tf.where(tf.reduce_max(attention, axis=-1) > tf.reduce_max(weights, axis=-1), -1 - link, link)
 
 
-def _take(parts, indices):
+def _take(parts: Sequence[tf.Tensor], indices: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.concat(parts, axis=1), indices, batch_dims=1)
 
 
-def _draws(seeds, t, rows):
+def _draws(seeds: tf.Tensor, t: tf.Tensor, rows: int) -> tf.Tensor:
     """Draws numbers from [0, 1) `(sources, rows)`, which depend only on the source's seed, the step and the row."""
     keys = tf.strings.join([tf.strings.as_string(seeds), tf.strings.as_string(t)], separator=" ")
     keys = tf.stack([keys] + [tf.strings.join([keys, str(row)], separator=" ") for row in range(1, rows)], axis=1)
     return tf.cast(tf.strings.to_hash_bucket_fast(keys, DRAWS), tf.float32) / DRAWS
-
-
-class ServedReplacement:
-    """Replaces unknown words as `decoding.UnknownReplacement` does.
-
-    Args:
-        vocabulary: Vocabulary of the targets.
-        translations: dict of source word to target word; other source words are copied.
-        carries_attention: bool. Whether the model has attention.
-
-    Attributes:
-        table: `tf.lookup.StaticHashTable` of the translations. It must be saved with the functions that use it.
-
-    Raises:
-        ConfigurationError: a ValueError, for a model that has neither attention nor position words.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, translations: Mapping[str, str], carries_attention: bool) -> None:
-        ids = {FIRST_WORD + i: word for i, word in enumerate(vocabulary.words) if is_position_word(word)}
-        if not ids and not carries_attention:
-            raise ConfigurationError(
-                "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0; "
-                "drop it"
-            )
-        size = FIRST_WORD + len(vocabulary)
-        self._carries_attention = carries_attention
-        self._is_unknown, self._has_distance = np.zeros(size, bool), np.zeros(size, bool)
-        self._distances = np.zeros(size, np.int32)
-        self._is_unknown[[UNKNOWN, *ids]] = True
-        for i, word in ids.items():
-            distance = position_distance(word)
-            # A distance larger than any source may not fit the type.
-            if distance is not None:
-                self._has_distance[i], self._distances[i] = True, np.clip(distance, -(2**30), 2**30)
-        sides = (tf.constant(list(side), tf.string) for side in (translations.keys(), translations.values()))
-        self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*sides), default_value="")
-
-    def __call__(
-        self, words: tf.Tensor, ids: tf.Tensor, links: tf.Tensor, source_words: tf.Tensor, source_lengths: tf.Tensor
-    ) -> tf.Tensor:
-        """Replaces the unknown words of targets.
-
-        Args:
-            words: string tensor `(sources, results, t)`.
-            ids: int32 tensor of the same shape, the ids of the words.
-            links: int32 tensor of the same shape, see `SearchResults`.
-            source_words: string tensor `(sources, s)`, padded.
-            source_lengths: int32 tensor `(sources,)`: number of tokens of each source, with its end.
-
-        Returns:
-            string tensor `(sources, results, t)`.
-        """
-        words_of_source = source_lengths[:, None, None] - 1
-        positions = tf.range(tf.shape(ids)[2]) - tf.gather(self._distances, ids)
-        is_named = tf.gather(self._has_distance, ids) & (positions >= 0) & (positions < words_of_source)
-        attended = attended_words(links) if self._carries_attention else -tf.ones_like(links)
-        positions = tf.where(is_named, positions, attended)
-        is_known_position = (positions >= 0) & (positions < words_of_source)
-        whole, begin_with_marks = _whole_words(source_words)
-        is_unknown = tf.gather(self._is_unknown, ids)
-        replaced = tf.gather(self._translated(whole), tf.where(is_known_position, positions, 0), batch_dims=1)
-        words = tf.where(is_unknown, tf.where(is_known_position, replaced, UNKNOWN_WORD), words)
-        return _words_apart(words, is_unknown & is_known_position, begin_with_marks[:, None, None])
-
-    def _translated(self, words):
-        """Returns the translations of source words, or the words themselves if they have none."""
-        text = tf.strings.regex_replace(tf.strings.regex_replace(words, f"{GOES_ON} | ", ""), f"^{BEGINS}", "")
-        first, second = self.table.lookup(text), self.table.lookup(words)
-        return tf.where(first != "", first, tf.where(second != "", second, words))
-
-
-def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the whole word that each subword unit belongs to, as `text.tokenizer.word_around` does.
-
-    Args:
-        pieces: string tensor `(sources, s)`.
-
-    Returns:
-        tuple: string tensor `(sources, s)`, the units of each whole word separated by spaces; bool tensor
-        `(sources,)`, whether the source has SentencePiece's marks, which stand before the units that begin a word.
-    """
-    begins = tf.strings.regex_full_match(pieces, f"(?s){BEGINS}.*")
-    begin_with_marks = tf.reduce_any(begins, axis=1)
-    goes_on = tf.pad(tf.strings.regex_full_match(pieces, f"(?s).*{GOES_ON}"), [[0, 0], [1, 0]])[:, :-1]
-    goes_on |= begin_with_marks[:, None] & ~begins
-    # No word continues from the previous source, or into padding.
-    is_first = tf.range(tf.shape(pieces)[1]) == 0
-    numbers = tf.cumsum(tf.reshape(tf.cast(~goes_on | is_first | (pieces == ""), tf.int32), (-1,))) - 1
-    flat = tf.reshape(pieces, (-1,))
-    joined = tf.strings.unsorted_segment_join(flat, numbers, tf.size(flat), separator=" ")
-    whole = tf.strings.regex_replace(tf.gather(joined, numbers), f"{GOES_ON}$", "")
-    return tf.reshape(whole, tf.shape(pieces)), begin_with_marks
-
-
-def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tensor) -> tf.Tensor:
-    """Does the same as `text.tokenizer.words_apart` for subword units `(sources, results, t)`."""
-    before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
-    after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
-    pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{GOES_ON}$", ""), pieces)
-    marked = BEGINS + tf.strings.regex_replace(pieces, f"^{BEGINS}", "")
-    return tf.where(begin_with_marks & (apart | after_one & (pieces != "")), marked, pieces)
-
-
-def attended_words(links: tf.Tensor) -> tf.Tensor:
-    """Converts `links`, see `SearchResults`, to the position of the source word that a target word attends to most."""
-    return tf.where(links < 0, -1 - links, links)
 
 
 def alignment_text(ids: tf.Tensor, links: tf.Tensor) -> tf.Tensor:

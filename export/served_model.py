@@ -12,16 +12,15 @@ from keras_encdec.backend.types import Structure
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered_samplers
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
-from keras_encdec.export.scoring_graph import encode_in_graph, score_in_graph
-from keras_encdec.export.search_graph import ServedReplacement, alignment_text, search_in_graph, target_limits
+from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
+from keras_encdec.export.search_graph import alignment_text, search_in_graph, target_limits
+from keras_encdec.export.served_replacement import ServedReplacement
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY, ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import UNKNOWN, Tokenizer
 from keras_encdec.text.rare_words import read_dictionary
-
-Tensors = dict[str, tf.Tensor]
 
 
 class ServedModel:
@@ -92,7 +91,7 @@ class ServedModel:
         """Returns the outputs of `score`, and ln p of each predicted token, padded with 0."""
         return self._scored(source, target)
 
-    def _score_pairs(self, source, target):
+    def _score_pairs(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         source, target = self._text(source, "source"), self._text(target, "target")
         sizes = tf.size(source), tf.size(target)
         same = tf.debugging.Assert(tf.equal(*sizes), ["found sources and targets:", *sizes, "expected as many of both"])
@@ -134,7 +133,7 @@ class ServedModel:
         """Tokenizes raw text; the tokens are separated by spaces."""
         return {"tokens": self._text(text, "text")}
 
-    def _encode_distinct(self, text):
+    def _encode_distinct(self, text: tf.Tensor) -> tuple[tf.Tensor, Tensors, tf.Tensor, tf.Tensor]:
         """Encodes each distinct phrase once.
 
         Returns:
@@ -145,15 +144,15 @@ class ServedModel:
         ids, lengths = self._read_ids(text, self._read_side)
         return text, self._encode(ids, lengths), lengths, text_index
 
-    def _replacement_of(self, directory):
+    def _replacement_of(self, directory: ModelDirectory) -> ServedReplacement:
         translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
         """Makes the function of a sampler's signature. It returns targets, as strings of tokens, and their ln p."""
 
-        def search(text, *inputs):
-            inputs = {name: vector(value, name) for name, value in zip(entry.inputs, inputs, strict=True)}
+        def search(text: tf.Tensor, *values: tf.Tensor) -> Tensors:
+            inputs = {name: vector(value, name) for name, value in zip(entry.inputs, values, strict=True)}
             with tf.control_dependencies(_input_checks(entry, text, inputs)):
                 *read, text_index = self._encoded(tf.identity(text))
             if inputs:  # equal sources may have different targets
@@ -174,11 +173,11 @@ class ServedModel:
 
         return search
 
-    def _text(self, text, name):
+    def _text(self, text: tf.Tensor, name: str) -> tf.Tensor:
         text = checked(text, name, self._config.max_tokens)
         return text if self._tokenizer is None else self._tokenizer(text)
 
-    def _signatures(self):
+    def _signatures(self) -> dict[str, ConcreteFunction]:
         score = _traced(self.score, "source", "target")
         signatures = {
             "serving_default": score,
@@ -200,7 +199,7 @@ def _shared(function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Calla
     return tf.function(function, input_signature=inputs, autograph=False)
 
 
-def _input_checks(entry, text, inputs):
+def _input_checks(entry: RegisteredSampler, text: tf.Tensor, inputs: Tensors) -> list[tf.Operation]:
     """Makes assertions that each input has a value for each source, and that the sampler accepts the values."""
     if not inputs:
         return []

@@ -1,20 +1,24 @@
-"""Verifies an exported model: compares its scores with those of the model that it was made from."""
+"""Verifies an exported model: compares its scores with those of the model that was exported."""
 
 import dataclasses
+import json
 import os
 import pathlib
+import re
+import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.export.client.model_server import ServerError
 from keras_encdec.export.comparison import (
     TOLERANCE,
     ScoreDifference,
     compared,
     model_scores,
     pairs_of_words,
-    process_scores,
     random_pairs,
 )
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
@@ -24,12 +28,6 @@ from keras_encdec.export.versions import versions
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
-_BACKEND_SCORES = """
-import sys
-sys.path[:] = sys.argv[1:]
-from keras_encdec.export.backend_scores import main
-main()
-"""
 # In nats. It is larger than `TOLERANCE` because each backend rounds differently, and the scorer shares states.
 BACKENDS_TOLERANCE = 1e-4
 
@@ -55,7 +53,7 @@ def verify_export(
     *,
     pairs: Sequence[tuple[str, str]] = (),
     made_pairs: int | None = None,
-    **values: Any,
+    **values: object,
 ) -> VerificationReport:
     """Compares the scores of an exported model with those of the model it was made from.
 
@@ -94,27 +92,25 @@ def verify_export(
     runs = [{"pairs": texts, "batch_size": SERVED_BATCH}, {"pairs": alone, "batch_size": 1}]
     request = {"path": os.fspath(path), "text": tokenization is not None, "runs": runs}
     remedy = "check that --model_dir is the model that was exported, and export it again"
-    comparisons = []
+    comparisons: list[ScoreDifference] = []
 
-    def compare(scorer, scores, tolerance=TOLERANCE):
+    def compare(scorer: str, scores: np.ndarray, tolerance: float = TOLERANCE) -> None:
         comparisons.append(compared(scorer, scores, expected, texts, export_dir, remedy, tolerance))
 
     # Python runs the script by its path: `-m` would import this package.
-    script = [sys.executable, "-P", os.fspath(pathlib.Path(__file__).with_name("saved_model_scores.py"))]
-    for scorer, scores in zip(
-        ("exported", "exported, one at a time"), process_scores(script, request, path), strict=True
-    ):
-        compare(scorer, scores)
+    script = [sys.executable, "-P", os.fspath(pathlib.Path(__file__).with_name("scoring_process.py"))]
+    together, one_by_one = process_scores([*script, "saved_model"], request, path)
+    compare("exported", together)
+    compare("exported, one at a time", one_by_one)
     for backend in options.backends:
-        # With the import path of this process, so that it imports the same copy of this package.
-        script = [sys.executable, "-P", "-c", _BACKEND_SCORES, *sys.path]
+        command = [*script, "model_directory", *sys.path]
         request = {"path": os.fspath(model_dir), "pairs": words}
-        [scores] = process_scores(script, request, model_dir, KERAS_BACKEND=backend)
+        [scores] = process_scores(command, request, model_dir, KERAS_BACKEND=backend)
         compare(f"encdec-score on {backend}", scores, BACKENDS_TOLERANCE)
     return VerificationReport(path, tuple(comparisons))
 
 
-def _version_folder(export_dir, version):
+def _version_folder(export_dir: str | os.PathLike, version: int | None) -> pathlib.Path:
     there = versions(export_dir)
     number = version or max(there, default=0)
     if number not in there:
@@ -126,3 +122,45 @@ def _version_folder(export_dir, version):
             export_dir,
         )
     return pathlib.Path(export_dir) / str(number)
+
+
+def process_scores(
+    command: Sequence[str], request: Mapping[str, object], path: str | os.PathLike, **environment: str
+) -> list[np.ndarray]:
+    """Scores in another process.
+
+    Args:
+        command: list of str. The process reads the request from standard input, and writes a list of lists of numbers
+            to standard output, both in JSON.
+        request: dict for JSON.
+        path: the model or version that the process scores with, for the error.
+        **environment: environment variables to add to those of this process.
+
+    Returns:
+        list of float64 arrays.
+
+    Raises:
+        InputError: when the process fails.
+    """
+    done = subprocess.run(
+        command, input=json.dumps(request), capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    if done.returncode:
+        raise _reported(done, path)
+    return [np.array(scores, np.float64) for scores in json.loads(done.stdout)]
+
+
+def _reported(done: subprocess.CompletedProcess[str], path: str | os.PathLike) -> InputError:
+    """Makes an InputError, with a remedy, from what a failed process wrote to standard error."""
+    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
+    reason = (errors or done.stderr.strip().splitlines() or ["it printed no error"])[-1]
+    kind, _, sentence = reason.partition(": ")
+    if kind.endswith("InputError"):
+        return InputError(f"scoring failed: {sentence.rstrip('.')}", path=path)  # the sentence includes a remedy
+    if done.returncode < 0:
+        reason, remedy = f"signal {-done.returncode} ended its process", "free memory, and run it again"
+    elif "ImportError" in reason or "ModuleNotFoundError" in reason:
+        remedy = f"install the missing package for {sys.executable}"
+    else:
+        remedy = "give pairs within the limits, or export the model again"
+    return InputError(f"found that scoring failed ({ServerError('', reason).message})", "expected scores", remedy, path)

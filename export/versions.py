@@ -30,12 +30,11 @@ class NewVersion:
 
     Attributes:
         path: pathlib.Path of the empty folder to fill.
-        number: int. Number of the version; `None` until it is published.
+        number: int. Number of the version; 0 until it is published.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
-        self.path: pathlib.Path = path
-        self.number: int | None = None
+        self.path, self.number = path, 0
 
 
 @contextlib.contextmanager
@@ -88,7 +87,7 @@ def remove_folder(export_dir: str | os.PathLike, version: int) -> None:
     shutil.rmtree(hidden)
 
 
-def _remove_abandoned(export_dir):
+def _remove_abandoned(export_dir: pathlib.Path) -> None:
     """Removes hidden folders that killed processes left. The caller holds the lock of the export folder."""
     for path in export_dir.glob(".version.*.tmp"):
         with contextlib.suppress(OSError), locked(path, wait=False):
@@ -114,7 +113,7 @@ def locked(folder: str | os.PathLike, wait: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _published(path, export_dir, version, above):
+def _published(path: pathlib.Path, export_dir: pathlib.Path, version: int | None, above: int) -> int:
     with locked(export_dir):
         number = version or max([*versions(export_dir), above]) + 1
         if number > LARGEST:
@@ -125,12 +124,12 @@ def _published(path, export_dir, version, above):
         return number
 
 
-def _out_of_range(number, export_dir):
+def _out_of_range(number: int, export_dir: pathlib.Path) -> InputError:
     expected = f"expected 1 to {LARGEST}"
     return InputError(f"found {number} for the new version", expected, "give another --version", export_dir)
 
 
-def _taken(path):
+def _taken(path: pathlib.Path) -> InputError:
     return InputError(
         "found an existing version",
         "expected a new number",
@@ -139,14 +138,14 @@ def _taken(path):
     )
 
 
-def _flush(folder):
+def _flush(folder: pathlib.Path) -> None:
     for parent, _, names in os.walk(folder):
         for name in names:
             _sync(os.path.join(parent, name))
         _sync(parent)
 
 
-def _sync(path):
+def _sync(path: str | os.PathLike) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

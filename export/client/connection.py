@@ -1,13 +1,16 @@
-"""Connects to a model on a server by the protocol of its address: gRPC or REST."""
+"""Connects to a model on a server by the protocol of its address, gRPC or REST, and repeats calls."""
 
+import dataclasses
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from numpy.typing import ArrayLike
-
-from keras_encdec.configuration import ConfigurationError
-from keras_encdec.export.client.server_error import ModelName, ServerError
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.export.client.model_server import ModelName, Server, ServerError
+from keras_encdec.export.versions import LARGEST
+from keras_encdec.formats import ColumnKind, format_names
+from keras_encdec.scoring.scoring_options import ColumnOptions
+from keras_encdec.task_options import EncodingOption
 
 if TYPE_CHECKING:
     import tenacity
@@ -18,30 +21,53 @@ DEADLINE, PATIENCE = 30.0, 60.0
 IN_FLIGHT = 16
 
 
-class Server(Protocol):
-    """A client of a model on a server: `GrpcClient` or `RestClient`. Methods may be called from several threads.
+@dataclasses.dataclass(frozen=True)
+class ConnectionOptions(Configuration):
+    """Which model on a server to call, and how long a call may take: options of `server_health` and `server_metadata`.
 
-    Attributes:
-        address: str.
-        model: ModelName.
-        deadline: float. Seconds that a call may take.
+    Raises:
+        ConfigurationError: a ValueError, for a version together with a label.
     """
 
-    address: str
-    model: ModelName
-    deadline: float
+    model_name: str = hyperparameter("encdec", "Name of the model on the server.")
+    version: int | None = hyperparameter(
+        None, "Version of the model. Default: the server's choice, the latest.", minimum=1, maximum=LARGEST
+    )
+    label: str | None = hyperparameter(None, "Label of the version, such as stable.")
+    deadline: float = hyperparameter(DEADLINE, "Seconds that a call may take.", minimum=1e-3)
+    patience: float | None = hyperparameter(
+        None,
+        "Seconds for which a call that finds the server unavailable is repeated, with growing pauses. Default: 60; "
+        "with --health 0.",
+        minimum=0.0,
+    )
 
-    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, ArrayLike]:
-        """Calls a signature and returns its outputs by name. Raises ServerError when the call fails."""
+    @property
+    def model(self) -> ModelName:
+        """The model to call."""
+        return ModelName(self.model_name, self.version, self.label)
 
-    def metadata(self) -> tuple[int, dict[str, Any]]:
-        """Returns the number of the version that answers and its signatures. Raises ServerError if the call fails."""
+    def check(self) -> None:
+        ModelName(self.model_name, self.version, self.label)  # raises for a version together with a label
 
-    def status(self) -> list[dict[str, Any]]:
-        """Returns the model's versions, each a ModelVersionStatus. Raises ServerError when the call fails."""
 
-    def close(self) -> None:
-        """Cancels calls in other threads, and closes the connection."""
+@dataclasses.dataclass(frozen=True)
+class ClientOptions(EncodingOption, ColumnOptions, ConnectionOptions):
+    """Options of `score_file_with_server`."""
+
+    format: str = hyperparameter(
+        "phrase_table",
+        "Format of the input. A phrase table gets probabilities as new scores, a TSV file gets ln p in new columns.",
+        choices=lambda: format_names(ColumnKind.LOG_PROB, has_source_file=False),
+    )
+    on_error: str = hyperparameter(
+        "stop",
+        "What happens at a line that is malformed or that the server refuses: the command stops (stop), or writes the "
+        "line with a neutral score and counts it (keep).",
+        choices=("stop", "keep"),
+    )
+    batch_size: int = hyperparameter(64, "Pairs per request.", minimum=1)
+    in_flight: int = hyperparameter(IN_FLIGHT, "Concurrent requests.", minimum=1)
 
 
 def is_url(address: str) -> bool:

@@ -5,26 +5,27 @@ import importlib.util
 import os
 import sys
 import types
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 from google.protobuf.json_format import MessageToDict
 
-from keras_encdec.export.client.server_error import ModelName, ServerError
+from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
 
 # By default gRPC also writes the messages of its exceptions to standard error.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @contextlib.contextmanager
-def _tensorflow_as_a_folder():
+def _tensorflow_as_a_folder() -> Iterator[None]:
     """Lets the `with` block import modules of TensorFlow without running its slow `__init__`."""
     spec = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
     if spec is None:
         yield
         return
     sys.modules["tensorflow"] = folder = types.ModuleType("tensorflow")
-    folder.__path__ = list(spec.submodule_search_locations)
+    folder.__path__ = list(spec.submodule_search_locations or [])
     try:
         yield
     finally:
@@ -62,6 +63,10 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
+# A message of protocol buffers or a method of a stub: their libraries give type checkers no types.
+Message: TypeAlias = Any
+Method: TypeAlias = Callable[..., Message]
+
 _VALUES = {types_pb2.DT_FLOAT: ("float_val", np.float32), types_pb2.DT_INT32: ("int_val", np.int32)}
 
 
@@ -106,8 +111,8 @@ class GrpcClient:
         response = self._call(self._predictions.Predict, request)
         return {name: _array(response.outputs[name]) for name in outputs if name in response.outputs}
 
-    def metadata(self) -> tuple[int, dict[str, Any]]:
-        """Returns the number of the version that answers and its signatures: name to SignatureDef, as in JSON."""
+    def metadata(self) -> tuple[int, dict[str, SignatureDef]]:
+        """Returns the number of the version that answers and its signatures by name."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         self._name_model(request.model_spec)
         response = self._call(self._predictions.GetModelMetadata, request)
@@ -116,8 +121,8 @@ class GrpcClient:
         definitions = MessageToDict(signatures, preserving_proto_field_name=True).get("signature_def", {})
         return response.model_spec.version.value, definitions
 
-    def status(self) -> list[dict[str, Any]]:
-        """Returns the model's versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form."""
+    def status(self) -> list[ModelVersionStatus]:
+        """Returns the model's versions: list of ModelVersionStatus."""
         request = get_model_status_pb2.GetModelStatusRequest()
         self._name_model(request.model_spec)
         response = self._call(self._models.GetModelStatus, request)
@@ -127,21 +132,21 @@ class GrpcClient:
         """Cancels calls in other threads, and closes the connection."""
         self._channel.close()
 
-    def _name_model(self, spec):
+    def _name_model(self, spec: Message) -> None:
         spec.name = self.model.name
         if self.model.version is not None:
             spec.version.value = self.model.version
         if self.model.label is not None:
             spec.version_label = self.model.label
 
-    def _call(self, method, request):
+    def _call(self, method: Method, request: Message) -> Message:
         try:
             return method(request, timeout=self.deadline)
         except grpc.RpcError as error:
             raise ServerError(error.code().name, error.details() or "") from error
 
 
-def _array(tensor):
+def _array(tensor: Message) -> np.ndarray:
     """Converts a TensorProto of numbers to an array. A TensorProto may leave out elements equal to its last value."""
     if tensor.dtype not in _VALUES:
         raise ServerError("INTERNAL", f"found an output of type {tensor.dtype}, expected float32 or int32")

@@ -2,20 +2,25 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from keras_encdec.errors import InputError
-from keras_encdec.export.client.client_options import ConnectionOptions
-from keras_encdec.export.client.connection import PATIENCE, Server, connect, labelled_version, retrying
-from keras_encdec.export.client.server_error import ModelName, ServerError
+from keras_encdec.export.client.connection import PATIENCE, ConnectionOptions, connect, labelled_version, retrying
+from keras_encdec.export.client.model_server import (
+    ModelName,
+    ModelVersionStatus,
+    Server,
+    ServerError,
+    SignatureDef,
+    TensorShape,
+)
 
 
-def describe_status(versions: Iterable[dict[str, Any]]) -> str:
+def describe_status(versions: Iterable[ModelVersionStatus]) -> str:
     """Describes the versions of a model and their states.
 
     Args:
-        versions: list of ModelVersionStatus, each a dict in protocol buffers' JSON form.
+        versions: list of ModelVersionStatus.
 
     Returns:
         str, one line per version.
@@ -32,11 +37,11 @@ def describe_status(versions: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def describe_signatures(signatures: dict[str, Any]) -> str:
+def describe_signatures(signatures: Mapping[str, SignatureDef]) -> str:
     """Describes the signatures of a model, their inputs and outputs.
 
     Args:
-        signatures: dict of name to SignatureDef, as a dict in protocol buffers' JSON form.
+        signatures: dict of name to SignatureDef.
 
     Returns:
         str, one line per signature, input and output; "?" stands for a dimension of any size.
@@ -53,14 +58,14 @@ def describe_signatures(signatures: dict[str, Any]) -> str:
         if name.startswith("__saved_model"):
             continue  # TensorFlow's own signatures, which no client calls
         lines.append(name)
-        for kind in ("input", "output"):
-            for tensor, info in sorted(signature.get(kind + "s", {}).items()):
+        for kind, tensors in (("input", signature.get("inputs", {})), ("output", signature.get("outputs", {}))):
+            for tensor, info in sorted(tensors.items()):
                 dtype = info["dtype"].removeprefix("DT_").lower()
                 lines.append(f"  {kind:6}  {tensor:16}  {dtype:6}  {_shape(info.get('tensor_shape', {}))}")
     return "\n".join(lines)
 
 
-def _shape(shape):
+def _shape(shape: TensorShape) -> str:
     if shape.get("unknown_rank"):
         return "any shape"
     sizes = [str(dimension.get("size", 0)) for dimension in shape.get("dim", [])]
@@ -74,12 +79,12 @@ class ModelStatus:
     Attributes:
         address: str, the server's address.
         model: ModelName of the request.
-        versions: tuple of ModelVersionStatus, each a dict in protocol buffers' JSON form.
+        versions: tuple of ModelVersionStatus.
     """
 
     address: str
     model: ModelName
-    versions: tuple[dict[str, Any], ...]
+    versions: tuple[ModelVersionStatus, ...]
 
     @property
     def is_available(self) -> bool:
@@ -102,17 +107,17 @@ class ServedSignatures:
 
     Attributes:
         version: int. The version that answered.
-        signatures: dict of name to SignatureDef, as a dict in protocol buffers' JSON form.
+        signatures: dict of name to SignatureDef.
     """
 
     version: int
-    signatures: dict[str, Any]
+    signatures: Mapping[str, SignatureDef]
 
     def __str__(self) -> str:
         return describe_signatures(self.signatures)
 
 
-def server_health(server: str, options: ConnectionOptions | None = None, **values: Any) -> ModelStatus:
+def server_health(server: str, options: ConnectionOptions | None = None, **values: object) -> ModelStatus:
     """Asks a server for the versions of a model and their states.
 
     Args:
@@ -139,7 +144,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
             return ModelStatus(server, options.model, tuple(retries(labelled.status)))
 
 
-def server_metadata(server: str, options: ConnectionOptions | None = None, **values: Any) -> ServedSignatures:
+def server_metadata(server: str, options: ConnectionOptions | None = None, **values: object) -> ServedSignatures:
     """Asks a server for the signatures of a model.
 
     The arguments and errors are those of `server_health`; the default patience is `60.0` seconds.

@@ -3,13 +3,14 @@
 import base64
 import re
 import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from numpy.typing import ArrayLike
+import numpy as np
 
-from keras_encdec.export.client.server_error import ModelName, ServerError
+from keras_encdec.export.client.model_server import ModelName, ModelVersionStatus, ServerError, SignatureDef
 
 try:
     import requests
@@ -17,6 +18,9 @@ except ImportError as error:
     raise ImportError(
         f"Calling a server by REST needs requests ({error}): pip install 'keras-encdec[serving]'."
     ) from error
+
+# A value of JSON: a type checker does not know which members the answer of a server has.
+Json: TypeAlias = Any
 
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 
@@ -35,23 +39,23 @@ class RestClient:
         self.address, self.model, self.deadline = address.rstrip("/"), model, deadline
         self._session = requests.Session()
         self._session.mount(self.address, requests.adapters.HTTPAdapter(pool_maxsize=connections))
-        self._closed = Future()
+        self._closed: Future[None] = Future()
         version = "" if model.version is None else f"/versions/{model.version}"
         label = "" if model.label is None else f"/labels/{quote(model.label, safe='')}"
         self._url = f"{self.address}/v1/models/{quote(model.name, safe='')}{version}{label}"
 
-    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, ArrayLike]:
-        """See `GrpcClient.predict`; the outputs are nested lists."""
-        inputs = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
-        answer = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": inputs})
-        return {name: answer[name] for name in outputs if name in answer}
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
+        """See `GrpcClient.predict`."""
+        texts = {name: [_json_string(string) for string in strings] for name, strings in inputs.items()}
+        answer = self._call("POST", ":predict", ["outputs"], {"signature_name": signature, "inputs": texts})
+        return {name: np.array(answer[name]) for name in outputs if name in answer}
 
-    def metadata(self) -> tuple[int, dict[str, Any]]:
+    def metadata(self) -> tuple[int, dict[str, SignatureDef]]:
         """See `GrpcClient.metadata`."""
         answer = self._call("GET", "/metadata", [])
         return int(answer["model_spec"]["version"]), answer["metadata"]["signature_def"]["signature_def"]
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> list[ModelVersionStatus]:
         """See `GrpcClient.status`."""
         return self._call("GET", "", ["model_version_status"])
 
@@ -61,12 +65,13 @@ class RestClient:
             self._closed.set_result(None)
         self._session.close()
 
-    def _call(self, method, path, keys, body=None):
+    def _call(self, method: str, path: str, keys: Sequence[str], body: Mapping[str, Json] | None = None) -> Json:
         """Calls the server, and returns the part of its JSON answer at a path of keys."""
         # The call runs in a daemon thread, because requests can neither cancel a call nor limit its total time.
-        answer = Future()
+        answer: Future[requests.Response] = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
-        wait([answer, self._closed], self.deadline, FIRST_COMPLETED)
+        either: tuple[Future, ...] = answer, self._closed
+        wait(either, self.deadline, FIRST_COMPLETED)
         if self._closed.done():
             raise ServerError("CANCELLED", "the connection was closed")
         if not answer.done():
@@ -81,14 +86,14 @@ class RestClient:
         except requests.RequestException as error:
             raise ServerError("UNKNOWN", str(error)) from error
 
-    def _ask(self, answer, method, url, body):
+    def _ask(self, answer: "Future[requests.Response]", method: str, url: str, body: Mapping[str, Json] | None) -> None:
         try:
             answer.set_result(self._session.request(method, url, json=body, timeout=self.deadline))
         except Exception as error:  # `_call` raises it in its own thread
             answer.set_exception(error)
 
 
-def _content(response, keys):
+def _content(response: requests.Response, keys: Sequence[str]) -> Json:
     try:
         content = response.json()
         if response.ok:
@@ -101,7 +106,7 @@ def _content(response, keys):
     raise ServerError(_CODES.get(response.status_code, "UNKNOWN"), reason)
 
 
-def _json_string(string):
+def _json_string(string: bytes) -> str | dict[str, str]:
     """Converts bytes to a JSON string, or to TensorFlow Serving's base64 form if they are not UTF-8."""
     try:
         return string.decode()

@@ -4,7 +4,7 @@ import dataclasses
 
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.export.client.client_options import ClientOptions, ConnectionOptions
+from keras_encdec.export.client.connection import ClientOptions, ConnectionOptions
 from keras_encdec.runtime.progress import ReadingProgress
 
 SERVER = "localhost:8500"

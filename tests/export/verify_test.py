@@ -10,7 +10,7 @@ from commands import fail, succeed
 
 from keras_encdec.errors import InputError
 from keras_encdec.export import export_model, verify_export
-from keras_encdec.export.comparison import process_scores
+from keras_encdec.export.verification import process_scores
 
 WORDS = [f"w{i}" for i in range(30)]
 

@@ -146,7 +146,7 @@ class FakeModel:
 
 @contextlib.contextmanager
 def serving(model, grpc_port=0, rest_port=0):
-    """Serves a FakeModel, by default at ports that are free; yields a dict of the addresses for `--server`, "grpc" and "rest"."""
+    """Serves a FakeModel, by default at free ports; yields a dict of addresses for `--server`, "grpc" and "rest"."""
     server = grpc.server(ThreadPoolExecutor(40))
     add_PredictionServiceServicer_to_server(_Predictions(model), server)
     add_ModelServiceServicer_to_server(_Models(model), server)

@@ -13,18 +13,19 @@ from unittest import mock
 def run_script(command, input, **others):
     """What `subprocess.run` gives back for Python and a script, which is run in this process.
 
-    To import TensorFlow takes longer than the scoring. A command that is not the script of a SavedModel's scores is
-    run as ever.
+    To import TensorFlow takes longer than the scoring. A command that does not score with a SavedModel is run as
+    ever.
     """
-    if not command[-1].endswith("saved_model_scores.py"):
+    if command[-1] != "saved_model":
         return subprocess.run(command, input=input, **others)
     with (
         mock.patch.dict(sys.modules),  # the script takes Keras out of them
+        mock.patch.object(sys, "argv", command[-2:]),
         mock.patch.object(sys, "stdin", io.StringIO(input)),
         contextlib.redirect_stdout(io.StringIO()) as output,
     ):
         try:
-            runpy.run_path(command[-1], run_name="__main__")
+            runpy.run_path(command[-2], run_name="__main__")
         except Exception:
             return subprocess.CompletedProcess(command, 1, output.getvalue(), traceback.format_exc())
     return subprocess.CompletedProcess(command, 0, output.getvalue(), "")
@@ -32,4 +33,4 @@ def run_script(command, input, **others):
 
 def scores_here():
     """A context in which `verify_export` scores with the SavedModel in this process."""
-    return mock.patch("keras_encdec.export.comparison.subprocess", types.SimpleNamespace(run=run_script))
+    return mock.patch("keras_encdec.export.verification.subprocess", types.SimpleNamespace(run=run_script))

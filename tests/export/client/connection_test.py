@@ -6,7 +6,7 @@ import time
 import pytest
 
 from keras_encdec.export.client.connection import retrying
-from keras_encdec.export.client.server_error import ServerError
+from keras_encdec.export.client.model_server import ServerError
 
 
 def fails(code, calls):

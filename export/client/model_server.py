@@ -1,0 +1,175 @@
+"""The interface of a client of a model on a server: its calls, their answers and their errors."""
+
+import dataclasses
+import os
+import re
+from typing import Protocol, TypedDict
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelName:
+    """Name of a served model and, optionally, a version or a label. Without either, it is the latest version.
+
+    Args:
+        name: str.
+        version: int. Not together with a label. Optional.
+        label: str. Label of a version in the server's configuration. Optional.
+
+    Raises:
+        ConfigurationError: a ValueError, for a version together with a label.
+
+    Example:
+
+    >>> print(ModelName("encdec", version=3))
+    model 'encdec', version 3
+    """
+
+    name: str
+    version: int | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.version is not None and self.label is not None:
+            raise ConfigurationError("found {version} and {label}, expected one of them")
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f", version {self.version}"
+        label = "" if self.label is None else f", label {self.label!r}"
+        return f"model {self.name!r}{version}{label}"
+
+
+class StatusProto(TypedDict, total=False):
+    """Why a version is not available, in protocol buffers' JSON form, as the other types of answers."""
+
+    error_message: str
+
+
+class ModelVersionStatus(TypedDict, total=False):
+    """The state of a version, such as "AVAILABLE"."""
+
+    version: str
+    state: str
+    status: StatusProto
+
+
+class Dimension(TypedDict, total=False):
+    """A dimension of a tensor; the size "-1" stands for any size."""
+
+    size: str
+
+
+class TensorShape(TypedDict, total=False):
+    """The shape of a tensor."""
+
+    dim: list[Dimension]
+    unknown_rank: bool
+
+
+class TensorInfo(TypedDict, total=False):
+    """An input or output of a signature; the dtype is a name such as "DT_FLOAT"."""
+
+    dtype: str
+    tensor_shape: TensorShape
+
+
+class SignatureDef(TypedDict, total=False):
+    """The inputs and outputs of a signature by name."""
+
+    inputs: dict[str, TensorInfo]
+    outputs: dict[str, TensorInfo]
+
+
+class Server(Protocol):
+    """A client of a model on a server: `GrpcClient` or `RestClient`. Its methods may be called from several threads.
+
+    Attributes:
+        address: str.
+        model: ModelName.
+        deadline: float. Seconds that a call may take.
+    """
+
+    address: str
+    model: ModelName
+    deadline: float
+
+    def predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
+        """Calls a signature and returns its outputs by name. Raises ServerError when the call fails."""
+
+    def metadata(self) -> tuple[int, dict[str, SignatureDef]]:
+        """Returns the number of the version that answers and its signatures. Raises ServerError if the call fails."""
+
+    def status(self) -> list[ModelVersionStatus]:
+        """Returns the model's versions. Raises ServerError when the call fails."""
+
+    def close(self) -> None:
+        """Cancels calls in other threads, and closes the connection."""
+
+
+# Longest message in characters.
+_LONGEST = 300
+# The parts of an error message that TensorFlow adds to an operation's own message.
+_ADDED = re.compile(
+    r"\{\{.*?\}\}|\[\[.*?\]\]|^\d+ root error\(s\) found\.|^\s*\(\d+\) \w+: |\bassertion failed: ", re.MULTILINE
+)
+
+
+class ServerError(Exception):
+    """A failed call of a server.
+
+    Args:
+        code: str. Name of gRPC's status code, such as "UNAVAILABLE", for both protocols.
+        message: str. Message of the server, or of the library that called it.
+
+    Attributes:
+        code: str.
+        message: str. First line of the message that is not empty, without the parts that TensorFlow adds.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code, self.message = code, _readable(message)
+        super().__init__(f"{code}: {self.message}")
+
+    def report(self, server: Server, path: str | os.PathLike | None = None, line: int | None = None) -> InputError:
+        """Makes the error for the user.
+
+        Args:
+            server: the Server that was called.
+            path: the input file. Defaults to `None`: the call did not score lines of a file.
+            line: int. Number of the first line that the call scored. Optional.
+
+        Returns:
+            InputError.
+        """
+        expected, address = "", server.address
+        if self.code == "UNAVAILABLE":
+            found = f"found the server at {address} unavailable ({self.message})"
+            remedy = "start it, check --server, or give a longer --patience to wait for it"
+        elif self.code == "DEADLINE_EXCEEDED":
+            found = f"found no answer from the server at {address} within {server.deadline:g} s"
+            remedy = "give a longer --deadline" + " or a smaller --batch_size" * (line is not None)
+        elif self.code == "NOT_FOUND":
+            found = f"found no {server.model} on the server at {address} ({self.message})"
+            remedy = "check --model_name, --version and --label; --health shows the versions"
+        elif "version label" in self.message:
+            found = f"found no {server.model} on the server at {address} ({self.message})"
+            remedy = "check --label"
+        elif self.code == "INVALID_ARGUMENT" and line is not None:
+            found = f"found a pair that the server refuses ({self.message})"
+            remedy = "repair or remove the line, or give --on_error=keep to write such lines with a neutral score"
+        else:
+            found = f"found the error {self.code} of the server at {address} ({self.message})"
+            expected, remedy = "expected an answer", "check --server, and see the server's log"
+        return InputError(found, expected, remedy, path, line)
+
+
+def _readable(message: str) -> str:
+    lines = (line.strip() for line in _ADDED.sub("", message).splitlines())
+    line = next(filter(None, lines), "it gave no reason")
+    if line.startswith("[") and line.endswith("]"):  # the message parts of a failed assertion
+        line = line[1:-1].replace("] [", " ")
+    return (line if len(line) <= _LONGEST else line[:_LONGEST] + "...").rstrip(".")

@@ -1,0 +1,165 @@
+"""Manages the labels and versions of a served model in `models.config`, the configuration file of its server."""
+
+import os
+import pathlib
+
+from google.protobuf import text_format
+
+from keras_encdec.errors import InputError
+from keras_encdec.export.versions import locked, remove_folder, versions
+from keras_encdec.formats import open_output
+
+try:
+    from tensorflow_serving.config import model_server_config_pb2
+except ImportError as error:
+    raise ImportError(
+        f"Exporting needs tensorflow-serving-api, which is not installed ({error}): "
+        "pip install 'keras-encdec[serving]'."
+    ) from error
+
+
+MODELS_CONFIG = "models.config"
+STABLE, CANARY = "stable", "canary"
+
+
+class ModelsConfig:
+    """The `models.config` of an export folder: the served models and the labels of their versions.
+
+    The server serves every version whose folder exists: it moves a label only to a version that it has already loaded,
+    and rejects the file if it cannot move a label. The label `stable` stays at its version until the user moves it;
+    `canary` is the newest exported version. The server also rejects labels of versions that do not exist; `write`
+    removes them. `write` sets the path, platform, version policy and these two labels of this model, and keeps the
+    rest of the file except comments.
+
+    Args:
+        export_dir: path of the folder of the versions.
+        name: str. The model's name.
+
+    Raises:
+        InputError: when the file cannot be read or parsed, or it has another model for the folder.
+    """
+
+    def __init__(self, export_dir: str | os.PathLike, name: str) -> None:
+        self._folder = pathlib.Path(export_dir)
+        self._path = self._folder / MODELS_CONFIG
+        self._file = model_server_config_pb2.ModelServerConfig()
+        try:
+            text_format.Parse(self._path.read_text(encoding="utf-8"), self._file)
+        except FileNotFoundError:
+            pass
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"found a file that cannot be parsed ({error})",
+                "expected TensorFlow Serving's ModelServerConfig",
+                "correct it, or remove it: the next export writes a new one",
+                self._path,
+            ) from None
+        except OSError as error:
+            raise InputError(f"could not be read ({error.strerror})", "", "check --export_dir", self._path) from None
+        if self._file.WhichOneof("config") == "custom_model_config":
+            raise InputError(
+                "found a custom_model_config", "expected a model_config_list", "remove the file", self._path
+            )
+        models = self._file.model_config_list.config
+        here = [model.name for model in models if model.base_path == os.path.abspath(self._folder)]
+        if here and name not in here:
+            raise InputError(
+                f"found the model {here[0]!r} for this folder",
+                f"expected {name!r}",
+                f"give --model_name={here[0]}",
+                self._path,
+            )
+        self._model = next((model for model in models if model.name == name), None) or models.add(name=name)
+
+    @property
+    def stable(self) -> int:
+        """The version with the label `stable`; 0 if there is none."""
+        return self._model.version_labels.get(STABLE, 0)
+
+    @property
+    def canary(self) -> int:
+        """The version with the label `canary`; 0 if there is none."""
+        return self._model.version_labels.get(CANARY, 0)
+
+    @property
+    def largest_labelled(self) -> int:
+        """The largest version with a label, even if the version no longer exists; 0 if there is none."""
+        return max(self._model.version_labels.values(), default=0)
+
+    def write(self, stable: int | None = None, canary: int | None = None, without: int | None = None) -> pathlib.Path:
+        """Writes the file.
+
+        Args:
+            stable: int. The version with the label `stable`. Defaults to `None`: unchanged.
+            canary: int. The version with the label `canary`. Defaults to `None`: unchanged.
+            without: int. A version that will be removed: its labels are dropped. Optional.
+
+        Returns:
+            path of the file.
+        """
+        model = self._model
+        model.ClearField("model_type")
+        # A server requires an absolute path.
+        model.base_path, model.model_platform = os.path.abspath(self._folder), "tensorflow"
+        model.model_version_policy.all.SetInParent()
+        for label, version in ((STABLE, stable), (CANARY, canary)):
+            if version:
+                model.version_labels[label] = version
+        there = set(versions(self._folder)) - {without}
+        for label in [label for label, version in model.version_labels.items() if version not in there]:
+            del model.version_labels[label]
+        with open_output(self._path) as file:
+            file.write(text_format.MessageToString(self._file).encode())
+        return self._path
+
+
+def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: int) -> pathlib.Path:
+    """Moves the label `stable` to a version. A server that polls `models.config` then follows.
+
+    Args:
+        export_dir: path of the folder of the versions.
+        model_name: str. Name of the model on the server.
+        version: int.
+
+    Returns:
+        path of `models.config`.
+
+    Raises:
+        InputError: when there is no such version, or `models.config` has another model for the folder.
+    """
+    _require_version(export_dir, version)
+    with locked(export_dir):
+        return ModelsConfig(export_dir, model_name).write(stable=version)
+
+
+def remove_version(export_dir: str | os.PathLike, model_name: str, version: int) -> None:
+    """Removes the labels of a version from `models.config`, and then its folder.
+
+    Args:
+        export_dir: path of the folder of the versions.
+        model_name: str. Name of the model on the server.
+        version: int.
+
+    Raises:
+        InputError: when there is no such version, it has the label `stable`, or `models.config` has another model for
+            the folder.
+    """
+    _require_version(export_dir, version)
+    with locked(export_dir):
+        labels = ModelsConfig(export_dir, model_name)
+        if labels.stable == version:
+            raise InputError(
+                f"found version {version} to be the stable one",
+                "expected another version",
+                "move the label first (--stable_version)",
+                export_dir,
+            )
+        labels.write(without=version)
+        remove_folder(export_dir, version)
+
+
+def _require_version(export_dir: str | os.PathLike, version: int) -> None:
+    there = versions(export_dir)
+    if version not in there:
+        listed = ", ".join(map(str, there)) or "none"
+        raise InputError(f"found no version {version}", f"expected one of those there ({listed})", "", export_dir)
