@@ -21,13 +21,13 @@ _Side = TypeVar("_Side")
 
 # Number of pairs in a batch. It is small because the logits of all tokens are in memory.
 BATCH = 16
-# In nats.
+# Allowed difference in nats.
 TOLERANCE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoreDifference:
-    """The largest difference between some scores and the model's own; it is within the tolerance.
+    """The largest difference between a scorer's scores and the model's own. It is within the tolerance.
 
     Attributes:
         scorer: str. Name of the scorer, such as "exported".
@@ -46,7 +46,7 @@ class ScoreDifference:
 def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]]:
     """Makes pairs of random words from a model's vocabularies.
 
-    Words that are not valid UTF-8 are not used.
+    It leaves out words that are not valid UTF-8.
 
     Args:
         directory: ModelDirectory.
@@ -119,15 +119,15 @@ def compared(
     remedy: str,
     tolerance: float = TOLERANCE,
 ) -> ScoreDifference:
-    """Compares scores with the expected ones.
+    """Compares scores with the model's own.
 
     Args:
         scorer: str. Name of the scorer, for the error and the result.
         scores: float array `(n,)`, nats, of the first n pairs.
-        expected: float array of at least n scores, nats.
+        expected: float array of the model's own scores, at least n, nats.
         texts: list of pairs, for the error.
         export_dir: path, for the error.
-        remedy: str. For the error.
+        remedy: str. What the user should do, for the error.
         tolerance: float. Allowed difference in nats; below ln p = -10, relative to ln p = -10. Defaults to `1e-5`.
 
     Raises:

@@ -52,7 +52,7 @@ def export_model(
 
     Args:
         model_dir: path of the model directory; any backend may have trained it.
-        export_dir: path of the folder of the served model's versions, made if need be.
+        export_dir: path of the folder of the served model's versions, which is created if it does not exist.
         options: ExportOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
@@ -70,7 +70,9 @@ def export_model(
     from keras_encdec.export.saved_model import write_saved_model
 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
-        raise InputError("found a file", "expected a folder, or none yet", "check --export_dir", export_dir)
+        raise InputError(
+            "found a file", "expected a folder, or a path that does not exist yet", "check --export_dir", export_dir
+        )
     options = ExportOptions.combined(options, values)
     config, model_name = options.serving_config, options.model_name
     labels = ModelsConfig(export_dir, model_name)  # raises for an unusable file before the model is exported
@@ -114,7 +116,7 @@ def require_tensorflow() -> None:
         raise InputError(
             f"found Keras on {devices.name()}",
             "expected KERAS_BACKEND=tensorflow, which a SavedModel needs",
-            "set it before Keras is imported; a model trained on another backend loads there too",
+            "set it before Keras is imported; TensorFlow also loads models that were trained on another backend",
         )
 
 

@@ -25,11 +25,12 @@ STABLE, CANARY = "stable", "canary"
 class ModelsConfig:
     """The `models.config` of an export folder: the served models and the labels of their versions.
 
-    The server serves every version whose folder exists: it moves a label only to a version that it has already loaded,
-    and rejects the file if it cannot move a label. The label `stable` stays at its version until the user moves it;
-    `canary` is the newest exported version. The server also rejects labels of versions that do not exist; `write`
-    removes them. `write` sets the path, platform, version policy and these two labels of this model, and keeps the
-    rest of the file except comments.
+    The label `stable` stays at its version until the user moves it; `canary` is the newest exported version. The server
+    serves every version whose folder exists. It moves a label only to a version that it has already loaded, and
+    rejects the whole file if it cannot move a label, or if a label names a version that does not exist.
+
+    `write` removes labels of versions that do not exist. It sets the path, platform, version policy and these two
+    labels of this model, and keeps the rest of the file except comments.
 
     Args:
         export_dir: path of the folder of the versions.
@@ -149,8 +150,8 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
         labels = ModelsConfig(export_dir, model_name)
         if labels.stable == version:
             raise InputError(
-                f"found version {version} to be the stable one",
-                "expected another version",
+                f"found the label stable at version {version}",
+                "expected a version without it",
                 "move the label first (--stable_version)",
                 export_dir,
             )
@@ -162,4 +163,6 @@ def _require_version(export_dir: str | os.PathLike, version: int) -> None:
     there = versions(export_dir)
     if version not in there:
         listed = ", ".join(map(str, there)) or "none"
-        raise InputError(f"found no version {version}", f"expected one of those there ({listed})", "", export_dir)
+        raise InputError(
+            f"found no version {version}", f"expected one of the existing versions ({listed})", "", export_dir
+        )

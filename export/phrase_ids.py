@@ -15,7 +15,7 @@ BYTES_A_TOKEN = 64
 
 
 def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
-    """Checks that a client's strings are a batch of UTF-8 of bounded length; if not, the call fails: INVALID_ARGUMENT.
+    """Checks that a client's strings are UTF-8 of bounded length. Otherwise the call fails with INVALID_ARGUMENT.
 
     Args:
         text: string tensor, of any shape.
@@ -36,7 +36,7 @@ def checked(text: tf.Tensor, name: str, max_tokens: int) -> tf.Tensor:
 
 
 def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """Checks that a client's tensor has rank 1; otherwise the call fails: INVALID_ARGUMENT.
+    """Checks that a client's tensor has rank 1. Otherwise the call fails with INVALID_ARGUMENT.
 
     Args:
         tensor: tensor, of any shape.
@@ -64,7 +64,7 @@ class PhraseIds:
         vocabulary: Vocabulary.
         path: file to save the vocabulary in. It becomes an asset of the SavedModel.
         escaped: bool. Whether to remove Moses's escapes, as `formats.unescape` does.
-        max_tokens: int. For longer phrases the call fails: INVALID_ARGUMENT.
+        max_tokens: int. For longer phrases the call fails with INVALID_ARGUMENT.
 
     Attributes:
         table, words: `tf.lookup.StaticHashTable`, from words to ids and from ids to words. They must be saved with the
@@ -106,7 +106,7 @@ class PhraseIds:
         return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
 
     def split(self, text: tf.Tensor) -> tf.Tensor:
-        """Splits checked phrases `(n,)` into strings `(n, t)`. Each row is padded with one "" or more."""
+        """Splits checked phrases `(n,)` into strings `(n, t)`. Each row ends with at least one "" as padding."""
         tokens, rows = self._tokens(text)
         ragged = tf.RaggedTensor.from_value_rowids(self._with_returns(tokens), rows, tf.size(text, tf.int64), False)
         return tf.pad(ragged.to_tensor(""), [[0, 0], [0, 1]])

@@ -33,7 +33,7 @@ def saved_model(path: str, runs: Sequence[Run], text: bool) -> list[list[float]]
     Raises:
         ImportError: when tensorflow-text is needed and not installed.
     """
-    # `None` makes every later import of them an error, which typeshed does not know. TensorFlow imports Keras only if
+    # `None` makes every later import of them an error; typeshed does not declare it. TensorFlow imports Keras only if
     # it can.
     sys.modules["keras"] = sys.modules["keras_encdec"] = None  # type: ignore[assignment]
     import tensorflow as tf
@@ -81,8 +81,8 @@ def main(function: str, *import_path: str) -> None:
 
     Args:
         function: str. Its name.
-        *import_path: `sys.path` of the process that started this one, for functions that import this package: so they
-            import the same copy of it. By default it stays as it is.
+        *import_path: `sys.path` of the process that started this one, so that the function imports the same copy of
+            this package. By default, `sys.path` stays as it is.
     """
     sys.path[:] = import_path or sys.path
     request = json.load(sys.stdin)

@@ -20,10 +20,10 @@ DRAWS = 1 << 24
 
 
 def target_limits(lengths: tf.Tensor) -> tf.Tensor:
-    """Computes the largest number of target tokens for each source, as `decoding` does. It counts the end of sequence.
+    """Computes the largest number of target tokens for each source, as `decoding` does, with the end of sequence.
 
     Args:
-        lengths: int32 tensor `(sources,)`, the number of tokens of each source, with its end.
+        lengths: int32 tensor `(sources,)`, the number of tokens of each source, with the end of sequence.
 
     Returns:
         int32 tensor `(sources,)`.
@@ -38,9 +38,9 @@ class SearchResults(NamedTuple):
 
     Attributes:
         ids: int32 tensor `(sources, results, t)`, closed by the end of sequence and padded with 0.
-        log_probs: float32 tensor `(sources, results)`: ln p of each hypothesis in nats; the least float32 for a missing
-            one, because JSON has no infinity.
-        scores: float32 tensor `(sources, results)`: the score that ranks each hypothesis; the least float32 for a
+        log_probs: float32 tensor `(sources, results)`: ln p of each hypothesis in nats; the lowest float32 for a
+            missing one, because JSON has no infinity.
+        scores: float32 tensor `(sources, results)`: the score that ranks each hypothesis; the lowest float32 for a
             missing one.
         links: int32 tensor `(sources, results, t)`: the position s of the source word that each token attends to most;
             -1 - s if the token attends more to the end of the source; 0 for a model without attention.
@@ -65,7 +65,7 @@ def search_in_graph(
     Args:
         decoder: Decoder.
         encoded: dict of tensors, the encoder's output, one row per source.
-        lengths: int32 tensor `(sources,)`: number of tokens of each source, with its end.
+        lengths: int32 tensor `(sources,)`: number of tokens of each source, with the end of sequence.
         limits: int32 tensor `(sources,)` from `target_limits`.
         sampler: Sampler.
         inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`. A sampler that draws needs "seed", int64:

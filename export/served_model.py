@@ -68,7 +68,7 @@ class ServedModel:
         )
         self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
-        # because clients may send another rank than the signature's.
+        # because clients may send a rank other than the signature's.
         texts = tf.TensorSpec(None, tf.string)
         ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
         self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), ids, lengths)
@@ -94,7 +94,7 @@ class ServedModel:
     def _score_pairs(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         source, target = self._text(source, "source"), self._text(target, "target")
         sizes = tf.size(source), tf.size(target)
-        same = tf.debugging.Assert(tf.equal(*sizes), ["found sources and targets:", *sizes, "expected as many of both"])
+        same = tf.debugging.Assert(tf.equal(*sizes), ["found sources and targets:", *sizes, "expected equal numbers"])
         with tf.control_dependencies([same]):
             source, target = tf.identity(source), tf.identity(target)
         read, predicted = (target, source) if self._reverse else (source, target)
@@ -207,7 +207,7 @@ def _input_checks(entry: RegisteredSampler, text: tf.Tensor, inputs: Tensors) ->
     names = ["sources", *(f"{name}s" for name in inputs)]
     listed = f"found {', '.join(names[:-1])} and {names[-1]}:"
     same = tf.reduce_all(tf.equal(tf.stack(sizes), sizes[0]))
-    checks = [tf.debugging.Assert(same, [listed, *sizes, "expected as many of each"])]
+    checks = [tf.debugging.Assert(same, [listed, *sizes, "expected equal numbers"])]
     for parameter in entry.sampler_class.hyperparameters():
         if parameter.type is not float or parameter.name not in inputs:
             continue

@@ -56,7 +56,8 @@ class ServedReplacement:
             ids: int32 tensor of the same shape, the ids of the words.
             links: int32 tensor of the same shape, see `SearchResults`.
             source_words: string tensor `(sources, s)`, padded.
-            source_lengths: int32 tensor `(sources,)`: number of tokens of each source, with its end.
+            source_lengths: int32 tensor `(sources,)`: number of tokens of each source, with the end of
+                sequence.
 
         Returns:
             string tensor `(sources, results, t)`.

@@ -162,7 +162,7 @@ max_batch_size {{ value: {BATCH_SIZES[-1]} }}
 batch_timeout_micros {{ value: 1000 }}
 # Number of cores of the server. This is the number of the machine that exported the model.
 num_batch_threads {{ value: {os.cpu_count()} }}
-# When this number of batches waits, the server answers UNAVAILABLE.
+# When this number of batches is waiting, the server answers UNAVAILABLE.
 max_enqueued_batches {{ value: 1000 }}
 """
     with open_output(path) as file:

@@ -28,7 +28,7 @@ from keras_encdec.export.versions import versions
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
-# In nats. It is larger than `TOLERANCE` because each backend rounds differently, and the scorer shares states.
+# In nats. It is larger than `TOLERANCE`, because each backend rounds differently, and the scorer shares states.
 BACKENDS_TOLERANCE = 1e-4
 
 
@@ -114,10 +114,9 @@ def _version_folder(export_dir: str | os.PathLike, version: int | None) -> pathl
     there = versions(export_dir)
     number = version or max(there, default=0)
     if number not in there:
-        listed = ", ".join(map(str, there)) or "none"
         raise InputError(
-            f"found the versions {listed}",
-            f"expected {number or 'one'} among them",
+            f"found the versions {', '.join(map(str, there))}" if there else "found no version",
+            f"expected version {number}" if number else "expected at least one",
             "export one first (encdec-export)",
             export_dir,
         )

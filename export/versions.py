@@ -54,7 +54,7 @@ def new_version(export_dir: str | os.PathLike, version: int | None = None, above
         NewVersion.
 
     Raises:
-        InputError: when that version exists, or its number is too large for a server.
+        InputError: when that version exists, or its number is too small or too large for a server.
     """
     export_dir = pathlib.Path(export_dir)
     export_dir.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def _taken(path: pathlib.Path) -> InputError:
     return InputError(
         "found an existing version",
         "expected a new number",
-        "give another --version, or drop it for the next number",
+        "give another --version, or omit it to use the next number",
         path,
     )
 

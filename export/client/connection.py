@@ -76,7 +76,7 @@ def is_url(address: str) -> bool:
 
 
 def is_server_address(address: str) -> bool:
-    """Whether a text is the address of a server: host:port, a URL, or a socket, "unix:..."."""
+    """Whether a string is the address of a server: host:port, a URL, or a socket, "unix:..."."""
     parts = re.fullmatch(r"(?:https?://)?[^/]+?(?::(\d+))?/?", address)
     port = parts and parts[1]
     return address.startswith("unix:") or bool(parts and (port or is_url(address)) and int(port or 1) <= 65535)
@@ -107,15 +107,14 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
     return GrpcClient(address, model, deadline)
 
 
-# The longest pauses after the first failed call and after any later one, in seconds. Each is twice as long as the
-# previous one.
+# Longest pause after the first failed call, and after any call, in seconds. The longest pause doubles with each call.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 def retrying(patience: float, closed: threading.Event | None = None) -> "tenacity.Retrying":
-    """Makes what repeats calls while the server is UNAVAILABLE: `retrying(60.0)(server.predict, ...)`.
+    """Makes a policy that repeats calls while the server is UNAVAILABLE, as in `retrying(60.0)(server.metadata)`.
 
-    The pauses between calls grow exponentially, with jitter. Other errors are raised at once.
+    The pauses between calls grow exponentially, with jitter. Other errors are raised immediately.
 
     Args:
         patience: float. Seconds for which a call is repeated; 0 to call once.
@@ -137,13 +136,13 @@ def retrying(patience: float, closed: threading.Event | None = None) -> "tenacit
         if event.wait(seconds):
             raise ServerError("CANCELLED", "the connection was closed")
 
-    # A pause is between half of its greatest length and all of it. Without jitter, calls that failed at the same time
-    # would all be repeated at the same time.
+    # A pause lasts at least half as long as it may. Without jitter, calls that failed at the same time would all be
+    # repeated at the same time.
     half, longest_half = _FIRST_PAUSE / 2, _LONGEST_PAUSE / 2
     pause = tenacity.wait_exponential(half, longest_half) + tenacity.wait_random_exponential(half, longest_half)
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: isinstance(error, ServerError) and error.code == "UNAVAILABLE"),
-        # The last call comes when the patience is over, not a pause later.
+        # The last pause is shortened, so that the last call comes when the patience is over.
         wait=lambda state: min(pause(state), patience - (state.seconds_since_start or 0.0)),
         stop=tenacity.stop_after_delay(patience),
         sleep=sleep,

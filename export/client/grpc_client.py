@@ -19,7 +19,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 @contextlib.contextmanager
 def _tensorflow_as_a_folder() -> Iterator[None]:
-    """Lets the `with` block import modules of TensorFlow without running its slow `__init__`."""
+    """Lets the `with` block import modules of TensorFlow without running its `__init__.py`, which takes seconds."""
     spec = None if "tensorflow" in sys.modules else importlib.util.find_spec("tensorflow")
     if spec is None:
         yield
@@ -122,7 +122,7 @@ class GrpcClient:
         return response.model_spec.version.value, definitions
 
     def status(self) -> list[ModelVersionStatus]:
-        """Returns the model's versions: list of ModelVersionStatus."""
+        """Returns the model's versions and their states."""
         request = get_model_status_pb2.GetModelStatusRequest()
         self._name_model(request.model_spec)
         response = self._call(self._models.GetModelStatus, request)

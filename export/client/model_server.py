@@ -43,8 +43,11 @@ class ModelName:
         return f"model {self.name!r}{version}{label}"
 
 
+# TensorFlow Serving's messages in protocol buffers' JSON form.
+
+
 class StatusProto(TypedDict, total=False):
-    """Why a version is not available, in protocol buffers' JSON form, as the other types of answers."""
+    """The reason why a version is not available."""
 
     error_message: str
 
@@ -104,7 +107,7 @@ class Server(Protocol):
         """Returns the number of the version that answers and its signatures. Raises ServerError if the call fails."""
 
     def status(self) -> list[ModelVersionStatus]:
-        """Returns the model's versions. Raises ServerError when the call fails."""
+        """Returns the model's versions and their states. Raises ServerError when the call fails."""
 
     def close(self) -> None:
         """Cancels calls in other threads, and closes the connection."""

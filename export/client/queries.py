@@ -1,4 +1,4 @@
-"""Asks a server about a model: its versions, their states and its signatures."""
+"""Asks a server for a model's versions, their states, and the model's signatures."""
 
 import contextlib
 import dataclasses

@@ -67,7 +67,7 @@ class RestClient:
 
     def _call(self, method: str, path: str, keys: Sequence[str], body: Mapping[str, Json] | None = None) -> Json:
         """Calls the server, and returns the part of its JSON answer at a path of keys."""
-        # The call runs in a daemon thread, because requests can neither cancel a call nor limit its total time.
+        # The call runs in a daemon thread, because the library can neither cancel a call nor limit its total time.
         answer: Future[requests.Response] = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
         either: tuple[Future, ...] = answer, self._closed

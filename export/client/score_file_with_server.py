@@ -112,15 +112,13 @@ def _numbered(windows: Iterable[Sequence[Record]]) -> Iterator[tuple[int, Sequen
         line += len(records)
 
 
-# A server that merges requests refuses all of them if a single pair is bad. A refused pair is therefore sent again on
-# its own, after a random wait of up to these numbers of seconds: the server then merges it with other requests.
+# A server that merges requests refuses all of them if a single pair is bad. The client therefore sends a refused pair
+# again on its own, after random pauses of up to these numbers of seconds, so that it is merged with other requests.
 _PAUSES = (0.05, 0.1, 0.2)
 
 
 class ServedLines:
-    """Adds scores to lines. When the server refuses a group of lines, it finds the bad ones.
-
-    To find them, it sends each half of the group again.
+    """Adds scores to lines. When the server refuses a group of lines, it sends each half again to find the bad ones.
 
     Args:
         scorer: RecordScorer of a ServedScorer.
@@ -180,6 +178,6 @@ class ServedLines:
             raise report from refusal
         with self._lock:
             self.refused += 1
-        # Every record is a named tuple, see `Record`, of whose methods that protocol says nothing.
+        # Every record is a named tuple, but the protocol `Record` does not declare the methods of one.
         malformed = cast("PairRecord", record)._replace(problem=str(report))
         return self._scorer([malformed])[0]

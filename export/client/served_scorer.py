@@ -89,7 +89,7 @@ class ServedScorer:
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
     def _predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
-        """Calls the server once. Raises UNAVAILABLE if the server merged the request with another that it refused."""
+        """Calls the server once. A request that was merged with another, which the server refuses, is UNAVAILABLE."""
         try:
             return self._server.predict(signature, inputs, outputs)
         except ServerError as error:

@@ -215,7 +215,7 @@ def test_an_empty_batch_has_empty_scores(toy):
 @pytest.mark.parametrize(
     "source, target, message",
     [
-        (["s1", "s2"], ["t1"], "sources and targets.*2.*1.*as many of both"),
+        (["s1", "s2"], ["t1"], "sources and targets.*2.*1.*expected equal numbers"),
         (["s1 " * (MAX_TOKENS + 1)], ["t1"], f"source of.*tokens, expected at most {MAX_TOKENS}"),
         (["s1"], ["t1 " * (MAX_TOKENS + 1)], "target of.*tokens"),
         (["s" * (64 * MAX_TOKENS + 1)], ["t1"], f"source of.*bytes, expected at most {64 * MAX_TOKENS}"),

@@ -3,13 +3,14 @@
 import json
 import shutil
 import sys
+from unittest import mock
 
 import pytest
 import toy_models
 from commands import fail, succeed
 
 from keras_encdec.errors import InputError
-from keras_encdec.export import export_model, verify_export
+from keras_encdec.export import export_model, scoring_process, verify_export
 from keras_encdec.export.verification import process_scores
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -78,7 +79,7 @@ def test_a_model_trained_in_bfloat16_is_compared_in_float32(tmp_path, no_search)
 def test_unusable_arguments_are_errors_that_name_the_remedy(verify, folders, tmp_path):
     fail(verify(*flags(folders, "--backends=tensorflow,theano")), 2, "theano", "tensorflow, jax, torch")
     fail(verify(*flags((folders[0], tmp_path))), 1, tmp_path, "encdec-export")
-    fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected 3")
+    fail(verify(*flags(folders, "--version=3")), 1, "versions 1", "expected version 3")
 
 
 @pytest.mark.usefixtures("scores_here")
@@ -147,3 +148,14 @@ def test_the_error_of_a_failed_process_has_a_remedy(script, sentence):
     with pytest.raises(InputError, match=sentence) as failure:
         process_scores([sys.executable, "-c", script], {}, "m")
     assert ("limits" in str(failure.value)) == ("limits" in sentence)
+
+
+def test_a_process_without_tensorflow_text_names_it(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with mock.patch.dict(sys.modules), pytest.raises(ImportError, match="No module named 'tensorflow_text'"):
+        scoring_process.saved_model("m", [], text=True)
+
+
+def test_the_error_without_a_version_says_so(folders, tmp_path):
+    with pytest.raises(InputError, match="found no version, expected at least one; export one first"):
+        verify_export(folders[0], tmp_path)
