@@ -90,7 +90,7 @@ def test_an_invalid_temperature_is_refused(toy):
     for temperature in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)temperatures.*a number, above 0"):
             call(toy[1], "sample", source=["s1"], seed=[1], temperature=[temperature])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)seeds and temperatures.*as many"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)seeds and temperatures.*expected equal numbers"):
         call(toy[1], "sample", source=["s1"], seed=[1, 2], temperature=[1.0])
 
 
