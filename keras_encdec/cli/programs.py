@@ -3,9 +3,11 @@
 Each imports the module of its name and runs its command. An interrupt during the import is also one line.
 """
 
+import contextlib
 import functools
 import importlib
-import sys
+import os
+import signal
 from collections.abc import Callable
 
 
@@ -16,8 +18,15 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 
 def _run(name: str) -> None:
-    try:
-        importlib.import_module(f"keras_encdec.cli.{name}").COMMAND.run()
-    except KeyboardInterrupt:
-        print(f"encdec-{name.replace('_', '-')}: interrupted before it began.", file=sys.stderr)
-        sys.exit(130)
+    def end(*_: object) -> None:
+        with contextlib.suppress(OSError):  # the standard error may be closed
+            os.write(2, f"encdec-{name.replace('_', '-')}: interrupted before it began.\n".encode())
+        os._exit(130)
+
+    # Python ignores exceptions in callbacks of an import, so that a KeyboardInterrupt could be lost there.
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+    command = importlib.import_module(f"keras_encdec.cli.{name}").COMMAND
+    signal.signal(signal.SIGINT, interrupted)
+    command.run()
