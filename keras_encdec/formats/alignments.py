@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 Links = list[tuple[int, int]]
+#: Makes the line of a pair in a file of alignments from source words, target words and attention, see `links_line`.
+AlignmentLine = Callable[[Sequence[str], Sequence[str], "npt.NDArray[np.floating]"], str]
 
 _LINK = re.compile(rb"(\d{1,9})-(\d{1,9})")
 
@@ -154,9 +156,7 @@ def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "
 ALIGNMENT_LINES = dict(zip(ALIGNMENT_FORMATS, (links_line, weights_line), strict=True))
 
 
-def alignment_line(
-    alignments: FilePath | None, alignment_format: str | None, output: FilePath
-) -> "Callable[[Sequence[str], Sequence[str], npt.NDArray[np.floating]], str] | None":
+def alignment_line(alignments: FilePath | None, alignment_format: str | None, output: FilePath) -> AlignmentLine | None:
     """Returns the function that makes the lines of a file of alignments.
 
     Args:

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath
@@ -85,6 +85,10 @@ class Record(Protocol):
         """A sentence about the error in a malformed line, otherwise `None`."""
         ...
 
+    def _replace(self, *, problem: str | None) -> Self:
+        """Returns a copy with a problem."""
+        ...
+
 
 class PairFormat(abc.ABC):
     """Base class of formats of files with a pair of source and target text on each line.
@@ -99,7 +103,7 @@ class PairFormat(abc.ABC):
         is_tokenized: bool. Whether the text is always tokenized, so that no tokenizer is applied to it. Otherwise, a
             tokenizer is applied if the model reads raw text.
         is_factored: bool. Whether a bar in a token separates factors, of which the model reads the first.
-        in_moses_ini: bool. Whether a moses.ini contains the number of scores on each line. The reader then has
+        in_moses_ini: bool. Whether a moses.ini contains the number of scores on each line. The reader then sets
             `num_scores`.
         has_links: bool. Whether lines contain a word alignment, which `links` returns.
         has_column_names: bool. Whether columns are written with their names.

@@ -214,7 +214,6 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
         self, path: FilePath, encoding: str | None = None, on_error: str | None = None, limit: int | None = None
     ) -> None:
         super().__init__(encoding, on_error)
-        self.num_scores: int | None = None
         self._first: int | None = None
         self.lines = InputLines(path)
         self._records = self._read(limit)

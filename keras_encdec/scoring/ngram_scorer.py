@@ -63,7 +63,7 @@ class NgramDecoder(keras.layers.Layer):
         total = log_sum_exp(matrix, bias, self.careful)
         batches, size, _ = contexts.shape
 
-        def compute_features(batch, stored, totals):
+        def compute_features(batch: Tensor, stored: Tensor, totals: Tensor) -> tuple[Tensor, Tensor]:
             features = self._features(contexts[batch], table)
             return (
                 store_rows(stored, batch * size, features),
@@ -75,7 +75,7 @@ class NgramDecoder(keras.layers.Layer):
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         batches, size = words.shape
 
-        def compute_logits(batch, logits):
+        def compute_logits(batch: Tensor, logits: Tensor) -> list[Tensor]:
             features, weights = take_rows(stored, context_of_ngram[batch]), take_rows(output, words[batch])
             return [store_rows(logits, batch * size, ops.sum(features * weights, -1) + ops.take(bias, words[batch]))]
 
@@ -161,14 +161,15 @@ class NgramGroup:
         context_of_ngram: int array `(ngrams,)`, the slot of the context of each n-gram.
     """
 
-    inputs: tuple
+    inputs: tuple[np.ndarray | np.int32, ...]
     contexts: int
     context_of_ngram: np.ndarray
 
     def log_probs(self, logits: np.ndarray, totals: np.ndarray) -> np.ndarray:
         """Computes ln p of each n-gram's last word, float64 `(ngrams,)`, from the results of `NgramDecoder`."""
-        logits, totals = logits[: len(self.context_of_ngram)].astype(np.float64), totals.astype(np.float64)
-        return logits - totals[self.context_of_ngram]
+        log_probs = logits[: len(self.context_of_ngram)].astype(np.float64)
+        log_probs -= totals[self.context_of_ngram]
+        return log_probs
 
 
 def cut_ngrams(ngrams: DistinctNgrams) -> Iterator[NgramGroup]:
@@ -265,6 +266,7 @@ class NgramScorer:
 
     Args:
         model: LanguageModel whose decoder has a `context_length`.
+        context_length: int. This `context_length`.
         run: callable of a function and items, which returns the results in the order of the items. Defaults to `map`.
 
     Attributes:
@@ -272,9 +274,12 @@ class NgramScorer:
     """
 
     def __init__(
-        self, model: LanguageModel, run: Callable[[Callable, Iterable[NgramGroup]], Iterator[np.ndarray]] = map
+        self,
+        model: LanguageModel,
+        context_length: int,
+        run: Callable[[Callable[[NgramGroup], np.ndarray], Iterable[NgramGroup]], Iterator[np.ndarray]] = map,
     ) -> None:
-        self._context_length = model.decoder.context_length
+        self._context_length = context_length
         # One for each value of `careful`, see NgramDecoder.
         self._decoders = {careful: compiled_call(NgramDecoder(model, careful)) for careful in (False, True)}
         self._tables = WordProductTables(model)
@@ -301,7 +306,7 @@ class NgramScorer:
     def _log_probs(self, table: Tensor | None, group: NgramGroup) -> np.ndarray:
         inputs = group.inputs if table is None else (*group.inputs, table)
 
-        def decode(careful):
+        def decode(careful: bool) -> Iterator[np.ndarray]:
             return map(ops.convert_to_numpy, self._decoders[careful](*inputs))
 
         if not self._careful:

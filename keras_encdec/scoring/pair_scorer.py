@@ -11,13 +11,13 @@ WordPair = tuple[Sequence[str], Sequence[str]]
 
 @dataclasses.dataclass(frozen=True)
 class PairScores:
-    """The scores of a list of pairs, one of each kind per pair; `None` for a kind that was not requested.
+    """The scores of a list of pairs, one of each kind per pair; a kind that was not requested is empty.
 
     Attributes:
         log_prob: float64 array `(pairs,)`, ln p of each target, the end of sequence included, nats.
         token_log_probs: list of float64 arrays `(target tokens,)`, ln p of each token, the end of sequence last.
         unknown_count: list of int, target words outside the shortlist.
-        source_unknown_count: list of int, source words outside the shortlist. It comes with `unknown_count`; `None`
+        source_unknown_count: list of int, source words outside the shortlist. It comes with `unknown_count`; empty
             from a scorer that cannot count them.
         attention: list of float32 arrays `(target tokens, source tokens)`, the weights by which each target token
             attends to each source token, the ends of sequence included; of a reverse model, which predicts the source,
@@ -25,10 +25,10 @@ class PairScores:
     """
 
     log_prob: np.ndarray
-    token_log_probs: Sequence[np.ndarray] | None = None
-    unknown_count: Sequence[int] | None = None
-    source_unknown_count: Sequence[int] | None = None
-    attention: Sequence[np.ndarray] | None = None
+    token_log_probs: Sequence[np.ndarray] = ()
+    unknown_count: Sequence[int] = ()
+    source_unknown_count: Sequence[int] = ()
+    attention: Sequence[np.ndarray] = ()
 
 
 class PairScorer(Protocol):

@@ -65,7 +65,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         # A decoder without a state, which sees only the previous word, needs no tables.
         roots = next((table.shape[0] for table in state.values()), 0)
 
-        def body(batch, features_table, totals, states):
+        def body(batch: Tensor, features_table: Tensor, totals: Tensor, states: State) -> tuple[Tensor, Tensor, State]:
             # A root starts from its source's state: these are the first rows of the tables.
             source = sources[batch]
             rows = ops.where(parents[batch] < 0, source, parents[batch] + roots)
@@ -77,7 +77,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
                 {name: store_rows(table, roots + batch * size, state[name]) for name, table in states.items()},
             )
 
-        def with_slots(first):
+        def with_slots(first: Tensor) -> Tensor:
             return ops.concatenate([first, ops.zeros((slots, *first.shape[1:]), first.dtype)])
 
         tables = {name: with_slots(first) for name, first in state.items()}
@@ -112,7 +112,7 @@ class PairGroup:
 
     sources: np.ndarray
     source_lengths: np.ndarray
-    inputs: tuple
+    inputs: tuple[np.ndarray | np.int32, ...]
     rows: int
     pairs: np.ndarray
     paths: np.ndarray
@@ -178,8 +178,9 @@ def cuts_within(needed: np.ndarray, limits: np.ndarray) -> list[tuple[int, int]]
         list of (start, stop).
     """
 
-    def cuts(most):
-        parts, start, before = [], 0, np.zeros(len(limits), np.int64)
+    def cuts(most: int) -> list[tuple[int, int]]:
+        parts: list[tuple[int, int]] = []
+        start, before = 0, np.zeros(len(limits), np.int64)
         while start < needed.shape[1]:
             stops = (np.searchsorted(row, limit, "right") for row, limit in zip(needed, before + limits, strict=True))
             stop = max(start + 1, min(*stops, start + most))

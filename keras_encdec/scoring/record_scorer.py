@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import Column, ColumnKind, InputLines, PairFormat, Record, format_names, model_words
+from keras_encdec.formats.alignments import AlignmentLine
 from keras_encdec.formats.pair_format import DECIMALS
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.workers import in_order, threads
@@ -32,9 +33,8 @@ class RecordScorer:
         scorers: list of PairScorer, a column each; the first is the forward model's.
         options: ScoringOptions: the columns, and the longest pair that is scored. Longer pairs get neutral values, as
             malformed lines do.
-        alignment_line: callable of source words, target words and the attention of the forward model's target tokens,
-            which returns a line of an alignment file, see `keras_encdec.formats.alignments`. Defaults to `None`: no
-            alignments.
+        alignment_line: AlignmentLine, which makes the lines of an alignment file from the forward model's attention.
+            Defaults to `None`: no alignments.
         count_words: bool. Whether to count words and unknown words. Defaults to `False`.
 
     Attributes:
@@ -52,7 +52,7 @@ class RecordScorer:
         pair_format: PairFormat,
         scorers: Sequence[PairScorer],
         options: ScoringOptions,
-        alignment_line: Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None = None,
+        alignment_line: AlignmentLine | None = None,
         count_words: bool = False,
     ) -> None:
         self._format, self._scorers, self._options = pair_format, scorers, options
@@ -74,7 +74,7 @@ class RecordScorer:
         """
         readable = [record for record in records if record.problem is None]
         words = self._words(readable)
-        if self._options.max_tokens is not None and (long := self._long(words)):
+        if self._options.max_tokens is not None and (long := _longer(words, self._options.max_tokens)):
             with self._lock:
                 self.too_long += len(long)
             words = [[pair for i, pair in enumerate(pairs) if i not in long] for pairs in words]
@@ -84,7 +84,7 @@ class RecordScorer:
         scores = [self._scores(number, pairs) for number, pairs in enumerate(words)]
         lines = [self._format.with_columns(records, self.columns, self._values(scores, words[0]))]
         if self._alignment_line:
-            lines.append(self._alignments(records, words[0], scores[0].attention))
+            lines.append(_alignments(records, words[0], scores[0].attention, self._alignment_line))
         return lines
 
     def close(self) -> None:
@@ -109,13 +109,14 @@ class RecordScorer:
                 self.word_counts[number] += np.transpose([lengths, unknown])
         if has_tokens:
             tokens = [np.round(row, DECIMALS) for row in scores.token_log_probs]
-            scores = dataclasses.replace(scores, log_prob=[row.sum() for row in tokens], token_log_probs=tokens)
+            log_prob = np.array([row.sum() for row in tokens])
+            scores = dataclasses.replace(scores, log_prob=log_prob, token_log_probs=tokens)
         return scores
 
-    def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Sequence[float | np.ndarray]]:
+    def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Iterable[object]]:
         """Returns the values of each column, from the scores of each scorer and the forward model's pairs."""
         forward, options = scores[0], self._options
-        values = [each.log_prob for each in scores]
+        values: list[Iterable[object]] = [each.log_prob for each in scores]
         if options.unknown_count:
             values.append(forward.unknown_count)
         if options.length:
@@ -123,20 +124,6 @@ class RecordScorer:
         if options.token_scores:
             values.append(forward.token_log_probs)
         return values
-
-    def _alignments(
-        self, records: Sequence[Record], pairs: Sequence[WordPair], attention: Sequence[np.ndarray]
-    ) -> list[bytes]:
-        """Makes the alignment lines of all records; `pairs` and `attention` belong to the scored records alone."""
-        scored = zip(pairs, attention, strict=True)
-        lines = []
-        for record in records:
-            line = ""
-            if record.problem is None:
-                (source, target), weights = next(scored)
-                line = self._alignment_line(source, target, weights)
-            lines.append(line.encode())
-        return lines
 
     def _words(self, records: Sequence[Record]) -> list[list[WordPair]]:
         """Returns the pairs of words of the records, for each scorer."""
@@ -146,15 +133,30 @@ class RecordScorer:
             return [scorer.all_words(texts, factored) for scorer in self._scorers]
         # The text is tokenized, whatever the model. A phrase table is sorted by source: each is split once.
         sources = {text: model_words(text, factored) for text in {record.source for record in records}}
-        pairs = [(sources[record.source], model_words(record.target, factored)) for record in records]
+        pairs: list[WordPair] = [(sources[record.source], model_words(record.target, factored)) for record in records]
         return [pairs] * len(self._scorers)
 
-    def _long(self, words: Sequence[Sequence[WordPair]]) -> set[int]:
-        """Returns the indices of the pairs that have more than `max_tokens` tokens on a side."""
-        most = self._options.max_tokens
-        return {
-            i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
-        }
+
+def _longer(words: Sequence[Sequence[WordPair]], most: int) -> set[int]:
+    """Returns the indices of the pairs that have more tokens on a side."""
+    return {
+        i for pairs in words for i, (source, target) in enumerate(pairs) if len(source) > most or len(target) > most
+    }
+
+
+def _alignments(
+    records: Sequence[Record], pairs: Sequence[WordPair], attention: Sequence[np.ndarray], alignment_line: AlignmentLine
+) -> list[bytes]:
+    """Makes the alignment lines of all records; `pairs` and `attention` belong to the scored records alone."""
+    scored = zip(pairs, attention, strict=True)
+    lines = []
+    for record in records:
+        line = ""
+        if record.problem is None:
+            (source, target), weights = next(scored)
+            line = alignment_line(source, target, weights)
+        lines.append(line.encode())
+    return lines
 
 
 def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:
@@ -172,8 +174,9 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
         ConfigurationError: where lines of the format cannot hold them, or two would have the same name.
     """
     first = options.feature_name or FEATURE_NAME
-    stem, number = re.fullmatch(r"(.*?)(\d*)", first, re.DOTALL).groups()
-    names = [first] + [f"{stem}{int(number or 0) + i}" for i in range(1, num_scorers)]
+    stem = re.sub(r"\d+\Z", "", first)
+    number = int(first[len(stem) :] or 0)
+    names = [first] + [f"{stem}{number + i}" for i in range(1, num_scorers)]
     columns = [Column(ColumnKind.LOG_PROB, name) for name in names]
     optional = (
         ("unknown_count", options.unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
@@ -205,7 +208,7 @@ Window = TypeVar("Window", contravariant=True)
 class WindowScorer(Protocol[Window]):
     """Makes the new lines of a window of records, as a RecordScorer does."""
 
-    def __call__(self, window: Window) -> Sequence[list[bytes]]:
+    def __call__(self, window: Window, /) -> Sequence[list[bytes]]:
         """Returns the window's lines, without line feed, for each output file. Several threads call it."""
         ...
 

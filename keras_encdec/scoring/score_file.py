@@ -107,7 +107,7 @@ class ScoreSummary(FileSummary):
         return remarks
 
     @property
-    def _result(self) -> str:
+    def _result(self) -> str | os.PathLike[str]:
         return "a dry run, nothing was written" if self.dry_run else super()._result
 
 
@@ -170,10 +170,11 @@ def score_file(
         if options.alignments:
             written_files.append(outputs.enter_context(open_output(options.alignments, keep=keep)))
         read = windows(known.check_columns(reader, columns), WINDOW)
-        ini_file = outputs.enter_context(open_output(options.moses_ini_out, keep=keep)) if options.moses_ini else None
+        ini_out = options.moses_ini_out
+        ini_file = outputs.enter_context(open_output(ini_out, keep=keep)) if ini_out else None
         first = next(read)
         # Reads the other inputs first, so that their errors appear before hours of scoring.
-        if ini_file:
+        if options.moses_ini and ini_file:
             ini, notices = scored_moses_ini(
                 options.moses_ini, output, columns, options.moses_feature, reader.num_scores
             )
@@ -188,6 +189,7 @@ def score_file(
         written = write_scored_lines(
             record_scorer, itertools.chain([first], read), reader.lines, written_files, WINDOWS, progress
         )
+    counts = zip(ngrams_before, [scorer.ngram_counts for scorer in scorers], strict=True)
     return ScoreSummary(
         written.count,
         written.seconds,
@@ -198,7 +200,7 @@ def score_file(
         record_scorer.too_long,
         options.max_tokens,
         tuple(_unknown_words(scorers, record_scorer.word_counts)),
-        tuple(scorer.ngram_counts - counts for scorer, counts in zip(scorers, ngrams_before, strict=True) if counts),
+        tuple(after - before for before, after in counts if before and after),
     )
 
 

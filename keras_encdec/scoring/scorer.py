@@ -16,7 +16,7 @@ from keras_encdec.data import pad
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.log_probs import SPECIAL_IDS, check_sequences
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
-from keras_encdec.runtime.workers import in_order
+from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
 from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
@@ -61,10 +61,9 @@ class Scorer:
         computed = model_in_dtype(model, dtype or model.compute_dtype)
         decoder = computed.decoder
         self._state_spec, self._memory_spec = decoder.state_spec, decoder.memory_spec
-        if computed.encoder.is_incremental:
-            self._encoder = PrefixTreeEncoder(computed, self._room(1)[0])
-        else:
-            self._encoder = BatchEncoder(computed)
+        self._encoder: PrefixTreeEncoder | BatchEncoder = (
+            PrefixTreeEncoder(computed, self._room(1)[0]) if computed.encoder.is_incremental else BatchEncoder(computed)
+        )
         # One for each combination of `careful` and `with_attention`, see PrefixTreeDecoder.
         self._decoders = {
             (careful, attention): compiled_call(PrefixTreeDecoder(decoder, careful, attention))
@@ -78,7 +77,7 @@ class Scorer:
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
         self._ngrams = None
         if decoder.context_length is not None and not model.has_source:
-            self._ngrams = NgramScorer(computed, self._in_order)
+            self._ngrams = NgramScorer(computed, decoder.context_length, self._in_order)
 
     def close(self) -> None:
         """Cancels pending computations: calls in other threads fail, and so do later ones."""
@@ -87,7 +86,7 @@ class Scorer:
     @property
     def ngram_counts(self) -> NgramCounts | None:
         """The numbers of n-grams scored so far and of distinct ones; `None` for a model without limited context."""
-        return self._ngrams and self._ngrams.counts
+        return self._ngrams.counts if self._ngrams else None
 
     def score(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Computes log p(y | x) of each pair, including the end of sequence, without length normalization.
@@ -119,7 +118,7 @@ class Scorer:
         Raises:
             ValueError: see `score`.
         """
-        tokens = [None] * len(pairs)
+        tokens = [np.empty(0)] * len(pairs)
         for indices, log_probs, lengths in self._log_probs(pairs):
             for index, row, length in zip(indices, log_probs, lengths, strict=True):
                 tokens[index] = row[:length]
@@ -140,8 +139,8 @@ class Scorer:
         """
         if not self.carries_attention:
             raise ValueError("found a model without attention, expected a model with attention")
-        tokens, attention = [None] * len(pairs), [None] * len(pairs)
-        for indices, group, results, weights in self._scored(pairs, with_attention=True):
+        tokens, attention = [np.empty(0)] * len(pairs), [np.empty((0, 0))] * len(pairs)
+        for indices, group, (results, weights) in self._scored(pairs, with_attention=True):
             rows = zip(indices, group.log_probs(results), group.paths, group.lengths, strict=True)
             for index, row, path, length in rows:
                 tokens[index] = row[:length]
@@ -151,7 +150,7 @@ class Scorer:
     def _log_probs(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yields indices of pairs, their token log-probabilities, 0 after the end, and the lengths of their targets."""
         if not self._ngrams:
-            for indices, group, results, _ in self._scored(pairs):
+            for indices, group, [results] in self._scored(pairs):
                 yield indices, group.log_probs(results), group.lengths
             return
         targets = [target for _, target in pairs]
@@ -160,13 +159,13 @@ class Scorer:
             check_sequences("target", rows, lengths, self.model.target_words + SPECIAL_IDS)
             yield indices, self._ngrams.token_log_probs(rows), lengths
 
-    def _in_order(self, function: Callable, items: Iterable) -> Iterator:
+    def _in_order(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return in_order(self._executor, function, items, self._workers)
 
     def _scored(
         self, pairs: Sequence[Pair], with_attention: bool = False
-    ) -> Iterator[tuple[np.ndarray, PairGroup, np.ndarray, np.ndarray | None]]:
-        """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it."""
+    ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
+        """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
         yield from self._in_order(functools.partial(self._decoded, with_attention), self._groups(pairs))
 
     def _groups(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, PairGroup]]:
@@ -198,20 +197,20 @@ class Scorer:
 
     def _decoded(
         self, with_attention: bool, item: tuple[np.ndarray, PairGroup]
-    ) -> tuple[np.ndarray, PairGroup, np.ndarray, np.ndarray | None]:
+    ) -> tuple[np.ndarray, PairGroup, list[np.ndarray]]:
         indices, group = item
         state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows)
 
-        def decode(careful):
+        def decode(careful: bool) -> list[np.ndarray]:
             outputs = self._decoders[careful, with_attention](*group.inputs, state, memory)
-            return map(ops.convert_to_numpy, outputs) if with_attention else (ops.convert_to_numpy(outputs), None)
+            return [ops.convert_to_numpy(output) for output in (outputs if with_attention else [outputs])]
 
         if not self._careful:
-            results, attention = decode(careful=False)
-            if (np.abs(results[2, group.paths]) < SAFE).all():
-                return indices, group, results, attention
+            arrays = decode(careful=False)
+            if (np.abs(arrays[0][2, group.paths]) < SAFE).all():
+                return indices, group, arrays
             self._careful = True
-        return indices, group, *decode(careful=True)
+        return indices, group, decode(careful=True)
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:

@@ -30,7 +30,7 @@ class BatchEncoder:
 
     def __init__(self, model: TranslationModel) -> None:
         self._call = compiled_call(_Start(model))
-        self._specs = {**model.decoder.state_spec, **model.decoder.memory_spec}
+        self._specs = model.decoder.state_spec, model.decoder.memory_spec
 
     def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[State, Memory]:
         """See `PrefixTreeEncoder.start`. The results are NumPy arrays; bfloat16 and float16 become float32.
@@ -38,27 +38,19 @@ class BatchEncoder:
         States and memory with a source time axis may be large: for few sources they get fewer rows.
         """
         steps = padded_width(int(lengths.max()))
-        if len(lengths) <= FEW_SOURCES and any(spec.time_axis for spec in self._specs.values()):
+        if len(lengths) <= FEW_SOURCES and any(spec.time_axis for specs in self._specs for spec in specs.values()):
             rows = min(rows, FEW_SOURCES)
-        tables = None
+        state, memory = (_tables(specs, rows, steps) for specs in self._specs)
         for indices, size, width in _batches(lengths):
             ids = np.zeros((size, width), np.int32)
             ids[: len(indices), : sources.shape[1]] = sources[indices, :width]
             started = keras.tree.map_structure(ops.convert_to_numpy, self._call(ids))
-            if tables is None:
-                tables = [self._tables(tensors, rows, steps) for tensors in started]
-            for table, tensors in zip(tables, started, strict=True):
+            for table, tensors, specs in zip((state, memory), started, self._specs, strict=True):
                 for name, tensor in tensors.items():
-                    axis = self._specs[name].time_axis
+                    axis = specs[name].time_axis
                     padding = [(0, steps - width if i == axis else 0) for i in range(tensor.ndim)]
                     table[name][indices] = np.pad(tensor, padding)[: len(indices)]
-        return tuple(tables)
-
-    def _tables(self, tensors: dict[str, np.ndarray], rows: int, steps: int) -> dict[str, np.ndarray]:
-        return {
-            name: np.zeros((rows, *self._specs[name].with_time(steps)), tensor.dtype)
-            for name, tensor in tensors.items()
-        }
+        return state, memory
 
 
 class _Start(keras.layers.Layer):
@@ -71,6 +63,11 @@ class _Start(keras.layers.Layer):
         state, memory = self.model.start(source)
         decoder = self.model.decoder
         return _for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)
+
+
+def _tables(specs: dict[str, TensorSpec], rows: int, steps: int) -> dict[str, np.ndarray]:
+    """Returns empty tables for tensors in the dtypes of `_for_numpy`."""
+    return {name: np.zeros((rows, *spec.with_time(steps)), spec.dtype or "float32") for name, spec in specs.items()}
 
 
 def _for_numpy(tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
@@ -121,23 +118,26 @@ class PrefixTreeEncoder:
         Returns:
             tuple: state and memory, dicts of tensors `(rows, ...)`, the first m rows for the sources.
         """
-        return self._call(*call_arguments(sources, lengths, self._slots, rows))
+        started: tuple[State, Memory] = self._call(*call_arguments(sources, lengths, self._slots, rows))
+        return started
 
 
-def call_arguments(sources: np.ndarray, lengths: np.ndarray, slots: int, rows: int) -> tuple[np.ndarray, ...]:
+def call_arguments(
+    sources: np.ndarray, lengths: np.ndarray, slots: int, rows: int
+) -> tuple[np.ndarray | np.int32, ...]:
     """Makes the arguments of the compiled call for a group of sources; see `PrefixTreeEncoder.start`."""
     tree = PrefixTree(sources, lengths)
     batches = NodeBatches(tree, int(largest_batch(lengths.max())), slots)
+    # Batches of whole sources are not larger than the number of rows.
+    size = min(batches.size, rows)
     lasts = np.zeros(rows, np.int32)
     lasts[: len(sources)] = batches.slots[tree.paths[np.arange(len(sources)), lengths - 1]]
-    # Batches of whole sources are not larger than the number of rows.
-    lasts = lasts.reshape(-1, min(batches.size, rows))
     return (
         batches.filled(tree.ids),
         batches.parents,
         np.int32(batches.used),
-        lasts,
-        np.int32(-(-len(sources) // lasts.shape[1])),
+        lasts.reshape(-1, size),
+        np.int32(-(-len(sources) // size)),
     )
 
 
@@ -163,7 +163,7 @@ class _PrefixTreeCall(keras.layers.Layer):
     ) -> tuple[State, Memory]:
         states, size = self._states(ids, parents, batches), lasts.shape[1]
 
-        def body(batch, *tables):
+        def body(batch: Tensor, *tables: State) -> list[State]:
             state = {name: ops.take(table, lasts[batch] + 1, axis=0) for name, table in states.items()}
             started = self.decoder.start(self.encoder.finish(state))
             return [
@@ -171,19 +171,23 @@ class _PrefixTreeCall(keras.layers.Layer):
                 for table, new in zip(tables, started, strict=True)
             ]
 
-        rows, specs = lasts.shape[0] * size, (self.decoder.state_spec, self.decoder.memory_spec)
-        return counted_loop(body, last_batches, *(self._zeros(rows, spec) for spec in specs))
+        rows = lasts.shape[0] * size
+        tables = self._zeros(rows, self.decoder.state_spec), self._zeros(rows, self.decoder.memory_spec)
+        state, memory = counted_loop(body, last_batches, *tables)
+        return state, memory
 
     def _states(self, ids: Tensor, parents: Tensor, batches: Tensor) -> State:
         """Tables of the encoder's states, `(1 + slots, ...)`; the first row is zero, the state of an empty prefix."""
         size = ids.shape[1]
 
-        def body(batch, tables):
+        def body(batch: Tensor, tables: State) -> list[State]:
             state = {name: take_rows(table, parents[batch] + 1) for name, table in tables.items()}
             state = self.encoder.step(ids[batch], state)
             return [{name: store_rows(table, 1 + batch * size, state[name]) for name, table in tables.items()}]
 
-        return counted_loop(body, batches, self._zeros(1 + ids.shape[0] * size, self.encoder.state_spec))[0]
+        tables = self._zeros(1 + ids.shape[0] * size, self.encoder.state_spec)
+        states: list[State] = counted_loop(body, batches, tables)
+        return states[0]
 
     def _zeros(self, rows: int, specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {

@@ -3,7 +3,6 @@
 import copy
 import os
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 
@@ -49,7 +48,7 @@ class TextScorer:
         self._is_borrowed = False
 
     @classmethod
-    def open(cls, model: "ModelOrPath", dtype: str | None = None) -> Self:
+    def open(cls, model: "ModelOrPath", dtype: str | None = None) -> "TextScorer":
         """Returns a scorer of a model that is given as a path, a directory or a scorer.
 
         Args:
@@ -92,17 +91,16 @@ class TextScorer:
         Raises:
             ValueError: for a str in place of a list of words; for attention, of a model without it.
         """
-        ids, tokens, weights = _ids(self.directory, pairs), None, None
+        ids = _ids(self.directory, pairs)
+        unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
+        if not (attention or token_log_probs):
+            return PairScores(self._scorer.score(ids), [], unknown, source_unknown)
         if attention:
             tokens, weights = self._scorer.token_scores_with_attention(ids)
-        elif token_log_probs:
-            tokens = self._scorer.token_scores(ids)
-        return PairScores(
-            self._scorer.score(ids) if tokens is None else np.array([row.sum() for row in tokens]),
-            tokens if token_log_probs else None,
-            *(_unknown_counts(self.directory, ids) if unknown_count else (None, None)),
-            weights,
-        )
+        else:
+            tokens, weights = self._scorer.token_scores(ids), []
+        log_prob = np.array([row.sum() for row in tokens])
+        return PairScores(log_prob, tokens if token_log_probs else [], unknown, source_unknown, weights)
 
     def score(self, pairs: Sequence[WordPair]) -> np.ndarray:
         """Computes ln p of each pair, including the end of sequence.
@@ -118,7 +116,7 @@ class TextScorer:
         """
         return self.score_pairs(pairs).log_prob
 
-    def token_scores(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
+    def token_scores(self, pairs: Sequence[WordPair]) -> Sequence[np.ndarray]:
         """Computes ln p of each predicted token of each pair, the end of sequence last: float64 arrays, nats."""
         return self.score_pairs(pairs, token_log_probs=True).token_log_probs
 
@@ -127,7 +125,7 @@ class TextScorer:
         """Whether the model has attention."""
         return self._scorer.carries_attention
 
-    def attention(self, pairs: Sequence[WordPair]) -> list[np.ndarray]:
+    def attention(self, pairs: Sequence[WordPair]) -> Sequence[np.ndarray]:
         """Computes the weights by which each token that the model predicts attends to each token that it reads.
 
         Args:
@@ -191,11 +189,13 @@ class DryScorer:
     ) -> PairScores:
         """See `PairScorer.score_pairs`."""
         ids = _ids(self.directory, pairs)
+        unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
         return PairScores(
             np.zeros(len(ids)),
-            [np.zeros(len(target)) for _, target in ids] if token_log_probs else None,
-            *(_unknown_counts(self.directory, ids) if unknown_count else (None, None)),
-            [np.zeros((len(target), len(source)), np.float32) for source, target in ids] if attention else None,
+            [np.zeros(len(target)) for _, target in ids] if token_log_probs else [],
+            unknown,
+            source_unknown,
+            [np.zeros((len(target), len(source)), np.float32) for source, target in ids] if attention else [],
         )
 
     def close(self) -> None:
