@@ -10,15 +10,15 @@ _MOST_QUOTED = 80
 
 
 def quoted(found: str | bytes) -> str:
-    """Quotes text that was found in a file, for an error: in quotation marks, and cut if it is long.
+    r"""Quotes text that was found in a file, for an error: in quotation marks, and cut if it is long.
 
     Args:
         found: str or bytes. Bytes that are not UTF-8 and invisible characters are written as backslash escapes.
 
     Example:
 
-    >>> print(quoted(b"caf\\xe9"), quoted("1" * 5000))  # doctest: +ELLIPSIS
-    "caf\\xe9" "1111...1..." (5,000 characters)
+    >>> print(quoted(b"caf\xe9"), quoted("1" * 5000))  # doctest: +ELLIPSIS
+    "caf\xe9" "1111...1..." (5,000 characters)
     """
     text = found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
     return f'"{shortened(text)}"' + (f" ({len(text):,} characters)" if len(text) > _MOST_QUOTED else "")

@@ -10,7 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TextIO
 
 from absl import flags
 
@@ -55,7 +55,7 @@ def _lines(flag: flags.Flag) -> str:
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     short = f"-{flag.short_name}," if flag.short_name else ""
     lines = [flags.text_wrap(f"{short}{name}: {flag.help}", indent=" " * 4, firstline_indent="  ")]
-    if flag.default is not None and flag.default != "":
+    if flag.default_as_str is not None and flag.default != "":
         lines.append(f"    (default: {flag.default_as_str.strip(chr(39))})")
     if flag.parser.syntactic_help:
         lines.append(flags.text_wrap(f"({flag.parser.syntactic_help})", indent=" " * 4))
@@ -216,8 +216,10 @@ class Command:
             case SystemExit(code=str() as sentence):
                 print(sentence, file=sys.stderr)
                 return 1
-            case SystemExit(code=code):
-                return code or 0
+            case SystemExit(code=int() as status):
+                return status
+            case SystemExit():
+                return 0
         raise error
 
     def _fail(self, sentence: str, status: int) -> int:
@@ -243,11 +245,18 @@ def _quiet_libraries(command: str) -> Iterator[None]:
         warnings.filterwarnings("ignore", module="keras(?!_encdec)|multiprocessing|tensorflow|jax|torch")
         show = warnings.showwarning
 
-        def show_in_one_line(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        def show_in_one_line(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if category is EncdecWarning:
                 print(f"{command}: warning: {message}", file=sys.stderr)
             else:
-                show(message, category, *where)
+                show(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show_in_one_line
         try:

@@ -82,6 +82,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     from keras_encdec.model_directory import ModelDirectory
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file
+    from keras_encdec.scoring.scoring_options import ScoringOptions
     from keras_encdec.trainers import train
 
     folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
@@ -113,9 +114,10 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     print(f"   {perplexities[1]:10.2f}   the same decoder with the summary zeroed")
 
     print("\n3. Score the whole table: one more p(target | source) on each line.\n")
+    options = ScoringOptions(moses_ini=str(dataset.moses_ini), moses_ini_out=str(ini))
     files = {"input": dataset.phrase_table, "output": table, "moses_ini": dataset.moses_ini, "moses_ini_out": ini}
     _show("encdec-score", model_dir=model_dir, **files)
-    summary = score_file(directory, **files, progress=ReadingProgress)
+    summary = score_file(directory, dataset.phrase_table, table, options, progress=ReadingProgress)
     print(summary, file=sys.stderr)
 
     print("\n4. What the table's own p(target | source) prefers, and what the model prefers (the paper's Table 2):\n")

@@ -91,7 +91,8 @@ class PathOrFlagParser(flags.ArgumentParser):
 
     def parse(self, argument: bool | str) -> bool | str:
         """Returns true, false, or the path."""
-        return {"true": True, "false": False, "": False}.get(argument, argument)
+        words: dict[bool | str, bool | str] = {"true": True, "false": False, "": False}
+        return words.get(argument, argument)
 
     def flag_type(self) -> str:
         """Returns the name of the type in the help."""

@@ -49,7 +49,17 @@ class AlignmentMatrix(Protocol):
 
 
 class AlignmentModel(Protocol):
-    """The part of Thot's alignment models that is used after training."""
+    """The methods of Thot's alignment models that are used here."""
+
+    scheduled_iterations: int
+
+    def add_sentence_pair(self, source: Words, target: Words) -> object: ...
+
+    def start_training(self) -> object: ...
+
+    def train(self) -> object: ...
+
+    def end_training(self) -> object: ...
 
     def get_best_alignments(
         self, sources: Sequence[Words], targets: Sequence[Words]
@@ -111,16 +121,14 @@ def train_aligner(
     """
     import thot.alignment
 
-    model = None
+    (first, _), *_ = ALIGNERS[aligner]
     with _one_thread(thot.__file__):
-        for name, rounds in ALIGNERS[aligner]:
-            model_class = getattr(thot.alignment, name)
-            if model is None:
-                model = model_class()
-                for words, translation in pairs:
-                    model.add_sentence_pair(words, translation)
-            else:
-                model = model_class(model)
+        model: AlignmentModel = getattr(thot.alignment, first)()
+        for words, translation in pairs:
+            model.add_sentence_pair(words, translation)
+        for number, (name, rounds) in enumerate(ALIGNERS[aligner]):
+            if number:
+                model = getattr(thot.alignment, name)(model)
             model.start_training()
             for _ in range(rounds or model.scheduled_iterations):
                 model.train()

@@ -134,14 +134,13 @@ class _Plan:
         """Returns the n-best lists by part, and the file of the initial weights."""
         baseline = self._config.baseline
         if baseline.system == "lists":
-            lists = {"dev": pathlib.Path(baseline.dev_nbest), "test": pathlib.Path(baseline.test_nbest)}
-            return lists, pathlib.Path(baseline.weights)
+            files = {name: pathlib.Path(path) for name, path in baseline.files.items()}
+            return {"dev": files["dev_nbest"], "test": files["test_nbest"]}, files["weights"]
         return self._decoder_baseline() if baseline.system == "decoder" else self._moses_baseline()
 
     def _decoder_baseline(self) -> tuple[Lists, pathlib.Path]:
         baseline = self._config.baseline
-        training_text = self._text.get("train_target")
-        models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
+        models = {"phrase_table": self._phrase_table, "language_model": self._language_model()}
         start = {"weights": pathlib.Path(baseline.weights)} if baseline.weights else {}
         tuned = self._add(
             "tune-decoder",
@@ -169,8 +168,7 @@ class _Plan:
             # moses.ini only names these files, but the output of Moses depends on them.
             models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
         else:
-            training_text = self._escaped("train_target") if "train_target" in self._text else None
-            models = {"phrase_table": self._phrase_table, "language_model": self._language_model(training_text)}
+            models = {"phrase_table": self._phrase_table, "language_model": self._language_model(escaped=True)}
             ini = self._add(
                 "moses-ini", moses.write_moses_ini, models, {"output": "moses.ini"}, {"order": baseline.ngram_order}
             )
@@ -196,10 +194,11 @@ class _Plan:
     def _escaped(self, name: str) -> pathlib.Path:
         return self._add(f"escape-{name}", moses.escape_text, {"text": self._text[name]}, {"output": f"text/{name}"})
 
-    def _language_model(self, text: pathlib.Path | None) -> pathlib.Path:
+    def _language_model(self, escaped: bool = False) -> pathlib.Path:
         baseline = self._config.baseline
         if baseline.language_model:
             return pathlib.Path(baseline.language_model)
+        text = self._escaped("train_target") if escaped else self._text["train_target"]
         return self._add(
             "ngrams", stage_functions.estimate, {"text": text}, {"arpa": "ngrams.arpa"}, {"order": baseline.ngram_order}
         )
@@ -229,8 +228,7 @@ class _Plan:
         stage, output = "-".join(["add", *names, part]), {"output": f"nbest/{'-'.join(names)}.{part}.gz"}
         inputs = {"nbest": nbest, "source": self._text[f"{part}_source"]}
         if feature.kind in ("phrases", "unknown_words"):
-            model = name if feature.kind == "phrases" else feature.of
-            inputs["phrase_table"] = self._scored_table(model)
+            inputs["phrase_table"] = self._scored_table(feature.of or name)
             settings = {"feature": f"{name}0", "column": MODEL_COLUMN if feature.kind == "phrases" else UNKNOWN_COLUMN}
             return self._add(stage, stage_functions.add_table_feature, inputs, output, settings)
         inputs["model_dir"] = self._model(name, feature)

@@ -12,7 +12,7 @@ _PROBES = (b"\\u0041\\x41", b"+AGEAYg- ~{!!~}", b"\x1b$B!!\x1b(B", bytes(range(1
 
 
 class FileEncoding:
-    """Encoding of a text file.
+    r"""Encoding of a text file.
 
     Without a declared encoding, the file must be UTF-8, and other bytes are an error. With a declared encoding, bytes
     that it cannot decode become lone surrogates ("surrogateescape"), and are written unchanged.
@@ -30,7 +30,7 @@ class FileEncoding:
 
     Example:
 
-    >>> FileEncoding("Latin-1").decode(b"caf\\xe9")
+    >>> FileEncoding("Latin-1").decode(b"caf\xe9")
     'café'
     """
 
@@ -167,7 +167,7 @@ _FACTORED_WORD = re.compile(r"(?<![^ \t])([^ \t|]+)\|[^ \t]*")
 
 
 def unescape(phrase: str) -> str:
-    """Replaces Moses's escapes by their characters.
+    r"""Replaces Moses's escapes by their characters.
 
     Args:
         phrase: str.
@@ -179,7 +179,7 @@ def unescape(phrase: str) -> str:
     Example:
 
     >>> unescape("l &apos;&quot; &amp;lt; &eacute;")
-    'l \\'" &lt; &eacute;'
+    'l \'" &lt; &eacute;'
     """
     if "&" in phrase:
         for escaped, plain in UNESCAPING:
@@ -227,7 +227,7 @@ def surface(phrase: str) -> str:
 
 
 def model_words(phrase: str, factored: bool = True) -> list[str]:
-    """Returns the words of a phrase as the model reads them, without factors and escapes.
+    r"""Returns the words of a phrase as the model reads them, without factors and escapes.
 
     Only spaces and tabs separate words, see `split_tokens`.
 
@@ -240,8 +240,8 @@ def model_words(phrase: str, factored: bool = True) -> list[str]:
 
     Example:
 
-    >>> model_words(" l|DET  &#124;|PUNC 10\\u00a0000|NUM ")
-    ['l', '|', '10\\xa0000']
+    >>> model_words(" l|DET  &#124;|PUNC 10\u00a0000|NUM ")
+    ['l', '|', '10\xa0000']
     """
     if factored and "|" in phrase:
         phrase = _FACTORED_WORD.sub(r"\1", phrase)

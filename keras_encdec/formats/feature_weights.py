@@ -209,7 +209,7 @@ def weights_text(weights: Weights, comment: str = "") -> str:
 
 
 def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = None) -> str:
-    """Replaces weights in the section `[weight]` of a moses.ini. No other byte changes.
+    r"""Replaces weights in the section `[weight]` of a moses.ini. No other byte changes.
 
     Args:
         text: str. The text of the file, read without translating line ends (`newline=""`).
@@ -224,7 +224,7 @@ def replace_moses_weights(text: str, weights: Weights, path: FilePath | None = N
 
     Example:
 
-    >>> print(replace_moses_weights("[weight]\\nLM0= 0.5 # 5-gram\\nTM0= 1 2", {"LM0": [0.25]}))
+    >>> print(replace_moses_weights("[weight]\nLM0= 0.5 # 5-gram\nTM0= 1 2", {"LM0": [0.25]}))
     [weight]
     LM0= 0.25 # 5-gram
     TM0= 1 2

@@ -8,7 +8,7 @@ AROUND = b" \t\r"
 
 
 def split_tokens(text: AnyStr) -> list[AnyStr]:
-    """Splits a line into tokens at spaces and tabs, as Moses does.
+    r"""Splits a line into tokens at spaces and tabs, as Moses does.
 
     Any other white space, such as a vertical tab, a form feed or a no-break space, is part of a token. Remove the
     carriage return at the end of a line first.
@@ -21,8 +21,8 @@ def split_tokens(text: AnyStr) -> list[AnyStr]:
 
     Example:
 
-    >>> split_tokens(" le\\tchat  10\\u00a0000 ")
-    ['le', 'chat', '10\\xa0000']
+    >>> split_tokens(" le\tchat  10\u00a0000 ")
+    ['le', 'chat', '10\xa0000']
     """
     space, tab = (" ", "\t") if isinstance(text, str) else (b" ", b"\t")
     if tab in text:

@@ -23,7 +23,7 @@ def rewrite_moses_ini(
     table_scores: int | None = None,
     path: FilePath | None = None,
 ) -> tuple[str, list[str]]:
-    """Rewrites a moses.ini for a phrase table to which scores were appended.
+    r"""Rewrites a moses.ini for a phrase table to which scores were appended.
 
     The feature of the table gets the new `path` and `num-features`, and its line in `[weight]` gets the new weights. No
     other byte changes. The new table is text. If the old one was binarized, the class of its feature is therefore
@@ -50,7 +50,7 @@ def rewrite_moses_ini(
 
     Example:
 
-    >>> text = "[feature]\\nPhraseDictionaryMemory name=TM num-features=1 path=a.gz\\n[weight]\\nTM= 0.2"
+    >>> text = "[feature]\nPhraseDictionaryMemory name=TM num-features=1 path=a.gz\n[weight]\nTM= 0.2"
     >>> print(rewrite_moses_ini(text, "b.gz", 1)[0])
     [feature]
     PhraseDictionaryMemory name=TM num-features=2 path=b.gz

@@ -7,7 +7,7 @@ _SPACE = " \t\r"
 
 
 class IniLine:
-    """A line of a moses.ini. Spaces and tabs separate words, and a comment starts with `#`.
+    r"""A line of a moses.ini. Spaces and tabs separate words, and a comment starts with `#`.
 
     Args:
         number: int. The number of the line, from 1.
@@ -21,11 +21,11 @@ class IniLine:
 
     Example:
 
-    >>> line = IniLine(1, "PhraseDictionaryMemory  path=a.gz # the table\\r")
+    >>> line = IniLine(1, "PhraseDictionaryMemory  path=a.gz # the table\r")
     >>> line.set_argument("path", "b.gz")
     >>> line.add_argument("name", "TM")
     >>> line.text
-    'PhraseDictionaryMemory  path=b.gz name=TM # the table\\r'
+    'PhraseDictionaryMemory  path=b.gz name=TM # the table\r'
     """
 
     def __init__(self, number: int, text: str) -> None:

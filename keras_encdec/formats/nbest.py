@@ -68,7 +68,7 @@ class _HypothesisReader(RecordReader[LineRecord]):
 
 
 class NBestReader(_HypothesisReader[NBestRecord]):
-    """Reads an n-best list. Every line gives exactly one record, in order.
+    r"""Reads an n-best list. Every line gives exactly one record, in order.
 
     A line is `id ||| hypothesis ||| Name= v [v ...] ... ||| total [||| segmentation] [||| alignment]`. A line is
     malformed if it is blank or has a different number of fields, if the id or the total is not a number, if the
@@ -97,7 +97,7 @@ class NBestReader(_HypothesisReader[NBestRecord]):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "nbest")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("0 ||| le chat  ||| LM0= -4.5 ||| -3.25\\n")
+    ...         _ = file.write("0 ||| le chat  ||| LM0= -4.5 ||| -3.25\n")
     ...     with NBestReader(path) as nbest:
     ...         for record in nbest:
     ...             print(record.id, record.hypothesis, record.features, record.total)

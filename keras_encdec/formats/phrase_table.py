@@ -172,7 +172,7 @@ class PhraseTableRecord(NamedTuple):
 
 
 class PhraseTableReader(RecordReader[PhraseTableRecord]):
-    """Reads a phrase table. Every line gives exactly one record, in order.
+    r"""Reads a phrase table. Every line gives exactly one record, in order.
 
     A line is malformed if it has fewer than three fields or no scores, if a score is not a number, if its number of
     scores differs from that of the first well-formed line, or if it is not UTF-8 and no encoding was declared. Phrases
@@ -192,7 +192,7 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
     Attributes:
         lines: InputLines, for progress.
         malformed: int. Malformed lines so far.
-        num_scores: int. Number of scores on each line; `None` before the first well-formed line.
+        num_scores: int. Number of scores on each line; 0 before the first well-formed line.
 
     Raises:
         InputError: if the file cannot be read or the encoding cannot be used, and at a malformed line.
@@ -203,7 +203,7 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "table")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("le ||| the ||| 0.5 0.25 ||| 0-0\\n")
+    ...         _ = file.write("le ||| the ||| 0.5 0.25 ||| 0-0\n")
     ...     with PhraseTableReader(path) as table:
     ...         for record in table:
     ...             print(record.source, record.target, record.parsed.append_scores(["0.125"]))
@@ -239,7 +239,7 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
             yield new_record(PhraseTableRecord, (raw, source, target, parsed, None))
 
     def _check_number(self, number: int) -> None:
-        if self.num_scores is not None:
+        if self.num_scores:
             expected = f"expected {self.num_scores} as on line {self._first}"
             raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
         self.num_scores, self._first = number, self.lines.line_number

@@ -27,8 +27,8 @@ class RecordReader(Generic[LineRecord]):
         kept: str. What the caller does with malformed lines that are kept, for errors. A caller sets it if it leaves
             such lines out.
         malformed: int. Malformed lines so far.
-        num_scores: int. Number of scores on each line, of a format with scores; `None` before the first well-formed
-            line.
+        num_scores: int. Number of scores on each line; 0 before the first well-formed line, and of a format without
+            scores.
 
     Raises:
         ValueError: for any other `on_error`.
@@ -44,7 +44,7 @@ class RecordReader(Generic[LineRecord]):
             raise ValueError(f"found on_error={on_error!r}, expected one of stop, keep")
         self._encoding, self._on_error = FileEncoding(encoding), on_error
         self.malformed = 0
-        self.num_scores: int | None = None
+        self.num_scores = 0
 
     def __iter__(self) -> Iterator[LineRecord]:
         return self._records

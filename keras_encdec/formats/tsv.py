@@ -16,7 +16,7 @@ from keras_encdec.formats.record_reader import MalformedLine, PairReader, PairRe
 
 
 class TsvReader(PairReader):
-    """Reads pairs from a file of tab-separated columns: source, target and any others.
+    r"""Reads pairs from a file of tab-separated columns: source, target and any others.
 
     Every line gives exactly one record, in order. A line is malformed if it has only one column, or if it is not UTF-8
     and no encoding was declared. The source and the target may be empty. Carriage returns at the ends of lines and a
@@ -31,7 +31,7 @@ class TsvReader(PairReader):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "pairs.tsv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("the house\\tla maison\\t12\\n")
+    ...         _ = file.write("the house\tla maison\t12\n")
     ...     with TsvReader(path) as reader:
     ...         print([(record.source, record.target) for record in reader])
     [('the house', 'la maison')]
@@ -74,7 +74,7 @@ class TsvFormat(PairFormat):
 
 
 def append_columns(raw: bytes, columns: Sequence[str]) -> bytes:
-    """Adds columns to a line of tab-separated columns. No other byte changes.
+    r"""Adds columns to a line of tab-separated columns. No other byte changes.
 
     Args:
         raw: bytes. The line, without its line feed; a carriage return at its end stays there.
@@ -85,8 +85,8 @@ def append_columns(raw: bytes, columns: Sequence[str]) -> bytes:
 
     Example:
 
-    >>> append_columns(b"le\\tthe\\r", ["-0.25", "0"])
-    b'le\\tthe\\t-0.25\\t0\\r'
+    >>> append_columns(b"le\tthe\r", ["-0.25", "0"])
+    b'le\tthe\t-0.25\t0\r'
     """
     added = "".join(["\t" + column for column in columns]).encode("utf-8", "surrogateescape")
     return raw[:-1] + added + b"\r" if raw.endswith(b"\r") else raw + added

@@ -22,7 +22,7 @@ _LONGEST_LINE = 1 << 26
 
 
 class InputLines:
-    """The lines of a plain or gzipped file, as bytes.
+    r"""The lines of a plain or gzipped file, as bytes.
 
     The first two bytes of the file, not its name, decide whether it is gzipped. A line ends with a line feed, which is
     not part of the line; a carriage return is. The file is read once, in blocks, so that the memory does not depend on
@@ -48,10 +48,10 @@ class InputLines:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "lines.gz")
     ...     with open_output(path) as file:
-    ...         _ = file.write(b"one\\ntwo\\r\\nthree")
+    ...         _ = file.write(b"one\ntwo\r\nthree")
     ...     with InputLines(path) as lines:
     ...         print(list(lines), lines.line_number, lines.ended_with_newline)
-    [b'one', b'two\\r', b'three'] 3 False
+    [b'one', b'two\r', b'three'] 3 False
     """
 
     def __init__(self, path: FilePath) -> None:
@@ -62,7 +62,8 @@ class InputLines:
         self.ended_with_newline: bool | None = None
         with explained(path, "to read a file"):
             self._raw = CountedFile(os.dup(0) if standard else path, "rb")
-        self._file = file = io.BufferedReader(self._raw, _BLOCK)
+        file: io.BufferedReader = io.BufferedReader(self._raw, _BLOCK)
+        self._file = file
         try:
             with explained(path, "to read a file"):
                 status = os.fstat(self._raw.fileno())
@@ -186,7 +187,7 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
         # The stream is closed also after a failure, so that data left in the writer's buffer are dropped.
         compressed = GzipStream(raw) if path.endswith(".gz") else None
         stream: io.RawIOBase = stack.enter_context(contextlib.closing(compressed or raw))
-        writer = io.BufferedWriter(stream, _BLOCK)
+        writer: io.BufferedWriter = io.BufferedWriter(stream, _BLOCK)
         yield writer
         writer.flush()
         if compressed:

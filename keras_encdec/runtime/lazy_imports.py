@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pkgutil
 import sys
 import types
 from typing import Any
@@ -25,9 +26,10 @@ def lazy_imports(package: str) -> None:
         lazy_imports(__name__)
     """
     module = sys.modules[package]
-    tree = ast.parse(module.__spec__.loader.get_source(package))
+    tree = ast.parse(pkgutil.get_data(package, "__init__.py") or b"")
     blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    sources = {name.name: line.module for block in blocks for line in block.body for name in line.names}
+    imports = [line for block in blocks for line in block.body if isinstance(line, ast.ImportFrom)]
+    sources = {name.name: line.module for line in imports for name in line.names}
     module.__dict__.update(__all__=sorted(sources), _lazy_sources=sources)
     module.__class__ = _LazyPackage
 

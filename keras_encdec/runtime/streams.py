@@ -3,10 +3,14 @@
 import io
 import zlib
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
 from keras_encdec.errors import FilePath, explained
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -61,7 +65,7 @@ def _member(file: io.BufferedReader, size: int, data: bytes) -> Generator[bytes,
     while True:
         try:
             block = member.decompress(data, size)
-        except (isal_zlib.error, zlib.error) as error:
+        except (isal_zlib.error, zlib.error) as error:  # type: ignore[misc]  # its stub says that it is an instance
             raise BrokenGzip(f"found corrupt gzipped data ({error})") from error
         if block:
             yield block
@@ -89,9 +93,9 @@ class GzipStream(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: "ReadableBuffer", /) -> int:
         self._file.write(self._compressor.compress(data))
-        return len(data)
+        return memoryview(data).nbytes
 
     def finish(self) -> None:
         """Writes the rest of the compressed data and the trailer."""
@@ -107,7 +111,7 @@ class CountedFile(io.FileIO):
 
     count = 0
 
-    def readinto(self, buffer: bytearray | memoryview) -> int | None:
+    def readinto(self, buffer: "WriteableBuffer", /) -> int | None:
         size = super().readinto(buffer)
         self.count += size or 0
         return size
@@ -130,11 +134,11 @@ class OutputFile(io.FileIO):
         super().__init__(descriptor, "wb")
         self._shown_path = shown_path
 
-    def write(self, data: bytes | memoryview) -> int:
-        data = memoryview(data)
+    def write(self, data: "ReadableBuffer", /) -> int:
+        view = memoryview(data)
         written = 0
         with explained(self._shown_path, "to write"):
             # The system may write only part of the data, for example just before the disk is full.
-            while written < len(data):
-                written += super().write(data[written:])
+            while written < len(view):
+                written += super().write(view[written:])
         return written

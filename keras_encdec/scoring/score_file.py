@@ -176,7 +176,7 @@ def score_file(
         # Reads the other inputs first, so that their errors appear before hours of scoring.
         if options.moses_ini and ini_file:
             ini, notices = scored_moses_ini(
-                options.moses_ini, output, columns, options.moses_feature, reader.num_scores
+                options.moses_ini, output, columns, options.moses_feature, reader.num_scores or None
             )
             ini_file.write(ini)
         scorers = [_open_scorer(model_dir, "--model_dir", False, options)]

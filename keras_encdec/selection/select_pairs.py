@@ -160,7 +160,7 @@ def select_pairs(
         pair_scores = np.frombuffer(collected)
         selected = _selected(pair_scores, len(pair_scores) - candidates.duplicates - reader.malformed, options)
         for path, written in ((input, file), (source, source_file)):
-            if written:
+            if path is not None and written:
                 _write_selected(path, written, selected)
     return SelectionSummary(
         int(selected.sum()),

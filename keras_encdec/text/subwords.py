@@ -21,13 +21,13 @@ def join_bpe(pieces: Sequence[str]) -> str:
 
 
 def join_sentencepiece(pieces: Sequence[str]) -> str:
-    """Joins pieces of SentencePiece, in which "\\u2581" marks the beginning of a word.
+    r"""Joins pieces of SentencePiece, in which "\u2581" marks the beginning of a word.
 
     An unknown word is a separate word.
 
     Example:
 
-    >>> join_sentencepiece(["\\u2581a", "\\u2581transl", "ation", "<unk>"])
+    >>> join_sentencepiece(["\u2581a", "\u2581transl", "ation", "<unk>"])
     'a translation <unk>'
     """
     pieces = " ".join(_with_unknown_apart(pieces, True)).split(" ")

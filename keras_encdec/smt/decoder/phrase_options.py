@@ -160,7 +160,7 @@ def read_phrases(
     for record in records:
         shown.add(1)
         source = " ".join(model_words(record.source))
-        if source in sources and (target := model_words(record.target)):
+        if record.parsed and source in sources and (target := model_words(record.target)):
             scores = [float(score) for score in record.parsed.scores]
             if min(scores) < 0:
                 raise InputError(

@@ -117,10 +117,9 @@ def approximate_randomization(
     differences = []
     rng = np.random.default_rng(seed)
     for rows in _row_blocks(trials, len(pool[0])):
-        dealt = sum(
-            mine @ counts
-            for mine, counts in zip(_dealt(rng, rows, len(pool[0]), len(baseline), len(pool)), pool, strict=True)
-        )
+        dealt = np.zeros_like(total)
+        for mine, counts in zip(_dealt(rng, rows, len(pool[0]), len(baseline), len(pool)), pool, strict=True):
+            dealt = dealt + mine @ counts
         differences.append(np.abs(scores(dealt) - scores(total - dealt)))
     observed = abs(scores(_sum(baseline)) - scores(_sum(system)))
     return _p_value(np.concatenate(differences), float(observed))

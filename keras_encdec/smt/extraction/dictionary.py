@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
 from keras_encdec.errors import FilePath
@@ -14,7 +14,8 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
 
 
-class DictionaryEntry(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class DictionaryEntry:
     """A word and its most frequent translation.
 
     Attributes:
@@ -148,7 +149,7 @@ def write_dictionary(
 
 def _line(entry: DictionaryEntry, encoding: FileEncoding, encoding_name: str | None, path: FilePath) -> bytes:
     try:
-        return encoding.encode("\t".join(map(str, entry)) + "\n")
+        return encoding.encode(f"{entry.source}\t{entry.target}\t{entry.count}\n")
     except UnicodeEncodeError as error:
         raise unencodable(error, encoding_name, path) from None
 

@@ -93,6 +93,13 @@ class ScoredPhrases:
             )
 
 
+def _pairs(keys: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, bytes, bytes, int]]:
+    """Yields source, target, links and count of each key."""
+    for key, count in keys:
+        source, target, links = key.split(SEPARATOR)
+        yield source, target, links, count
+
+
 def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> ScoredPhrases:
     """Scores the extracted phrase pairs of whole sources.
 
@@ -115,8 +122,7 @@ def score_merged(keys: Iterable[tuple[bytes, int]], lexical: LexicalTable) -> Sc
     joint: list[int] = []
     source_counts: list[int] = []
     source_distinct: list[int] = []
-    pairs = ((*key.split(SEPARATOR), count) for key, count in keys)
-    for source, source_pairs in groupby(pairs, key=itemgetter(0)):
+    for source, source_pairs in groupby(_pairs(keys), key=itemgetter(0)):
         source_words, before = source.split(b" "), len(joint)
         for target, target_pairs in groupby(source_pairs, key=itemgetter(1)):
             target_words, variants = target.split(b" "), list(target_pairs)

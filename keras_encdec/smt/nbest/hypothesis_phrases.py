@@ -77,9 +77,11 @@ def find_segmentation(
     remaining = (source_words, features.phrases or 0, *features.scores)
     tolerances = (0.5, 0.5 if features.phrases is not None else math.inf, *map(_tolerance, features.scores))
     candidates, bounds = _candidates(options, target, longest, tolerances)
-    if bounds[0] is None:
+    if not bounds[0]:
         return None
-    states = [(0, 0, 0, features.distortion, remaining, None)]
+    states: list[tuple[int, int, int, float | None, tuple[float, ...], _Chosen | None]] = [
+        (0, 0, 0, features.distortion, remaining, None)
+    ]
     seen: set[tuple[int, int, int, float | None, tuple[float, ...]]] = set()
     while states:
         if len(seen) == MOST_STATES:
@@ -115,12 +117,12 @@ def find_segmentation(
 
 def _candidates(
     options: Mapping[str, Sequence[PhraseOption]], target: Sequence[str], longest: int, tolerances: Sequence[float]
-) -> tuple[list[list[tuple[int, PhraseOption]]], list[list[tuple[float, float]] | None]]:
+) -> tuple[list[list[tuple[int, PhraseOption]]], list[list[tuple[float, float]]]]:
     """Finds the phrases that may follow at each position of the target, and bounds of their remaining sums.
 
     Returns:
         tuple: for each position a list of `(position after the phrase, PhraseOption)`; and for each position a list of
-        `(lowest, highest)`, one for each sum over the remaining words, or `None` if these cannot be translated.
+        `(lowest, highest)`, one for each sum over the remaining words; empty if these cannot be translated.
     """
     size = len(target)
     candidates, sums = [[] for _ in range(size + 1)], [None] * size + [([0.0] * len(tolerances),) * 2]
@@ -139,7 +141,7 @@ def _candidates(
         options_here[:0] = [(position, option) for option in empty]
     less = [sum(min(0, option.values[i]) for option in empty) - most for i, most in enumerate(tolerances)]
     more = [sum(max(0, option.values[i]) for option in empty) + most for i, most in enumerate(tolerances)]
-    bounds = [rest and list(zip(map(add, rest[0], less), map(add, rest[1], more), strict=True)) for rest in sums]
+    bounds = [list(zip(map(add, rest[0], less), map(add, rest[1], more), strict=True)) if rest else [] for rest in sums]
     return candidates, bounds
 
 

@@ -132,7 +132,7 @@ def read_phrase_scores(
         reader.kept = "leave such lines out"
         for record in reader:
             read.add(1)
-            if record.problem is not None:
+            if record.parsed is None:
                 continue
             if len(record.parsed.scores) < least_scores:
                 raise InputError(
@@ -153,7 +153,7 @@ def read_phrase_scores(
                 words = model_words(record.target)
                 longest = max(longest, len(words))
                 targets.setdefault(" ".join(words), []).append(tuple(map(_log, scores)))
-        if reader.num_scores is None:
+        if not reader.num_scores:
             raise InputError(
                 f"found {reader.malformed:,} lines, all malformed",
                 "expected a phrase table",

@@ -22,7 +22,7 @@ _OTHER_SPACE = frozenset("\v\f\r\0\n")
 
 
 class NgramModel:
-    """A back-off n-gram model: the log-probability of a word after a context.
+    r"""A back-off n-gram model: the log-probability of a word after a context.
 
     A context is represented by a state of KenLM. Contexts with the same state give every continuation the same
     probability. KenLM computes in float32, as Moses does.
@@ -51,7 +51,7 @@ class NgramModel:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     text, arpa = os.path.join(folder, "text"), os.path.join(folder, "arpa")
     ...     with open(text, "w") as file:
-    ...         _ = file.write("a b\\na c\\n")
+    ...         _ = file.write("a b\na c\n")
     ...     summary = estimate_ngrams(text, arpa, order=2)
     ...     model = NgramModel(arpa)
     >>> round(10 ** model.score(["a", "b"]), 4)

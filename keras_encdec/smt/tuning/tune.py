@@ -223,8 +223,8 @@ class _Outputs:
 
 def _moses_ini(path: FilePath) -> str:
     with InputLines(path) as lines:
-        text = b"\n".join(lines)
-        return (text + b"\n" * lines.ended_with_newline).decode("utf-8", "surrogateescape")
+        text = b"\n".join(lines) + (b"\n" if lines.ended_with_newline else b"")
+        return text.decode("utf-8", "surrogateescape")
 
 
 def _initial_weights(
