@@ -59,6 +59,10 @@ class Published:
     source: str
 
 
+#: The type of values.
+Kind: typing.TypeAlias = type
+
+
 @dataclasses.dataclass(frozen=True)
 class Hyperparameter:
     """Declaration of one field of a configuration.
@@ -79,7 +83,7 @@ class Hyperparameter:
     """
 
     name: str
-    type: type
+    type: Kind
     default: object
     help: str
     optional: bool = False
@@ -89,7 +93,7 @@ class Hyperparameter:
     choices: tuple = ()
     published: tuple[Published, ...] = ()
     fixed: bool = False
-    item_type: type = str
+    item_type: Kind = str
 
     @property
     def expectation(self) -> str:
@@ -124,8 +128,9 @@ class Hyperparameter:
             return value
         if self.type is tuple:
             items = value if isinstance(value, (tuple, list)) else [None]
-            checked = tuple(_converted(item, self.item_type) for item in items)
-            fits = all(self._fits(item, self.item_type) for item in checked)
+            items = [_converted(item, self.item_type) for item in items]
+            fits = all(self._fits(item, self.item_type) for item in items)
+            checked: object = tuple(items)
         else:
             checked = _converted(value, self.type)
             fits = self._fits(checked, self.type)
@@ -133,7 +138,7 @@ class Hyperparameter:
             raise ConfigurationError(f"found {{{self.name}}}=%r, expected %s", value, self.expectation)
         return checked
 
-    def _fits(self, value: Any, kind: type) -> bool:
+    def _fits(self, value: Any, kind: Kind) -> bool:
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if fits and kind in (int, float):
             fits = (

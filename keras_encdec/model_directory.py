@@ -66,13 +66,13 @@ class ModelDirectory:
         Returns:
             list of lists of str.
         """
-        if self.tokenization is None:
+        if not lines or self._tokenizer is None:
             return [model_words(line, factored) for line in lines]
-        return self._tokenizer.words(lines) if lines else []
+        return self._tokenizer.words(lines)
 
     @functools.cached_property
-    def _tokenizer(self) -> Tokenizer:
-        return Tokenizer(**self.tokenization)
+    def _tokenizer(self) -> Tokenizer | None:
+        return None if self.tokenization is None else Tokenizer(**self.tokenization)
 
     def save_config(self, name: str, model: dict[str, Any], training: dict[str, Any] | None = None) -> None:
         """Writes the vocabularies and the configuration: everything but the weights.
@@ -131,7 +131,7 @@ class ModelDirectory:
         return directory
 
     @classmethod
-    def open(cls, model: "FilePath | ModelDirectory | HasModelDirectory", weights: bool = True) -> Self:
+    def open(cls, model: "FilePath | ModelDirectory | HasModelDirectory", weights: bool = True) -> "ModelDirectory":
         """Returns the directory of a model that is given as a path, a directory or an object with a directory.
 
         Args:
@@ -142,8 +142,9 @@ class ModelDirectory:
         Raises:
             InputError: see `load`.
         """
-        directory = getattr(model, "directory", model)
-        return directory if isinstance(directory, cls) else cls.load(directory, weights)
+        if isinstance(model, str | os.PathLike):
+            return cls.load(model, weights)
+        return model if isinstance(model, ModelDirectory) else model.directory
 
     def check_direction(self, reverse: bool, flag: str) -> None:
         """Checks the direction of the model.
@@ -274,8 +275,8 @@ def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> N
 def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
     """Checks the weights of a model directory: those of another model of the same sizes load, and give nonsense."""
     for _ in range(3):
-        expected = checksums.get(WEIGHTS)
-        if expected is None or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
+        expected = checksums.get(WEIGHTS, [])
+        if not expected or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
             return
         checksums = _read_config(folder)["sha256"]  # a running training may have replaced both meanwhile
     raise _changed(folder / WEIGHTS, "", expected[0])

@@ -65,5 +65,5 @@ class ProcessesOption(Configuration):
 
 def shared_option_names(options: type[Configuration]) -> set[str]:
     """The names of the options that a task's options inherit from the classes of this module."""
-    shared = [base for base in options.__mro__ if base.__module__ == __name__]
+    shared = [base for base in options.__mro__ if issubclass(base, Configuration) and base.__module__ == __name__]
     return {parameter.name for base in shared for parameter in base.hyperparameters()}

@@ -9,6 +9,7 @@ import pathlib
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -55,11 +56,8 @@ class Monitor:
     name: str
     higher_is_better: bool = False
 
-    def best(self, rounds: Sequence[Mapping[str, float]]) -> Mapping[str, float] | None:
-        """Finds the best round. Of equal rounds, it is the one with the lowest held-out perplexity, or else the first.
-
-        Returns:
-            dict; `None` if there are no rounds.
+    def best(self, rounds: Sequence[dict[str, float]]) -> dict[str, float]:
+        """Finds the best of the rounds. Of equal ones it is that of the lowest held-out perplexity, or else the first.
 
         Example:
 
@@ -69,7 +67,7 @@ class Monitor:
         {'val_bleu': 0.0, 'val_perplexity': 8.4}
         """
         sign = -1 if self.higher_is_better else 1
-        return min(rounds, key=lambda past: (sign * past[self.name], past.get(HELD_OUT, math.inf)), default=None)
+        return min(rounds, key=lambda past: (sign * past[self.name], past.get(HELD_OUT, math.inf)))
 
 
 PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(HELD_OUT)
@@ -120,14 +118,14 @@ class Checkpoints(keras.callbacks.Callback):
         self.rounds = list(rounds)
         self._budget, self._batch_size, self._monitor = budget, batch_size, monitor
         self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
-        self._plain = None
+        self._plain: keras.Model | None = None
         self._gradients_before = (budget.updates_done, 0.0, 0.0)
         for partial in self.folder.glob(f"{PARTIAL}*"):
             partial.unlink()  # left by a killed process
 
     @property
-    def best(self) -> dict[str, float] | None:
-        """The round of the best model, a dict; `None` before the first round."""
+    def best(self) -> dict[str, float]:
+        """The round of the best model. There is none before the first round."""
         return self._monitor.best(self.rounds)
 
     @property
@@ -140,7 +138,7 @@ class Checkpoints(keras.callbacks.Callback):
         updates = rounds[-1]["updates"] - rounds[best]["updates"]
         return len(rounds) - 1 - best >= self._patience or updates >= self._patience_updates
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         now = self._record(logs, **self._gradients())
         name = next(name for name in ("val_perplexity", "perplexity") if name in now)
         if not math.isfinite(now[name]):
@@ -161,12 +159,14 @@ class Checkpoints(keras.callbacks.Callback):
         if norms is None:
             return {}
         sync_training_state(self.model)
-        before, self._gradients_before = self._gradients_before, (self._budget.updates_done, *norms.totals)
-        updates, norm, clipped = (
-            None if now is None else now - (then or 0) for now, then in zip(self._gradients_before, before, strict=True)
-        )
-        measured = {"gradient_norm": norm / max(updates, 1)}
-        return measured if clipped is None else {**measured, "clipped_share": clipped / max(updates, 1)}
+        updates_before, norm_before, clipped_before = self._gradients_before
+        norm, clipped = norms.totals
+        self._gradients_before = self._budget.updates_done, norm, clipped or 0.0
+        updates = max(self._budget.updates_done - updates_before, 1)
+        measured = {"gradient_norm": (norm - norm_before) / updates}
+        if clipped is not None:
+            measured["clipped_share"] = (clipped - clipped_before) / updates
+        return measured
 
     def add_average(
         self, model: keras.Model, weights: Sequence[np.ndarray], number: int, measured: Mapping[str, float]
@@ -199,7 +199,7 @@ class Checkpoints(keras.callbacks.Callback):
         self.rounds.append({**now, **{name: float(value) for name, value in measured.items()}})
         return self.rounds[-1]
 
-    def _keep(self, weights=None):
+    def _keep(self, weights: Sequence[np.ndarray] = ()) -> None:
         if self.best is self.rounds[-1]:
             self._save(self._without_optimizer(weights), WEIGHTS)
         history = json.dumps({"rounds": self.rounds}, indent=1) + "\n"
@@ -207,7 +207,7 @@ class Checkpoints(keras.callbacks.Callback):
         with open_output(self.folder / HISTORY) as file:
             file.write(history.encode())
 
-    def _without_optimizer(self, weights=None):
+    def _without_optimizer(self, weights: Sequence[np.ndarray]) -> keras.Model:
         """Copies the weights to a model that was never compiled: its file is smaller, and loads on every backend."""
         if self._plain is None:
             with building():
@@ -215,7 +215,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._plain.set_weights(weights or self.model.get_weights())
         return self._plain
 
-    def _save(self, model, name, history=None):
+    def _save(self, model: keras.Model, name: str, history: str | None = None) -> None:
         partial = self.folder / f"{PARTIAL}{name}"
         try:
             with unfinished(partial):
@@ -223,8 +223,9 @@ class Checkpoints(keras.callbacks.Callback):
                 if history:
                     with zipfile.ZipFile(partial, "a") as archive:
                         archive.writestr(HISTORY, history)
+                        arrays: Mapping[str, Any] = generator_state()
                         with archive.open(GENERATOR, "w") as file:
-                            np.savez(file, **generator_state())
+                            np.savez(file, **arrays)
                 if name == WEIGHTS:
                     replace_weights(self.folder, partial)
                 else:
@@ -298,7 +299,7 @@ def load_checkpoint(
     return model, rounds, generator
 
 
-def _read_rounds(text):
+def _read_rounds(text: bytes) -> list[dict[str, float]]:
     """Parses the rounds of a history. Raises ValueError or TypeError for any other text."""
     history = json.loads(text)
     rounds = history.get("rounds") if isinstance(history, dict) else None

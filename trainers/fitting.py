@@ -60,7 +60,7 @@ def fit(
         InputError: when the training diverges, the disk is full, or there are no saved rounds to average.
     """
     model, rounds, generator_state = state
-    first_update, first_seconds = (rounds[-1]["updates"], rounds[-1]["seconds"]) if rounds else (0, 0.0)
+    first_update, first_seconds = (int(rounds[-1]["updates"]), rounds[-1]["seconds"]) if rounds else (0, 0.0)
     updates = _update_limit(config, batches.updates_per_epoch)
     budget = Budget(
         config.learning_rate,
@@ -73,7 +73,7 @@ def fit(
         config.warmup_updates,
     )
     average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
-    bleu = ValidationBleu(model, validation.once()) if config.validation_bleu else None
+    bleu = ValidationBleu(model, validation.once()) if config.validation_bleu and validation else None
     monitor = HELD_OUT_BLEU if bleu else HELD_OUT_PERPLEXITY if validation else PERPLEXITY
     patience_updates = config.patience_epochs and config.patience_epochs * batches.updates_per_epoch
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates)

@@ -47,7 +47,7 @@ def prepare_pairs(
         InputError: when an input file cannot be used.
     """
     _check_validation_files(config, data)
-    directory, vocabularies = None, ()
+    directory = None
     if resume:
         directory = ModelDirectory.load(folder, weights=False)
         if directory.reverse != data.reverse:
@@ -59,32 +59,26 @@ def prepare_pairs(
             if before and before.files not in ({}, data.files):
                 reporter.prepared_before(before.files.values(), data.files.values())
             return directory, pairs
-        vocabularies = directory.source_vocabulary, directory.target_vocabulary
+        given: tuple[Vocabulary | None, Vocabulary | None] = directory.source_vocabulary, directory.target_vocabulary
     else:
-        given = data.source_vocabulary, data.target_vocabulary
-        vocabularies = tuple(Vocabulary.from_word_list(path) if path else None for path in given)
-        if not config.has_source:
-            vocabularies = Vocabulary([]), vocabularies[1]
-        if data.has_position_words and vocabularies[1]:
-            _check_position_words(vocabularies[1], data.target_vocabulary)
+        given = _given_vocabularies(config, data)
     tokenization = {"lowercase": data.lowercase} if data.tokenize else None
     paths = tuple(data.files.values())
     with _open(config, data, paths, data.alignment, data.max_length, tokenization) as (records, reader):
-        pairs, *vocabularies = prepare(
+        pairs, source, target = prepare(
             records,
             folder / PREPARED,
             data.shortlist,
             data.max_length,
             config.seed,
-            vocabularies,
+            given,
             empty_sources=not config.has_source,
             position_words=data.has_position_words,
         )
-        sizes = dict(zip(("source", "target"), map(len, vocabularies), strict=True))
-        if not config.has_source:
-            del sizes["source"]
+        sizes = {"source": len(source)} if config.has_source else {}
+        sizes["target"] = len(target)
         reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
-    return directory or ModelDirectory(folder, *vocabularies, data.reverse, tokenization), pairs
+    return directory or ModelDirectory(folder, source, target, data.reverse, tokenization), pairs
 
 
 def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
@@ -110,6 +104,16 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
             "check that --validation names the right files",
             path,
         )
+
+
+def _given_vocabularies(config: TrainingConfig, data: TrainingData) -> tuple[Vocabulary | None, Vocabulary | None]:
+    """Reads the vocabularies that the user gives for a new training; `None` where one is to be made."""
+    source, target = (
+        Vocabulary.from_word_list(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
+    )
+    if data.has_position_words and target and data.target_vocabulary:
+        _check_position_words(target, data.target_vocabulary)
+    return source if config.has_source else Vocabulary([]), target
 
 
 def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
@@ -182,17 +186,29 @@ def _open(
         words have links.
     """
     *source_paths, path = paths
-    reading = {
-        "source_path": next(iter(source_paths), None),
-        "encoding": data.encoding,
-        "on_error": data.on_error,
-        "tokenizer": tokenization and Tokenizer(**tokenization),
-        "reverse": data.reverse,
-    }
+    source_path = next(iter(source_paths), None)
+    tokenizer = Tokenizer(**tokenization) if tokenization else None
     if data.has_position_words:
-        linked = {"alignment": alignment, "max_length": max_length}
-        with open_aligned_pairs(path, data.registered_format, **linked, **reading) as opened:
+        with open_aligned_pairs(
+            path,
+            data.registered_format,
+            alignment=alignment,
+            max_length=max_length,
+            source_path=source_path,
+            encoding=data.encoding,
+            on_error=data.on_error,
+            tokenizer=tokenizer,
+            reverse=data.reverse,
+        ) as opened:
             yield opened
         return
-    with open_pairs(path, data.registered_format, **reading) as (records, reader):
+    with open_pairs(
+        path,
+        data.registered_format,
+        source_path=source_path,
+        encoding=data.encoding,
+        on_error=data.on_error,
+        tokenizer=tokenizer,
+        reverse=data.reverse,
+    ) as (records, reader):
         yield records if config.has_source else (([], target) for _, target in records), reader

@@ -150,15 +150,20 @@ class TrainingConfig(Configuration):
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", self._model_config())
+        super().__post_init__()
+
+    def _model_config(self) -> Configuration:
+        """Returns the configuration of the model, and checks that it is one of the architecture."""
         kind = architecture(self.architecture).config
         if not isinstance(self.model, Configuration):
-            object.__setattr__(self, "model", kind.from_dict(self.model or {}))
-        elif type(self.model) is not kind:
+            return kind.from_dict(self.model or {})
+        if type(self.model) is not kind:
             given = type(self.model).__name__
             raise ConfigurationError(
                 "found a %s with {architecture}=%s, expected a %s", given, self.architecture, kind.__name__
             )
-        super().__post_init__()
+        return self.model
 
     def check(self) -> None:
         limits = self.updates, self.epochs, self.minutes
@@ -200,7 +205,7 @@ class TrainingConfig(Configuration):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the values by name, for `from_dict` and JSON; "model" is a dict of the model's values."""
-        return {**super().to_dict(), "model": self.model.to_dict()}
+        return {**super().to_dict(), "model": self._model_config().to_dict()}
 
     def replace(self, **values: Any) -> Self:
         """Returns a copy with other values. For another architecture, `model` has its defaults."""

@@ -138,7 +138,7 @@ class TrainingData(EncodingOption, MalformedLinesOption):
     def registered_format(self) -> str:
         """The name of the registered format of the files."""
         kind = next(iter(self.files))
-        return {"source": "parallel", "target": "sentences", "input": self.format}.get(kind, kind)
+        return {"source": "parallel", "target": "sentences", "input": self.format}.get(kind) or kind
 
     @classmethod
     def from_preset(cls, preset: str | os.PathLike[str], **values: Any) -> Self:

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class TrainingRound:
     averaged_rounds: int | None = None
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, float]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Makes a round from its entry in `history.json`; unknown names are ignored."""
         names = {field.name for field in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})

@@ -52,7 +52,7 @@ class ValidationBleu(keras.callbacks.Callback):
         translations = [_text(best.ids) for best, *_ in hypotheses]
         return self._corpus_bleu(translations, [self._references], tokenize="none", force=True).score
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         if math.isfinite(logs["val_perplexity"]):  # a diverged model cannot generate
             logs["val_bleu"] = self.measure()
 
@@ -110,11 +110,12 @@ class RoundAverage(keras.callbacks.Callback):
         Returns:
             tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
         """
-        total, paths = None, list(self._files().values())
+        paths = list(self._files().values())
+        total: list[np.ndarray] = []
         for path in paths:
             with np.load(path) as file:
                 weights = [file[name].astype(np.float64) for name in file.files]
-            total = weights if total is None else [a + b for a, b in zip(total, weights, strict=True)]
+            total = [a + b for a, b in zip(total, weights, strict=True)] if total else weights
         return [weight / len(paths) for weight in total], len(paths)
 
     @property
