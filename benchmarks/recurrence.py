@@ -66,7 +66,7 @@ def recurrence(name, units, batch, steps):
 def parameters_of(cell, batch):
     """The parameters of the cell's step."""
     if isinstance(cell, ContextGRUCell):
-        return cell.parameters(ops.zeros((batch, 3 * cell.units)))
+        return cell.context_parameters(ops.zeros((batch, 3 * cell.units)))
     return cell.parameters()
 
 

@@ -1,7 +1,7 @@
 """Loops over time, written out step by step or compiled as a loop, and loops with a counter."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 from keras import ops
@@ -15,7 +15,27 @@ from keras_encdec.backend.types import Structure, Tensor
 WRITTEN_OUT_STEPS = 8
 
 
-def time_loop(steps: int | None) -> "_WrittenOut | _Loop":
+class TimeLoop(Protocol):
+    """A loop over the time axis of tensors, which has its own form of a sequence, see `time_loop`."""
+
+    def split(self, tensors: Structure) -> Structure: ...
+
+    def join(self, sequence: Structure) -> Structure: ...
+
+    def stack(self, sequence: Structure) -> Structure: ...
+
+    def before(self, first: Structure, sequence: Structure) -> Structure: ...
+
+    def scan(
+        self,
+        body: Callable[..., tuple[Structure, Structure]],
+        carry: Structure,
+        *sequences: Structure,
+        reverse: bool = False,
+    ) -> tuple[Structure, Structure]: ...
+
+
+def time_loop(steps: int | None) -> TimeLoop:
     """A loop over the time axis of tensors.
 
     The loop has its own form of a sequence: `split` turns tensors `(batch, time, ...)` into a sequence, and `join`
@@ -25,7 +45,7 @@ def time_loop(steps: int | None) -> "_WrittenOut | _Loop":
         steps: int. Number of steps; `None` if it is known only when the loop runs.
 
     Returns:
-        object with the methods `split`, `join`, `stack`, `before` and `scan`.
+        TimeLoop.
     """
     if isinstance(steps, int) and (steps <= WRITTEN_OUT_STEPS or not _compiles()):
         return _WrittenOut(steps)

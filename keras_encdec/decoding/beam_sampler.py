@@ -110,7 +110,7 @@ class BeamSampler(Sampler):
         totals = ops.where((length < limits)[:, None, None], totals, -np.inf)
         totals, order = stable_top_k(ops.reshape(totals, (-1, beams * best)), beams)
 
-        def in_order(values):
+        def in_order(values: Tensor) -> Tensor:
             return ops.take_along_axis(ops.reshape(values, (-1, beams * best)), order, axis=1)
 
         # A beam that ends becomes a hypothesis if it is among the best of all continuations.

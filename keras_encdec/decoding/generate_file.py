@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import time
@@ -13,7 +14,7 @@ from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
-from keras_encdec.decoding.target_files import TARGET_WRITERS, TargetFiles, TextWriter
+from keras_encdec.decoding.target_files import TARGET_WRITERS, AlignmentFile, TargetFiles, TextWriter
 from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
@@ -97,24 +98,29 @@ def generate_file(
     with contextlib.ExitStack() as files:
         lines = files.enter_context(InputLines(input)) if input else None
         output_file = files.enter_context(open_output(output))
-        alignment_file = files.enter_context(open_output(options.alignments)) if options.alignments else None
-        targets = TargetFiles(writer, output_file, alignment_file, link_line, options.encoding, input)
+        alignments = None
+        if options.alignments and link_line:
+            alignments = AlignmentFile(files.enter_context(open_output(options.alignments)), link_line)
+        targets = TargetFiles(writer, output_file, alignments, options.encoding, input)
         start = time.monotonic()
         generator = make_generator()
         _check_model(generator, input, options)
-        search = {
-            "sampler": sampler,
-            "replacement": replacement,
-            "with_attention": bool(options.alignments),
-            **_limits(generator.has_source, options),
-        }
+        factor, max_length = _limits(generator.has_source, options)
+        generate = functools.partial(
+            generator.generate,
+            sampler=sampler,
+            replacement=replacement,
+            with_attention=alignments is not None,
+            max_length_factor=factor,
+            max_length=max_length,
+        )
         if lines is None:
-            targets.write(0, [""], generator.generate([""], first=0, **search))
+            targets.write(0, [""], generate([""], first=0))
             return GenerationSummary(1, time.monotonic() - start, output)
         texts = _texts(lines, FileEncoding(options.encoding))
         with progress(lines) as read:
             while window := list(itertools.islice(texts, WINDOW)):
-                targets.write(read.count, window, generator.generate(window, first=read.count, **search))
+                targets.write(read.count, window, generate(window, first=read.count))
                 read.add(len(window))
     return GenerationSummary(read.count, read.seconds, output)
 
@@ -172,11 +178,11 @@ def _check_model(generator: TextGenerator, input: FilePath | None, options: Gene
         )
 
 
-def _limits(has_source: bool, options: GenerationOptions) -> dict[str, float | None]:
-    """Returns the arguments of `TextGenerator.generate` that bound the length of targets, with their defaults."""
+def _limits(has_source: bool, options: GenerationOptions) -> tuple[float, int | None]:
+    """Returns `max_length_factor` and `max_length` of `TextGenerator.generate`, with their defaults."""
     factor = LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor
     max_length = LANGUAGE_MODEL_LIMIT if options.max_length is None and not has_source else options.max_length
-    return {"max_length_factor": factor, "max_length": max_length}
+    return factor, max_length
 
 
 def _texts(lines: InputLines, encoding: FileEncoding) -> Iterator[str]:

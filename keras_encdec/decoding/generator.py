@@ -58,7 +58,7 @@ class Generator:
         average: str = "arithmetic",
         dtype: str | None = None,
     ) -> None:
-        models = list(models) if isinstance(models, list | tuple) else [models]
+        models = list(models) if isinstance(models, Sequence) else [models]
         for model in models:
             warn_if_slow(dtype or model.compute_dtype)
         # Pairs of a model and its copy in the dtype of the computation. Each search first copies the weights, as the

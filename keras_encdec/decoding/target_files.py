@@ -1,14 +1,13 @@
 """Writes generated targets and their alignments to files."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from keras_encdec.errors import FilePath
+from keras_encdec.formats.alignments import AlignmentLine
 from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 
 if TYPE_CHECKING:  # the formats' names must be known before Keras is imported
-    import numpy as np
-
     from keras_encdec.decoding.text_generator import TextHypothesis
 
 
@@ -89,15 +88,38 @@ class MosesNBestWriter(TsvWriter):
 TARGET_WRITERS = {"text": TextWriter, "tsv": TsvWriter, "moses_nbest": MosesNBestWriter}
 
 
+class AlignmentFile(NamedTuple):
+    """A file of alignments.
+
+    Attributes:
+        file: binary file.
+        line: AlignmentLine, which makes its lines.
+    """
+
+    file: BinaryIO
+    line: AlignmentLine
+
+    def lines(self, hypotheses: Sequence["TextHypothesis"]) -> str:
+        """Returns the lines of hypotheses.
+
+        Raises:
+            ValueError: for a hypothesis without attention.
+        """
+        lines = []
+        for hypothesis in hypotheses:
+            if hypothesis.attention is None:
+                raise ValueError("found a hypothesis without attention, expected one generated with_attention=True")
+            lines.append(self.line(hypothesis.source_words, hypothesis.words, hypothesis.attention) + "\n")
+        return "".join(lines)
+
+
 class TargetFiles:
     """Writes the targets of sources and, optionally, their alignments.
 
     Args:
         writer: TextWriter, which formats the targets.
         output: binary file for the targets.
-        alignments: binary file for the alignments; `None` to write none.
-        alignment_line: function that formats a line of that file, see `keras_encdec.formats.alignments`; `None`
-            without that file.
+        alignments: AlignmentFile; `None` to write none.
         encoding: str. Encoding of both files; `None` for UTF-8.
         input: path of the sources, for error messages; `None` for a language model, which has no sources.
     """
@@ -106,13 +128,11 @@ class TargetFiles:
         self,
         writer: TextWriter,
         output: BinaryIO,
-        alignments: BinaryIO | None,
-        alignment_line: "Callable[[Sequence[str], Sequence[str], np.ndarray], str] | None",
+        alignments: AlignmentFile | None,
         encoding: str | None,
         input: FilePath | None,
     ) -> None:
-        self._writer, self._output = writer, output
-        self._alignments, self._alignment_line = alignments, alignment_line
+        self._writer, self._output, self._alignments = writer, output, alignments
         self._encoding, self._encoding_name, self._input = FileEncoding(encoding), encoding, input
 
     def write(self, first: int, sources: Sequence[str], results: Sequence[Sequence["TextHypothesis"]]) -> None:
@@ -129,11 +149,8 @@ class TargetFiles:
         for number, (source, hypotheses) in enumerate(zip(sources, results, strict=True), start=first):
             self._output.write(self._encoded(self._writer.lines(number, source, hypotheses), number))
             if self._alignments:
-                lines = (
-                    self._alignment_line(hypothesis.source_words, hypothesis.words, hypothesis.attention) + "\n"
-                    for hypothesis in self._writer.written(hypotheses)
-                )
-                self._alignments.write(self._encoded("".join(lines), number))
+                lines = self._alignments.lines(self._writer.written(hypotheses))
+                self._alignments.file.write(self._encoded(lines, number))
         self._output.flush()
 
     def _encoded(self, text: str, number: int) -> bytes:

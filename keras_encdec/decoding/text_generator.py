@@ -1,9 +1,10 @@
 """Target text for source text, from model directories."""
 
 import collections
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,8 @@ class UnknownReplacement:
         return self._dictionary.get(text) or self._dictionary.get(copied, copied)
 
 
-class TextHypothesis(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class TextHypothesis:
     """A target text that was generated.
 
     Attributes:

@@ -1,5 +1,7 @@
 """Windows and weights of attention, and one step of it with a hand-written gradient."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -19,7 +21,7 @@ def last_position(mask: Tensor, dtype: str) -> Tensor:
     return ops.maximum(ops.sum(ops.cast(mask, dtype), axis=-1, keepdims=True) - 1, 0)
 
 
-def local_window(mask: Tensor, centers: Tensor, half_width: int) -> tuple[Tensor, Tensor]:
+def local_window(mask: Tensor, centers: Tensor, half_width: float) -> tuple[Tensor, Tensor]:
     """The window of local attention: floor(p) - D <= s <= floor(p) + D; where floor(p) >= S, that around S - 1.
 
     Args:
@@ -35,7 +37,7 @@ def local_window(mask: Tensor, centers: Tensor, half_width: int) -> tuple[Tensor
     return ops.logical_and(mask, ops.absolute(positions - middle) <= half_width), positions - centers
 
 
-def gaussian(offsets: Tensor, half_width: int) -> Tensor:
+def gaussian(offsets: Tensor, half_width: float) -> Tensor:
     """exp(-(s - p)^2 / (2 sigma^2)), sigma = D / 2, from s - p."""
     sigma = half_width / 2
     return ops.exp(-offsets * offsets / (2 * sigma * sigma))
@@ -56,11 +58,11 @@ class AttentionStep:
     but its arguments.
 
     Args:
-        half_width: int. D of local attention. Defaults to `None`: global attention.
+        half_width: D of local attention. Defaults to infinity: global attention.
         predictive: bool. Whether the window is around a predicted position (local-p). Defaults to `False`.
     """
 
-    def __init__(self, half_width: int | None = None, predictive: bool = False) -> None:
+    def __init__(self, half_width: float = math.inf, predictive: bool = False) -> None:
         self.half_width = half_width
         self.predictive = predictive
 
@@ -80,7 +82,7 @@ class AttentionStep:
         """
         keys, window, saved = parameters["keys"], parameters["mask"], {}
         wide = "float64" if keras.backend.standardize_dtype(queries.dtype) == "float64" else "float32"
-        if self.half_width is not None:
+        if self.half_width < math.inf:
             if self.predictive:
                 hidden = ops.tanh(ops.matmul(queries, parameters["position_kernel"]))
                 share = ops.sigmoid(ops.cast(ops.matmul(hidden, parameters["position_vector"]), wide))

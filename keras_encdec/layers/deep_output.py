@@ -124,7 +124,7 @@ class DeepOutput(keras.layers.Layer):
     def build(self, states_shape: tuple, previous_shape: tuple, context_shape: tuple) -> None:
         width = 2 * self.maxout_units
 
-        def matrix(rows, columns, name):
+        def matrix(rows: int, columns: int, name: str) -> keras.Variable:
             return self.add_weight(shape=(rows, columns), initializer=self.kernel_initializer, name=name)
 
         self.state_kernel = matrix(states_shape[-1], width, "state_kernel")

@@ -59,7 +59,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape: tuple) -> None:
-        def zero_first(shape, dtype=None):
+        def zero_first(shape: tuple[int, int], dtype: str | None = None) -> Tensor:
             rows = self.embeddings_initializer((shape[0] - 1, shape[1]), dtype=dtype)
             return ops.concatenate([ops.zeros((1, shape[1]), dtype=dtype), rows], axis=0)
 

@@ -171,17 +171,17 @@ class ContextGRUCell(RecurrentCell):
         """Computes c [C_r C_z C] once per sequence: `(batch, context_units)` to `(batch, 3 * units)`."""
         return ops.matmul(context, self.context_kernel)
 
-    def parameters(self, projected_context: Tensor) -> list[Tensor]:
-        """Returns the recurrent matrix and the context, for `step`. See `RecurrentCell.parameters`.
+    def context_parameters(self, projected_context: Tensor) -> list[Tensor]:
+        """Returns the recurrent matrix and the context, for `step`, instead of `parameters`.
 
         Args:
             projected_context: float tensor `(batch, 3 * units)`, from `project_context`.
         """
-        return [as_tensor(self.recurrent_kernel), projected_context]
+        return [*self.parameters(), projected_context]
 
     def call(self, inputs: Tensor, states: list[Tensor], training: bool | None = None) -> tuple[Tensor, list[Tensor]]:
         hidden, context = states
-        parameters = self.parameters(self.project_context(context))
+        parameters = self.context_parameters(self.project_context(context))
         hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
         return hidden, [hidden, context]
 

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import custom_gradient, is_differentiable
-from keras_encdec.backend.loops import time_loop
+from keras_encdec.backend.loops import TimeLoop, time_loop
 from keras_encdec.backend.tensors import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentStep
@@ -58,24 +58,31 @@ def run_recurrence(
     if not isinstance(step, RecurrentStep):
         return loop.join(_states(loop, lambda *now: (step(*now), ()), *arguments)[0])
 
-    def forward(*leaves):
+    def forward(*leaves: Tensor) -> tuple[list[Tensor], Structure]:
         arguments = keras.tree.pack_sequence_as(structure, list(leaves))
         states, saved = _states(loop, step.forward, *arguments)
         return keras.tree.flatten(loop.join(states)), (arguments, states, saved)
 
-    def backward(residuals, upstream):
-        arguments, states, saved = residuals
-        return _gradients(loop, step, *arguments, states, saved, upstream)
+    def backward(residuals: Structure, upstream: list[Tensor]) -> list[Tensor | None]:
+        (inputs, initial_state, parameters, masks), states, saved = residuals
+        return _gradients(loop, step, inputs, initial_state, parameters, masks, states, saved, upstream)
 
     structure = keras.tree.map_structure(lambda _: 0, arguments)
     states = custom_gradient(forward, backward)(*keras.tree.flatten(arguments))
     return keras.tree.pack_sequence_as(arguments[1], states)
 
 
-def _states(loop, forward, inputs, initial_state, parameters, masks):
+def _states(
+    loop: TimeLoop,
+    forward: Callable[..., tuple[Structure, Structure]],
+    inputs: Structure,
+    initial_state: Structure,
+    parameters: Structure,
+    masks: list[Tensor],
+) -> tuple[Structure, Structure]:
     """The sequences of states and of the tensors that `forward` saved."""
 
-    def body(state, inputs_t, *masks_t):
+    def body(state: Structure, inputs_t: Structure, *masks_t: Tensor) -> tuple[Structure, Structure]:
         new, saved = forward(inputs_t, state, parameters)
         keras.tree.assert_same_structure(state, new)
         # Some of Keras's functions narrow float64; the state keeps its dtype.
@@ -87,11 +94,23 @@ def _states(loop, forward, inputs, initial_state, parameters, masks):
     return loop.scan(body, initial_state, loop.split(inputs), *map(loop.split, masks))[1]
 
 
-def _gradients(loop, step, inputs, initial_state, parameters, masks, states, saved, upstream):
+def _gradients(
+    loop: TimeLoop,
+    step: RecurrentStep,
+    inputs: Structure,
+    initial_state: Structure,
+    parameters: Structure,
+    masks: list[Tensor],
+    states: Structure,
+    saved: Structure,
+    upstream: list[Tensor],
+) -> list[Tensor | None]:
     """The gradients of all arguments, a list of their leaves."""
     upstream = [gradient for gradient in upstream if gradient is not None]
 
-    def body(d_state, d_states_t, state, saved, *masks_t):
+    def body(
+        d_state: list[Tensor], d_states_t: list[Tensor], state: Structure, saved: Structure, *masks_t: Tensor
+    ) -> tuple[list[Tensor], Structure]:
         d_new = [d + upstream for d, upstream in zip(d_state, d_states_t, strict=True)]
         d_step = [_where(masks_t[0], d, ops.zeros_like(d)) for d in d_new] if masks_t else d_new
         d_inputs_t, d_state, factors = step.backward(_with_float_leaves(state, d_step), state, saved, parameters)
@@ -115,20 +134,20 @@ def _gradients(loop, step, inputs, initial_state, parameters, masks, states, sav
     ]
 
 
-def _float_leaves(structure, like):
+def _float_leaves(structure: Structure, like: Structure) -> list[Tensor]:
     """The leaves of `structure` at the places where the leaves of `like` have a float dtype."""
     pairs = zip(keras.tree.flatten(structure), keras.tree.flatten(like), strict=True)
     return [leaf for leaf, other in pairs if is_differentiable(other)]
 
 
-def _with_float_leaves(structure, leaves):
+def _with_float_leaves(structure: Structure, leaves: list[Tensor]) -> Structure:
     """The structure with its float leaves replaced by these leaves, and its other leaves by `None`."""
-    leaves = iter(leaves)
+    remaining = iter(leaves)
     # map_structure would not do: under PyTorch it visits a dict in another order than flatten.
-    flat = [next(leaves) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
+    flat = [next(remaining) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
     return keras.tree.pack_sequence_as(structure, flat)
 
 
-def _where(mask, tensor, other):
+def _where(mask: Tensor, tensor: Tensor, other: Tensor) -> Tensor:
     """Rows of `tensor` where the mask `(batch,)` is true, else of `other`."""
     return ops.where(ops.reshape(mask, (-1, *[1] * (len(tensor.shape) - 1))), tensor, other)

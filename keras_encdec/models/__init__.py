@@ -14,6 +14,7 @@ from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder as RNNEnco
 from keras_encdec.models.rnn_encoder_decoder import published_optimizer as published_optimizer
 from keras_encdec.models.symbols import from_symbols as from_symbols
 from keras_encdec.models.symbols import to_symbols as to_symbols
+from keras_encdec.models.translation_model import EncoderDecoder as EncoderDecoder
 from keras_encdec.models.translation_model import TranslationModel as TranslationModel
 from keras_encdec.models.translation_model import build_model as build_model
 from keras_encdec.models.translation_model import model_class as model_class

@@ -158,10 +158,10 @@ class AttentionDecoder(RecurrentDecoder):
         return {**super().symbols(), **symbols}
 
     @property
-    def _last_hidden(self):
+    def _last_hidden(self) -> str:
         return f"hidden_{self.layers}"
 
-    def _fed(self, embedded, state, memory, addend, training):
+    def _fed(self, embedded: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> Tensor:
         """h~ of all steps with input feeding, step by step: each step needs h~ of the step before."""
         first, *others = self.cells
         inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + addend}
@@ -169,7 +169,7 @@ class AttentionDecoder(RecurrentDecoder):
             # Drawn for all steps at once: the mask of h~_{t-1}, and those of the inputs of the layers above the first.
             shape = (*ops.shape(embedded)[:2], self.layers, self.units)
             inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
-        cells = [cell.step for cell in self.cells]
+        cells = [cell.step for cell in self.cells if isinstance(cell.step, RecurrentStep)]
         attention, position_weights = self.attention_layer.step, self.attention_layer.step_parameters
         parameters = {
             **{name: memory[name] for name in ("keys", "values", "mask")},
@@ -180,22 +180,23 @@ class AttentionDecoder(RecurrentDecoder):
             "kernels": [as_tensor(cell.kernel) for cell in others],
             "biases": [as_tensor(cell.bias) for cell in others],
         }
-        has_gradient = attention is not None and all(isinstance(step, RecurrentStep) for step in cells)
-        if not has_gradient:
-            cells, attention = [WithoutGradient(step) for step in cells], WithoutGradient(self._step_weights)
-        step = InputFeedingStep(cells, first.state_widths, attention, self.dropout)
+        parts = list(first.state_widths)
+        if attention is not None and len(cells) == len(self.cells):
+            step = InputFeedingStep(cells, parts, attention, self.dropout)
+            return run_recurrence(step, inputs, state, parameters)["attentional"]
+        steps = [WithoutGradient(cell.step) for cell in self.cells]
+        plain = InputFeedingStep(steps, parts, WithoutGradient(self._step_weights), self.dropout)
         # Automatic differentiation applies to plain functions only.
-        run = step if has_gradient else lambda *arguments: step(*arguments)
-        return run_recurrence(run, inputs, state, parameters)["attentional"]
+        return run_recurrence(lambda *arguments: plain(*arguments), inputs, state, parameters)["attentional"]
 
-    def _step_weights(self, hidden, memory, position):
+    def _step_weights(self, hidden: Tensor, memory: Memory, position: Tensor | None) -> Tensor:
         """The attention weights of one step, `(sources, source_time)`."""
         weights = self.attention_layer.attention_weights(
             ops.expand_dims(hidden, 1), memory["keys"], memory["mask"], position
         )
         return ops.squeeze(weights, 1)
 
-    def _attend(self, hidden, state, memory, source_of_row):
+    def _attend(self, hidden: Tensor, state: State, memory: Memory, source_of_row: Tensor | None) -> State:
         """The entries of the new state that attention computes, for one step; for the rows see `Decoder`."""
         rows = ops.shape(hidden)[0]
         if source_of_row is not None:
@@ -212,7 +213,7 @@ class AttentionDecoder(RecurrentDecoder):
         new["attention"] = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
         return new
 
-    def _attended(self, hidden, memory, positions):
+    def _attended(self, hidden: Tensor, memory: Memory, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         """h~ and the attention weights for h, `(sources, steps, units)`."""
         weights = self.attention_layer.attention_weights(hidden, memory["keys"], memory["mask"], positions)
         context = ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"])
@@ -227,6 +228,24 @@ class AttentionDecoder(RecurrentDecoder):
             "attention_arguments": self.attention_arguments,
             "input_feeding": self.input_feeding,
         }
+
+
+class WithoutGradient(RecurrentStep):
+    """Wraps a step of a cell or of attention that is a plain function, for an `InputFeedingStep` without `backward`.
+
+    Args:
+        function: the step.
+    """
+
+    def __init__(self, function: Callable[..., Structure]) -> None:
+        self._function = function
+
+    def forward(self, *arguments: Structure) -> tuple[Structure, tuple]:
+        """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
+        return self._function(*arguments), ()
+
+    def backward(self, *arguments: Structure) -> Structure:
+        raise NotImplementedError
 
 
 class InputFeedingStep(RecurrentStep):
@@ -245,12 +264,16 @@ class InputFeedingStep(RecurrentStep):
     Args:
         cell_steps: list of RecurrentStep, the steps of the layers' cells.
         parts: list of str, the names of a cell's state, "hidden" first.
-        attention: AttentionStep.
+        attention: AttentionStep, or WithoutGradient.
         dropout: float. Share of the inputs that is dropped. Defaults to `0.0`.
     """
 
     def __init__(
-        self, cell_steps: Sequence[RecurrentStep], parts: Sequence[str], attention: AttentionStep, dropout: float = 0.0
+        self,
+        cell_steps: Sequence[RecurrentStep],
+        parts: Sequence[str],
+        attention: AttentionStep | WithoutGradient,
+        dropout: float = 0.0,
     ) -> None:
         self.cell_steps = list(cell_steps)
         self.parts = list(parts)
@@ -269,7 +292,8 @@ class InputFeedingStep(RecurrentStep):
     def forward(
         self, inputs_t: dict[str, Structure], state: State, parameters: dict[str, Structure]
     ) -> tuple[State, dict[str, Structure]]:
-        new, saved = {}, {"cells": [], "inputs": [self._dropped(state["attentional"], inputs_t, 0)]}
+        new: State = {}
+        saved: dict[str, Structure] = {"cells": [], "inputs": [self._dropped(state["attentional"], inputs_t, 0)]}
         hidden, projected = None, inputs_t["projected"] + ops.matmul(saved["inputs"][0], parameters["feeding"])
         for layer, step in enumerate(self.cell_steps):
             if layer:
@@ -338,18 +362,3 @@ class InputFeedingStep(RecurrentStep):
         steps = zip(self.cell_steps, factors["cells"], strict=True)
         gradients["cells"] = [step.parameter_gradients(cell_factors) for step, cell_factors in steps]
         return gradients
-
-
-class WithoutGradient:
-    """Wraps a step of a cell or of attention that is a plain function, for an `InputFeedingStep` without `backward`.
-
-    Args:
-        function: the step.
-    """
-
-    def __init__(self, function: Callable[..., Structure]) -> None:
-        self._function = function
-
-    def forward(self, *arguments: Structure) -> tuple[Structure, tuple]:
-        """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
-        return self._function(*arguments), ()

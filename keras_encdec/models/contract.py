@@ -194,7 +194,7 @@ class Decoder(keras.layers.Layer):
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
 
-        def advance(words, state, memory):
+        def advance(words: Tensor, state: State, memory: Memory) -> State:
             return self.advance(words, state, memory)
 
         # No mask: only states after the end of sequence, which are not used, depend on padding.

@@ -49,6 +49,8 @@ class FeedForwardDecoder(Decoder):
           section 3.2: `word_products`
     """
 
+    context_length: int
+
     def __init__(
         self,
         vocabulary_size: int,
@@ -62,9 +64,13 @@ class FeedForwardDecoder(Decoder):
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.vocabulary_size = vocabulary_size
+        self.context_length = ngram_order - 1
         self.ngram_order = ngram_order
         self.embedding_dim = embedding_dim
         self.hidden_units = tuple(hidden_units)
+        # In low precision, a sum of rounded products differs from the rounded product of the whole context.
+        if hidden_units and self.compute_dtype in ("float32", "float64"):
+            self.context_sum_width = hidden_units[0]
         self.dropout = dropout
         self.initial_scale = initial_scale
         self.embedding = FactorizedEmbedding(
@@ -80,15 +86,6 @@ class FeedForwardDecoder(Decoder):
         for layer, width in zip([*self.hidden_layers, self.output_matrix], widths, strict=True):
             layer.build((None, width))
         self.built = True
-
-    @property
-    def context_length(self) -> int:
-        return self.ngram_order - 1
-
-    @property
-    def context_sum_width(self) -> int | None:
-        # In low precision, a sum of rounded products differs from the rounded product of the whole context.
-        return self.hidden_units[0] if self.hidden_units and self.compute_dtype in ("float32", "float64") else None
 
     @property
     def state_spec(self) -> dict[str, TensorSpec]:

@@ -1,9 +1,10 @@
 """Clipping of gradients by element, by norm or both, and the norms before clipping."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Self
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.gradients import dense_gradient
@@ -39,15 +40,15 @@ class GradientNorms:
     def keep_out_of_files(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Makes an optimizer save and load only its other variables."""
 
-        def variables():
+        def variables() -> list[keras.Variable]:
             own = {id(variable) for variable in self._variables}
             return [variable for variable in optimizer.variables if id(variable) not in own]
 
-        def save_own_variables(store):
+        def save_own_variables(store: MutableMapping[str, np.ndarray]) -> None:
             for number, variable in enumerate(variables()):
                 store[str(number)] = ops.convert_to_numpy(variable)
 
-        def load_own_variables(store):
+        def load_own_variables(store: Mapping[str, np.ndarray]) -> None:
             if len(store.keys()) == len(variables()):
                 for number, variable in enumerate(variables()):
                     variable.assign(store[str(number)])
@@ -111,11 +112,13 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
     apply = optimizer.apply
     norms = GradientNorms.of(optimizer) or GradientNorms(optimizer)
 
-    def clipped(gradient):
+    def clipped(gradient: Tensor | None) -> Tensor | None:
         gradient = dense_gradient(gradient)
         return gradient if gradient is None or bound is None else ops.clip(gradient, -bound, bound)
 
-    def apply_clipped(gradients, trainable_variables=None):
+    def apply_clipped(
+        gradients: Sequence[Tensor | None], trainable_variables: list[keras.Variable] | None = None
+    ) -> None:
         exact = [clipped(gradient) for gradient in gradients]
         norms.add(exact, optimizer.loss_scale_factor or 1)
         apply(exact if clips else gradients, trainable_variables)

@@ -67,7 +67,8 @@ class LikelihoodModel(keras.Model):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.reduction, self.clip_elements, self.label_smoothing = "sum", None, 0.0
+        self.reduction, self.label_smoothing = "sum", 0.0
+        self.clip_elements: float | None = None
         self.perplexity = Perplexity()
         self.log_likelihood = LogLikelihood()
 
@@ -114,7 +115,8 @@ class LikelihoodModel(keras.Model):
             raise ValueError(f"found label_smoothing={label_smoothing}, expected a number from 0 to below 1")
         self.reduction, self.clip_elements, self.label_smoothing = reduction, clip_elements, label_smoothing
         super().compile(exact_clipping(keras.optimizers.get(optimizer), clip_elements), **arguments)
-        GradientNorms.of(self.optimizer).keep_out_of_files(self.optimizer)  # also if Keras has wrapped it
+        if norms := GradientNorms.of(self.optimizer):
+            norms.keep_out_of_files(self.optimizer)  # also if Keras has wrapped it
 
     def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
@@ -146,7 +148,8 @@ class LikelihoodModel(keras.Model):
         self._check_pairs(x, y)
         validation = arguments.get("validation_data")
         if isinstance(validation, tuple | list) and validation:
-            self._check_pairs(*validation[:2], names=("validation_data[0]", "validation_data[1]"))
+            pairs, target = (*validation, None)[:2]
+            self._check_pairs(pairs, target, ("validation_data[0]", "validation_data[1]"))
         return super().fit(x, y, *args, **arguments)
 
     def evaluate(
@@ -156,7 +159,7 @@ class LikelihoodModel(keras.Model):
         self._check_pairs(x, y)
         return super().evaluate(x, y, *args, **arguments)
 
-    def _check_pairs(self, x, y=None, names=("x", "y")):
+    def _check_pairs(self, x: Structure, y: Tensor | None = None, names: tuple[str, str] = ("x", "y")) -> None:
         arrays = hasattr(x, "shape") or isinstance(x, dict | tuple | list)
         if y is not None and (hasattr(x, "shape") and self.has_source or not arrays or y is not self.sides(x)[1]):
             expected = '{"source": source, "target": target}' if self.has_source else '{"target": target}'

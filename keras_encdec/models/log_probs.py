@@ -65,7 +65,7 @@ def sequence_log_probs(log_probs: Tensor) -> Tensor:
     return ops.sum(log_probs, axis=-1)
 
 
-def _wide(logits):
+def _wide(logits: Tensor) -> str:
     return "float64" if keras.backend.standardize_dtype(logits.dtype) == "float64" else "float32"
 
 

@@ -4,7 +4,11 @@ from typing import Any
 
 import keras
 
-from keras_encdec.architectures.configurations import RecurrentEncoderDecoderConfig, RecurrentLanguageModelConfig
+from keras_encdec.architectures.configurations import (
+    DEFAULT_SCORE,
+    RecurrentEncoderDecoderConfig,
+    RecurrentLanguageModelConfig,
+)
 from keras_encdec.configuration import Configuration
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.recurrent_cell import recurrent_cell_class
@@ -13,12 +17,12 @@ from keras_encdec.models.language_model import LanguageModel
 from keras_encdec.models.log_probs import SPECIAL_IDS
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_encoder import RecurrentEncoder
-from keras_encdec.models.translation_model import TranslationModel, register_model
+from keras_encdec.models.translation_model import EncoderDecoder, register_model
 
 
 @register_model("recurrent")
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RecurrentEncoderDecoder(TranslationModel):
+class RecurrentEncoderDecoder(EncoderDecoder):
     """Learns p(target | source) of sentence pairs with stacked recurrent layers, and translates.
 
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the encoder, over the source and its end
@@ -72,12 +76,14 @@ class RecurrentEncoderDecoder(TranslationModel):
     """
 
     config_class = RecurrentEncoderDecoderConfig
+    config: RecurrentEncoderDecoderConfig
 
     @classmethod
     def check_config(cls, config: Configuration) -> None:
-        recurrent_cell_class(config.cell)
-        if config.attention != "none":
-            attention_class(config.attention)
+        values = config.to_dict()
+        recurrent_cell_class(values["cell"])
+        if values["attention"] != "none":
+            attention_class(values["attention"])
 
     def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
         super().__init__(source_words, target_words, **arguments)
@@ -108,7 +114,7 @@ class RecurrentEncoderDecoder(TranslationModel):
                 target_words + SPECIAL_IDS,
                 annotation_width=self.encoder.annotation_width,
                 attention=config.attention,
-                attention_score=config.attention_score,
+                attention_score=config.attention_score or DEFAULT_SCORE,
                 attention_arguments={name: value for name, value in given.items() if value is not None},
                 input_feeding=config.input_feeding is not False,
                 name="decoder",
@@ -157,10 +163,11 @@ class RecurrentLanguageModel(LanguageModel):
     """
 
     config_class = RecurrentLanguageModelConfig
+    config: RecurrentLanguageModelConfig
 
     @classmethod
     def check_config(cls, config: Configuration) -> None:
-        recurrent_cell_class(config.cell)
+        recurrent_cell_class(config.to_dict()["cell"])
 
     def new_decoder(self, vocabulary_size: int) -> RecurrentDecoder:
         config = self.config

@@ -15,12 +15,12 @@ from keras_encdec.layers.initializers import published_normal
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import SPECIAL_IDS
-from keras_encdec.models.translation_model import TranslationModel, register_model
+from keras_encdec.models.translation_model import EncoderDecoder, register_model
 
 
 @register_model("encdec")
 @keras.saving.register_keras_serializable(package="keras_encdec")
-class RNNEncoderDecoder(TranslationModel):
+class RNNEncoderDecoder(EncoderDecoder):
     """Learns p(target | source) of phrase pairs, and scores them.
 
     Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both
@@ -61,6 +61,7 @@ class RNNEncoderDecoder(TranslationModel):
     """
 
     config_class = RNNEncoderDecoderConfig
+    config: RNNEncoderDecoderConfig
 
     def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
         super().__init__(source_words, target_words, **arguments)
@@ -133,7 +134,7 @@ class RNNEncoder(Encoder):
         self.initial_stddev = initial_stddev
         policy = self.dtype_policy
 
-        def normal():
+        def normal() -> keras.initializers.Initializer:
             return published_normal(initial_stddev)
 
         self.embedding = FactorizedEmbedding(
@@ -237,7 +238,7 @@ class RNNDecoder(Decoder):
         self.initial_stddev = initial_stddev
         policy = self.dtype_policy
 
-        def normal():
+        def normal() -> keras.initializers.Initializer:
             return published_normal(initial_stddev)
 
         self.embedding = FactorizedEmbedding(
@@ -280,7 +281,7 @@ class RNNDecoder(Decoder):
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
         context = self.take_memory(memory["gate_context"], ops.shape(previous)[0], source_of_row)
         inputs = self.cell.project_inputs(self.embedding(previous))
-        return self.cell.step(inputs, state, self.cell.parameters(context))
+        return self.cell.step(inputs, state, self.cell.context_parameters(context))
 
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         context = self.take_memory(memory["readout_context"], ops.shape(previous)[0], source_of_row)
@@ -290,7 +291,7 @@ class RNNDecoder(Decoder):
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
         embedded = self.embedding(previous)
-        inputs, parameters = self.cell.project_inputs(embedded), self.cell.parameters(memory["gate_context"])
+        inputs, parameters = self.cell.project_inputs(embedded), self.cell.context_parameters(memory["gate_context"])
         states = run_recurrence(self.cell.step, inputs, state, parameters)
         context = ops.expand_dims(memory["readout_context"], 1)
         return self.logits(self.readout.reduce(states["hidden"], embedded, context))

@@ -27,7 +27,7 @@ class TranslationModel(LikelihoodModel):
         log p(y | x) = sum over t of log p(y_t | y_<t, x)
 
     A subclass sets `config_class` and builds `self.encoder`, an `Encoder`, and `self.decoder`, a `Decoder`. The base
-    class defines the rest from these two.
+    class defines the rest from these two. The methods that score are those of `EncoderDecoder` and `LanguageModel`.
 
     Args:
         source_words, target_words: int. Words in each shortlist, without the three special ids.
@@ -48,8 +48,10 @@ class TranslationModel(LikelihoodModel):
 
     #: The class of the model's hyper-parameters, whose fields are arguments of the constructor.
     config_class: type[Configuration]
+    config: Configuration
     encoder: Encoder
     decoder: Decoder
+    built: bool
 
     def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
         names = {parameter.name for parameter in self.config_class.hyperparameters()}
@@ -151,6 +153,36 @@ class TranslationModel(LikelihoodModel):
         return self.encoder(self._source_ids(source))
 
     @without_gradients
+    def start(self, source: Tensor) -> tuple[State, Memory]:
+        """Computes the first state and the memory, for decoding word by word.
+
+        Args:
+            source: integer ids `(batch, time)`.
+
+        Returns:
+            tuple: the decoder's first state, and its memory of the source; see `Decoder`.
+        """
+        return self.decoder.start(self.encode(source))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "source_words": self.source_words,
+            "target_words": self.target_words,
+            # Lists as in JSON: Keras would write a tuple in a format of its own.
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
+        }
+
+    def _source_ids(self, source: Tensor) -> Tensor:
+        if not self.has_source:
+            return ops.convert_to_tensor(source, "int32")  # only the number of rows is read
+        return id_tensor("source", source, self.source_words + SPECIAL_IDS)
+
+
+class EncoderDecoder(TranslationModel):
+    """Base of the models with a source, p(target | source), which score pairs. See `TranslationModel`."""
+
+    @without_gradients
     def token_log_probs(self, source: Tensor, target: Tensor) -> Tensor:
         """Computes log p(y_t | y_<t, x) of each target token, without gradients; call the model for gradients.
 
@@ -182,32 +214,6 @@ class TranslationModel(LikelihoodModel):
             ValueError: for arrays that do not hold such ids.
         """
         return sequence_log_probs(self.token_log_probs(source, target))
-
-    @without_gradients
-    def start(self, source: Tensor) -> tuple[State, Memory]:
-        """Computes the first state and the memory, for decoding word by word.
-
-        Args:
-            source: integer ids `(batch, time)`.
-
-        Returns:
-            tuple: the decoder's first state, and its memory of the source; see `Decoder`.
-        """
-        return self.decoder.start(self.encode(source))
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "source_words": self.source_words,
-            "target_words": self.target_words,
-            # Lists as in JSON: Keras would write a tuple in a format of its own.
-            **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
-        }
-
-    def _source_ids(self, source: Tensor) -> Tensor:
-        if not self.has_source:
-            return ops.convert_to_tensor(source, "int32")  # only the number of rows is read
-        return id_tensor("source", source, self.source_words + SPECIAL_IDS)
 
 
 _MODELS: Registry[type[TranslationModel]] = Registry("architecture")

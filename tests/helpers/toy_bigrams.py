@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.configuration import Configuration, hyperparameter
-from keras_encdec.models import Decoder, Encoder, TranslationModel
+from keras_encdec.models import Decoder, Encoder, EncoderDecoder
 from keras_encdec.models.contract import TensorSpec
 
 
@@ -67,7 +67,7 @@ class BigramDecoder(Decoder):
         return self.embedding(previous) + self.take_memory(memory["mean"], ops.shape(previous)[0], source_of_row)
 
 
-class BigramModel(TranslationModel):
+class BigramModel(EncoderDecoder):
     """See the module."""
 
     config_class = BigramConfig

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.configuration import Configuration, hyperparameter
-from keras_encdec.models import Decoder, Encoder, TranslationModel
+from keras_encdec.models import Decoder, Encoder, EncoderDecoder
 from keras_encdec.models.contract import TensorSpec
 
 SPECIAL_IDS = 3
@@ -120,7 +120,7 @@ class WindowDecoder(Decoder):
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec_tests")
-class WindowModel(TranslationModel):
+class WindowModel(EncoderDecoder):
     """See the module."""
 
     config_class = WindowConfig

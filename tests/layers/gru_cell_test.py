@@ -33,7 +33,7 @@ def test_follows_the_equations_in_keras_rnn(tmp_path):
 
 def test_projecting_once_is_projecting_at_every_step():
     cell, model = stirred_rnn()
-    parameters = cell.parameters(cell.project_context(CONTEXT))
+    parameters = cell.context_parameters(cell.project_context(CONTEXT))
     states = run_recurrence(cell.step, cell.project_inputs(INPUTS), {"hidden": STATE}, parameters)
     last = numpy(states["hidden"][:, -1])
     np.testing.assert_allclose(last, model.predict([INPUTS, STATE, CONTEXT], verbose=0), atol=1e-6)
