@@ -70,7 +70,7 @@ class ServedScorer:
         if attention:
             raise ValueError("found attention=True with a served model, expected False")
         if not pairs:
-            return PairScores(np.zeros(0), [] if token_log_probs else None, [] if unknown_count else None)
+            return PairScores(np.zeros(0))
         sources, targets = zip(*pairs, strict=True)
         inputs = {"source": self._strings(sources), "target": self._strings(targets)}
         signature = "score_tokens" if token_log_probs else "score"
@@ -81,9 +81,9 @@ class ServedScorer:
             count = len(outputs.get(name, ()))
             if count != len(pairs):
                 raise ServerError("INTERNAL", f"{count} values of {name} for {len(pairs)} pairs")
-        counts = [int(count) for count in outputs["unknown_count"]] if unknown_count else None
+        counts = [int(count) for count in outputs["unknown_count"]] if unknown_count else []
         if not token_log_probs:
-            return PairScores(_finite("log_prob", outputs), None, counts)
+            return PairScores(_finite("log_prob", outputs), unknown_count=counts)
         rows = zip(_finite("token_log_probs", outputs), outputs["token_count"], strict=True)
         tokens = [row[:count] for row, count in rows]
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)

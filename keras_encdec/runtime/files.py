@@ -6,8 +6,9 @@ import hashlib
 import io
 import os
 import stat
+import weakref
 from collections.abc import Generator, Iterator
-from typing import Self
+from typing import ClassVar, Self
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
@@ -39,8 +40,9 @@ class InputLines:
         ended_with_newline: bool. Whether the last line had a line feed; `None` until all lines are read.
 
     Raises:
-        InputError: from the constructor, if the file is missing, a directory, unreadable or empty; during iteration, if
-            compressed data are truncated or corrupt, with the number of the line where they break off.
+        InputError: from the constructor, if the file is missing, a directory, unreadable or empty, or is the standard
+            input that another InputLines is reading; during iteration, if compressed data are truncated or corrupt,
+            with the number of the line where they break off.
 
     Example:
 
@@ -54,12 +56,17 @@ class InputLines:
     [b'one', b'two\r', b'three'] 3 False
     """
 
+    # The lines of the standard input that were opened last: two readers at once would get alternate blocks.
+    _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
+
     def __init__(self, path: FilePath) -> None:
         standard = path == STANDARD_STREAM
         if standard:
             path = "standard input"
         self.path, self.line_number = path, 0
         self.ended_with_newline: bool | None = None
+        if standard:
+            self._check_read_once()
         with explained(path, "to read a file"):
             self._raw = CountedFile(os.dup(0) if standard else path, "rb")
         file: io.BufferedReader = io.BufferedReader(self._raw, _BLOCK)
@@ -73,14 +80,14 @@ class InputLines:
             self._block = self._read()
             if not self._block:
                 remedy = (
-                    "check the command that writes to it; only one input can be -"
-                    if standard
-                    else "check how it was made"
+                    "it can be read only once; check what is piped into it" if standard else "check how it was made"
                 )
                 raise InputError("found an empty file", "expected at least one line", remedy, path=path)
         except InputError:
             file.close()
             raise
+        if standard:
+            InputLines._standard_input = weakref.ref(self)
         self._lines = self._iterate()
 
     @property
@@ -100,6 +107,16 @@ class InputLines:
         """Closes the file. No further lines are read."""
         self._lines.close()
         self._file.close()
+
+    def _check_read_once(self) -> None:
+        other = InputLines._standard_input and InputLines._standard_input()
+        if other and not other._file.closed:
+            raise InputError(
+                "found - as the name of two inputs",
+                "expected one, because standard input can be read only once",
+                "give the name of a file for the other",
+                self.path,
+            )
 
     def _read(self) -> bytes:
         place = self.line_number + 1

@@ -89,9 +89,19 @@ def test_a_hyphen_is_the_standard_input():
         assert read("-") == [b"one", b"two"]
     with (
         standard_input(b""),
-        pytest.raises(InputError, match="standard input: found an empty .* only one input can be -"),
+        pytest.raises(InputError, match="standard input: found an empty file"),
     ):
         InputLines("-")
+
+
+def test_standard_input_can_be_read_only_once():
+    """Two readers at once would get alternate blocks of it."""
+    with standard_input(b"one two three\n" * 100_000):
+        with InputLines("-"), pytest.raises(InputError, match="standard input: found - as the name of two inputs"):
+            InputLines("-")
+        read("-")
+        with pytest.raises(InputError, match="standard input: found an empty file.* read only once"):
+            InputLines("-")
 
 
 def test_progress_moves_with_the_lines(tmp_path):
