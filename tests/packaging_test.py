@@ -59,7 +59,8 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
     for needed in ("phrase-table.gz", "LICENSE", "NOTICE", "moses.ini", "dev.en", "dev.fr", "test.en", "test.fr"):
         assert f"keras_encdec/datasets/libreoffice_en_fr/{needed}" in names
     assert "keras_encdec/architectures/preset_files/cho2014.toml" in names
-    assert {"keras_encdec/analysis/page/report.css", "keras_encdec/analysis/page/report.js"} <= set(names)
+    for name in ("elements.html", "page.html", "sections.html", "report.css", "report.js"):
+        assert f"keras_encdec/analysis/page/{name}" in names
     assert {f"keras_encdec/web/page/{name}" for name in ("index.html", "try.css", "try.js")} <= set(names)
 
 

@@ -43,8 +43,8 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
     for name, table in section.tables.items():
         _write(folder / "tables" / f"{name}.tsv", table.to_tsv())
     for name, drawing in section.pictures.items():
-        for form, content in drawing._asdict().items():
-            _write(folder / "figures" / f"{name}.{form}", content)
+        _write(folder / "figures" / f"{name}.svg", drawing.svg)
+        _write(folder / "figures" / f"{name}.png", drawing.png)
     for name, content in section.files.items():
         _write(folder / name, content)
 
@@ -56,7 +56,7 @@ def write_page(folder: pathlib.Path, content: bytes) -> pathlib.Path:
     return path
 
 
-def _write(path, content):
+def _write(path: pathlib.Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_output(path) as file:
         file.write(content)
@@ -140,9 +140,7 @@ def report(
     with report_folder(output) as folder, drawing_style():
         for section in parts.sections(phrase_table, source, target, runs):
             write_section(folder, section)
-            # What is in files is not kept: the page needs the names alone.
-            names = {kind: dict.fromkeys(getattr(section, kind)) for kind in ("tables", "pictures", "files")}
-            sections.append(dataclasses.replace(section, **names))
+            sections.append(section.without_contents())
         path = write_page(folder, page("What the model has learned", parts.facts, parts.notices, sections))
     names = tuple(section.name for section in sections)
     return ReportSummary(path, names, time.monotonic() - start, tuple(parts.notices))

@@ -38,10 +38,10 @@ WINDOW = 1 << 15
 GATE_SOURCES, GATE_WORDS, SHOWN_GATES = 1000, 10_000, 4
 # Number of sentences whose attention is shown, and their numbers of words.
 SHOWN_ATTENTION, ATTENTION_WORDS = 6, range(4, 19)
-WORDS = "<p>The embeddings of the {} most frequent source words: words that are used alike lie near one another.</p>"
+WORDS = "The embeddings of the {} most frequent source words: words that are used alike lie near one another."
 PHRASES = (
-    "<p>What the decoder knows of a source phrase, its encoder’s summary: {} source phrases of four words or more. "
-    "Phrases that mean or look alike lie near one another.</p>"
+    "What the decoder knows of a source phrase, its encoder’s summary: {} source phrases of four words or more. "
+    "Phrases that mean or look alike lie near one another."
 )
 
 
@@ -105,9 +105,9 @@ class ReportSections:
             if sentences:
                 yield from self._sentence_sections(sentences, references, source)
             yield from self._gate_sections(sample, chosen, sentences)
-            for *described, points in maps:
-                self._say(f"Drawing the map of {described[3]}.")
-                yield map_section(*described, points.result())
+            for name, title, introduction, vectors, points in maps:
+                self._say(f"Drawing the map of {name}.")
+                yield map_section(name, title, introduction, vectors, points.result())
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
         if runs:
@@ -123,16 +123,16 @@ class ReportSections:
         self.facts["Sentences"] = len(sentences)
         return sentences, references
 
-    def _maps(self, sample: TableSample | None) -> Iterator[tuple[str, str, str, str, Vectors]]:
+    def _maps(self, sample: TableSample | None) -> Iterator[tuple[str, str, str, Vectors]]:
         """Yields the vectors to project to two dimensions, with the other arguments of `map_section`."""
         words = word_vectors(self._directory, self._options.map_words)
         if words is not None and len(words.names) > 1:
-            yield "words", "Word embeddings (Figure 4)", WORDS.format(f"{len(words.names):,}"), "words", words
+            yield "words", "Word embeddings (Figure 4)", WORDS.format(f"{len(words.names):,}"), words
         if sample is not None and len(sample.phrases) > 1:
             phrases = phrase_vectors(self._directory, sample.phrases)
             drawn = "all" if len(phrases.names) == sample.num_phrases else f"{len(phrases.names):,} of the"
             said = PHRASES.format(f"{drawn} {sample.num_phrases:,}")
-            yield "phrases", "Phrase summaries (Figures 5 to 7)", said, "phrases", phrases
+            yield "phrases", "Phrase summaries (Figures 5 to 7)", said, phrases
 
     def _table_sections(
         self, sample: TableSample, chosen: Mapping[str, Sequence[Sequence[TablePair]]]

@@ -5,9 +5,11 @@ import html.parser
 import json
 import re
 
+import jinja2
 import numpy as np
+import pytest
 
-from keras_encdec.analysis.page.page import Scatter, Section, Table, page, picture
+from keras_encdec.analysis.page.page import Drawing, Scatter, Section, Table, fill, page
 
 WICKED = '</script><script>alert("1")</script><img src=x onerror=alert(1)>&amp; <!-- \udce9'
 
@@ -33,17 +35,41 @@ def data_of(text):
     return json.loads(gzip.decompress(base64.b64decode(re.search(r'gzip"[^>]*>([^<]*)</script>', text)[1])))
 
 
+def element(name, value):
+    """The HTML of a table, picture or figure."""
+    return fill("elements.html", name, **{name: value})
+
+
 def test_html_in_words_is_escaped():
     table = Table(WICKED, ["a", WICKED], [[WICKED, WICKED], ["b", 1.5]])
     scatter = Scatter("map", WICKED, WICKED, np.zeros((2, 2)), [[WICKED, "two"]], "words")
-    body = table.to_html() + scatter.to_html() + picture(b"<svg/>", WICKED, WICKED)
+    drawing = Drawing(b"<svg/>", b"", WICKED, WICKED)
+    phrases = fill(
+        "elements.html", "phrases", caption=WICKED, header=[WICKED, WICKED], rows=[(WICKED, 1, [[(WICKED, "")]])]
+    )
+    body = phrases + element("table", table) + element("scatter", scatter) + element("picture", drawing)
     text = page(WICKED, {WICKED: WICKED}, [WICKED], [Section("one", WICKED, body)]).decode("utf-8")
     elements = Elements(text)
     assert elements.tags.count("script") == 2 and elements.tags.count("img") == 1, "the page's own"
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
     shown = WICKED.replace("\udce9", "\ufffd")
-    assert elements.text.count(shown) >= 8
+    assert elements.text.count(shown) >= 13
     assert data_of(text)["columns"][0]["strings"].split("\n")[0] == shown
+
+
+def test_a_text_that_is_not_given_to_a_template_is_an_error():
+    with pytest.raises(jinja2.UndefinedError, match="'bins' was not provided"):
+        fill("sections.html", "bleu", sentences=1, drawing=Drawing(b"", b""))
+
+
+def test_only_numbers_of_a_table_are_aligned_as_numbers():
+    text = element("table", Table("caption", ["unit", "p", "word"], [[7, 0.5, "a"], [8, 1000, 2]]))
+    assert re.findall(r"<th( [^>]*)>([^<]*)<", text)[:3] == [
+        (' scope="col"', "unit"),
+        (' scope="col" class="number"', "p"),
+        (' scope="col"', "word"),
+    ]
+    assert re.findall(r'"number">([^<]*)</td>', text) == ["0.5", "1,000", "2"] and "<td>a</td>" in text
 
 
 def test_the_page_fetches_nothing_and_runs_only_its_own_script():
@@ -58,7 +84,7 @@ def test_the_page_fetches_nothing_and_runs_only_its_own_script():
 def test_equal_labels_are_stored_once_and_numbers_are_decoded():
     points = np.array([[1.5, -2], [0.25, 3]], np.float64)
     scatter = Scatter("pairs", "", "", points, [["a", "a"], ["b", "c\td"]], "pairs", [("x in nats", "x"), ("y", "y")])
-    data = data_of(scatter.to_html())
+    data = data_of(element("scatter", scatter))
     assert [column["strings"] for column in data["columns"]] == ["a", "b\nc d"]
     assert np.frombuffer(base64.b64decode(data["columns"][0]["index"]), "<i4").tolist() == [0, 0]
     assert data["columns"][1]["index"] is None and data["axes"]["x"]["label"] == "x in nats"

@@ -25,7 +25,7 @@ def path(tmp_path_factory):
     vectors = Vectors([WICKED, *(f"word{i}" for i in range(59))], rng.normal(0, 1, (60, 4)).astype("float32"))
     sections = [
         score_section(ScoreComparison.of(pairs, scores), len(pairs)),
-        map_section("words", "Words", "<p>Words.</p>", "words", vectors, rng.normal(0, 9, (60, 2))),
+        map_section("words", "Words", "Words.", vectors, rng.normal(0, 9, (60, 2))),
     ]
     file = tmp_path_factory.mktemp("page") / "index.html"
     file.write_bytes(page("A page", {"Words": 60}, ["A notice."], sections))

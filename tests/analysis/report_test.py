@@ -1,6 +1,7 @@
 """The report of a toy model, as a function."""
 
 import csv
+import importlib
 import re
 import sys
 
@@ -140,6 +141,14 @@ def test_two_reports_are_not_mixed_in_one_folder(model_dirs, tmp_path):
     ):
         report(model_dirs / "forward", tmp_path / "report")
     assert not (tmp_path / "report").exists()
+
+
+def test_a_missing_jinja2_is_named_with_its_extra(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("keras_encdec.analysis.page")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r'report needs jinja2, .*: pip install "keras-encdec\[analysis\]"'):
+        importlib.import_module("keras_encdec.analysis.page.page")
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):

@@ -4,7 +4,6 @@ import contextlib
 import io
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from keras_encdec.analysis.gates import PhraseGates, UnitGates
-from keras_encdec.analysis.page.page import utf8
+from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 from keras_encdec.analysis.training_runs import TrainingRun
 
@@ -75,19 +74,13 @@ def literal(text: str) -> str:
     return utf8(text).decode().replace("$", r"\$")
 
 
-class Drawing(NamedTuple):
-    """A figure as files.
+def drawn(figure: Figure, description: str = "", caption: str = "") -> Drawing:
+    """Renders a figure as SVG and PNG.
 
-    Attributes:
-        svg, png: bytes, the content of each file.
+    Args:
+        figure: Figure.
+        description, caption: str, see `Drawing`. Default to none, for a figure that is not in the page.
     """
-
-    svg: bytes
-    png: bytes
-
-
-def drawn(figure: Figure) -> Drawing:
-    """Renders a figure as SVG and PNG."""
     files = []
     with drawing_style(), warnings.catch_warnings():
         # The font draws a box for a missing glyph.
@@ -96,7 +89,7 @@ def drawn(figure: Figure) -> Drawing:
             file = io.BytesIO()
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor="white")
             files.append(file.getvalue())
-    return Drawing(*files)
+    return Drawing(*files, description, caption)
 
 
 def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]], label: str) -> Figure:

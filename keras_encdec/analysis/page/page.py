@@ -1,64 +1,87 @@
-"""Builds the HTML page of the report from tables, pictures and sections."""
+"""Fills in the HTML of the report: its page, and the tables, pictures and interactive figures of its sections."""
 
 import base64
 import dataclasses
 import functools
 import gzip
 import hashlib
-import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
 
+import jinja2
 import numpy as np
+from markupsafe import Markup
 
 from keras_encdec import __version__
 
-if TYPE_CHECKING:  # figures.py imports this module
-    from keras_encdec.analysis.drawing.figures import Drawing
 
+def page(title: str, facts: Mapping[str, str | int], notices: Sequence[str], sections: Sequence["Section"]) -> bytes:
+    """Builds an HTML page that contains its styles, its script, its data and its pictures.
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table that is both in the page and in a TSV file.
+    The page fetches nothing. Its Content-Security-Policy forbids it to, and to run any script but its own.
 
-    Attributes:
-        caption: str. A sentence, plain text.
-        header: list of str.
-        rows: list of lists of str or numbers.
+    Args:
+        title: str. Plain text.
+        facts: dict of name to str or int, shown at the top.
+        notices: list of str. Sentences that are shown before the sections.
+        sections: list of Section, in order.
+
+    Returns:
+        bytes, UTF-8.
     """
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-    def to_tsv(self) -> bytes:
-        """Writes the header and the rows as lines in UTF-8. Tabs and line breaks within a cell become spaces."""
-        lines = ["\t".join(" ".join(str(cell).split()) for cell in row) for row in (self.header, *self.rows)]
-        return utf8("".join(f"{line}\n" for line in lines))
-
-    def to_html(self) -> str:
-        """Writes a `<table>` with its caption, in a frame that scrolls horizontally in a narrow window."""
-        numeric = [isinstance(cell, int | float) for cell in self.rows[0]] if self.rows else [False] * len(self.header)
-        kinds = [' class="number"' * (number and column > 0) for column, number in enumerate(numeric)]
-        head = "".join(
-            f'<th scope="col"{kind}>{escaped(name)}</th>' for name, kind in zip(self.header, kinds, strict=True)
+    # Markup, because it is part of the package: it is not escaped.
+    style, script = (Markup(_resource(name)) for name in ("report.css", "report.js"))
+    template = _templates().get_template("page.html")
+    return utf8(
+        template.render(
+            title=title,
+            facts=facts,
+            notices=notices,
+            sections=sections,
+            style=style,
+            script=script,
+            version=__version__,
         )
-        body = "".join(_row(row) for row in self.rows)
-        table = f"<table><caption>{escaped(self.caption)}</caption><thead><tr>{head}</tr></thead>"
-        return scrolling(f"{table}<tbody>{body}</tbody></table>", self.caption)
-
-
-def _row(row):
-    first, *others = row
-    cells = "".join(
-        f'<td class="number">{escaped(number_text(cell))}</td>'
-        if isinstance(cell, int | float)
-        else f"<td>{escaped(cell)}</td>"
-        for cell in others
     )
-    return f'<tr><th scope="row">{escaped(first)}</th>{cells}</tr>'
+
+
+def fill(template: str, macro: str, **values: object) -> Markup:
+    """Fills in a macro of a template.
+
+    Args:
+        template: str. File name of the template, "sections.html" or "elements.html".
+        macro: str. Name of the macro.
+        **values: the arguments of the macro. Text in them is escaped, unless it is Markup.
+    """
+    return Markup(getattr(_templates().get_template(template).module, macro)(**values))
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("keras_encdec.analysis.page", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number_text, "base64": _base64, "digest": _digest}
+    return environment
+
+
+@functools.cache
+def _resource(name: str) -> str:
+    return resources.files("keras_encdec.analysis.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _digest(text: str) -> str:
+    """Returns the name by which a Content-Security-Policy allows a style or a script."""
+    return f"sha256-{_base64(hashlib.sha256(text.encode()).digest())}"
 
 
 def number_text(number: float) -> str:
@@ -76,32 +99,45 @@ def number_text(number: float) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
-def scrolling(content: str, label: str) -> str:
-    """Wraps content in a frame that scrolls horizontally, also by keyboard, if it is wider than the window."""
-    return f'<div class="scrolling" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>'
-
-
-def picture(svg: bytes, description: str, caption: str = "") -> str:
-    """Embeds a drawing as an image, isolated from the styles and scripts of the page.
-
-    Args:
-        svg: bytes. An SVG file.
-        description: str. Alternative text, plain text.
-        caption: str. Plain text. Optional.
-    """
-    image = f'<img alt="{escaped(description)}" src="data:image/svg+xml;base64,{base64.b64encode(svg).decode()}">'
-    caption = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
-    return f'<figure class="picture">{image}{caption}</figure>'
-
-
-def escaped(text: object) -> str:
-    """Escapes text for HTML, in an element or in a quoted attribute."""
-    return html.escape(str(text), quote=True)
-
-
 def utf8(text: str) -> bytes:
     """Encodes text as UTF-8. Bytes that could not be decoded when the text was read become replacement characters."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that is in a TSV file, and may also be in the page.
+
+    Attributes:
+        caption: str. A sentence, plain text.
+        header: list of str.
+        rows: list of lists of str or numbers.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | float]]
+
+    def to_tsv(self) -> bytes:
+        """Writes the header and the rows as lines in UTF-8. Tabs and line breaks within a cell become spaces."""
+        lines = ["\t".join(" ".join(str(cell).split()) for cell in row) for row in (self.header, *self.rows)]
+        return utf8("".join(f"{line}\n" for line in lines))
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A figure that is in files, and may also be in the page.
+
+    Attributes:
+        svg, png: bytes, the content of each file.
+        description: str. Alternative text in the page, plain text.
+        caption: str. Plain text. Optional.
+    """
+
+    svg: bytes
+    png: bytes
+    description: str = ""
+    caption: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +147,7 @@ class Section:
     Attributes:
         name: str. Anchor in the page.
         title: str. Plain text.
-        body: str. HTML.
+        body: Markup, see `fill`.
         tables: dict of file name, without ".tsv", to Table.
         pictures: dict of file name, without extension, to Drawing.
         files: dict of path, relative to the report, to bytes, for other files.
@@ -119,68 +155,27 @@ class Section:
 
     name: str
     title: str
-    body: str
+    body: Markup
     tables: Mapping[str, Table] = dataclasses.field(default_factory=dict)
-    pictures: Mapping[str, "Drawing"] = dataclasses.field(default_factory=dict)
+    pictures: Mapping[str, Drawing] = dataclasses.field(default_factory=dict)
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
+    def paths(self) -> list[str]:
+        """Lists the paths of the section's files, relative to the report; of a figure, the SVG file."""
+        tables, figures = (
+            (f"tables/{name}.tsv" for name in self.tables),
+            (f"figures/{name}.svg" for name in self.pictures),
+        )
+        return [*tables, *figures, *self.files]
 
-def page(title: str, facts: Mapping[str, object], notices: Sequence[str], sections: Sequence[Section]) -> bytes:
-    """Builds an HTML page that contains its styles, its script, its data and its pictures.
-
-    The page fetches nothing. Its Content-Security-Policy forbids it to, and to run any script but its own.
-
-    Args:
-        title: str. Plain text.
-        facts: dict of name to number or str, shown at the top.
-        notices: list of str. Sentences that are shown before the sections.
-        sections: list of Section, in order.
-
-    Returns:
-        bytes, UTF-8.
-    """
-    style, script = _resource("report.css"), _resource("report.js")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}' 'unsafe-hashes'; "
-        f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    )
-    shown = "".join(
-        f"<div><dt>{escaped(name)}</dt>"
-        f"<dd>{escaped(value if isinstance(value, str) else number_text(value))}</dd></div>"
-        for name, value in facts.items()
-    )
-    said = "".join(f'<p class="notice">{escaped(notice)}</p>' for notice in notices)
-    links = "".join(f'<li><a href="#{section.name}">{escaped(section.title)}</a></li>' for section in sections)
-    body = "".join(_section(section) for section in sections)
-    return utf8(
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f'<title>{escaped(title)}</title><link rel="icon" href="data:,"><style>{style}</style></head>\n'
-        f'<body><a class="skip" href="#main">Skip to the content</a>\n<header><h1>{escaped(title)}</h1>'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main id="main"><dl class="facts">{shown}</dl>'
-        f"{said}\n{body}</main>\n<footer><p>Made by keras-encdec {__version__}. The folder <code>figures</code> beside "
-        "this page has the figures as PNG and SVG, <code>tables</code> the numbers as TSV.</p></footer>\n"
-        f"<script>{script}</script></body></html>\n"
-    )
-
-
-def _section(section):
-    files = [f"tables/{name}.tsv" for name in section.tables] + [f"figures/{name}.svg" for name in section.pictures]
-    files += list(section.files)
-    named = ", ".join(f"<code>{escaped(name)}</code>" for name in files)
-    named = f"<p><small>Files: {named}</small></p>" if files else ""
-    name, heading = section.name, f'<h2 id="{section.name}-title">{escaped(section.title)}</h2>'
-    return f'<section id="{name}" aria-labelledby="{name}-title">{heading}{section.body}{named}</section>\n'
-
-
-@functools.cache
-def _resource(name):
-    return resources.files("keras_encdec.analysis.page").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text):
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    def without_contents(self) -> "Section":
+        """Returns the section with empty files, which have the same paths. The page needs no more of a written one."""
+        return dataclasses.replace(
+            self,
+            tables=dict.fromkeys(self.tables, Table("", (), ())),
+            pictures=dict.fromkeys(self.pictures, Drawing(b"", b"")),
+            files=dict.fromkeys(self.files, b""),
+        )
 
 
 # Largest number of characters of a label; the rest is cut off.
@@ -213,17 +208,8 @@ class Scatter:
     neighbours: tuple[np.ndarray, np.ndarray] | None = None
     regions: dict[str, Sequence[float]] = dataclasses.field(default_factory=dict)
 
-    def to_html(self) -> str:
-        """Writes the element of the figure, and the data for the page's script."""
-        caption = f"<figcaption>{escaped(self.caption)}</figcaption>"
-        no_script = "<noscript><p>This figure needs JavaScript; the folder figures has it as a picture.</p></noscript>"
-        source, label = f"data-{self.name}", escaped(self.label)
-        return (
-            f'<figure class="scatter" id="scatter-{self.name}" data-source="{source}" aria-label="{label}">'
-            f'{no_script}{caption}</figure><script type="application/gzip" id="{source}">{self._data()}</script>'
-        )
-
-    def _data(self) -> str:
+    def data(self) -> str:
+        """Encodes what the page's script draws: base64 of gzipped JSON."""
         data: dict[str, object] = {
             "x": packed(self.points[:, 0], np.float32),
             "y": packed(self.points[:, 1], np.float32),
@@ -239,10 +225,10 @@ class Scatter:
             data["neighbours"] = packed(self.neighbours[0], np.int32)
             data["similarities"] = packed(self.neighbours[1], np.float32)
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()  # base64 needs no escaping in HTML
+        return _base64(gzip.compress(text.encode(), mtime=0))
 
 
-def _column(labels):
+def _column(labels: Sequence[str]) -> dict[str, str | None]:
     """Stores each distinct label once, with the index of the label of each point."""
     indices: dict[str, int] = {}
     index = [indices.setdefault(_line(label), len(indices)) for label in labels]
@@ -250,11 +236,11 @@ def _column(labels):
     return {"strings": "\n".join(indices), "index": None if distinct else packed(np.array(index), np.int32)}
 
 
-def _line(label):
+def _line(label: str) -> str:
     label = " ".join(utf8(label).decode().split())
     return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
 def packed(numbers: np.ndarray, dtype: type) -> str:
     """Encodes numbers as base64 of their little-endian bytes."""
-    return base64.b64encode(np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).tobytes()).decode()
+    return _base64(np.ascontiguousarray(numbers, np.dtype(dtype).newbyteorder("<")).tobytes())

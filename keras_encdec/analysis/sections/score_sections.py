@@ -15,7 +15,7 @@ from keras_encdec.analysis.drawing.figures import (
     draw_training,
     drawn,
 )
-from keras_encdec.analysis.page.page import Scatter, Section, Table, number_text, picture
+from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, number_text
 from keras_encdec.analysis.score_statistics import LengthBleu, ScoreComparison, scores_by_frequency, scores_by_length
 from keras_encdec.analysis.table_sample import plain_text
 from keras_encdec.analysis.training_runs import TrainingRun
@@ -31,21 +31,9 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
         comparison: ScoreComparison.
         num_pairs: int. Number of lines of the table that the pairs were drawn from.
     """
-    shown = len(comparison.pairs)
-    whole = "every pair of the table"
-    if shown < num_pairs:
-        whole = f"{shown:,} of the table’s {num_pairs:,} pairs"
-    title, left_out = "Scores (Figure 3)", ""
-    if comparison.left_out:
-        left_out = f" Pairs of probability 0 in the table are left out: {comparison.left_out:,}."
+    title, shown = "Scores (Figure 3)", len(comparison.pairs)
     if not shown:
-        return Section("scores", title, f"<p>No pair has a probability above 0 in the table.{left_out}</p>")
-    r, rho = comparison.correlation, comparison.rank_correlation
-    body = (
-        f"<p>ln p(target | source), by the phrase table and by the model, of {whole}.{left_out} Correlation: "
-        f"Pearson’s r {_text(r)}, Spearman’s rho {_text(rho)}. On the dashed line the two agree; the table gives "
-        "p = 1 to a target that is its source’s only one, however rare.</p>"
-    )
+        return Section("scores", title, fill("sections.html", "no_scores", zero=comparison.left_out))
     sources, targets = ([plain_text(pair[side]) for pair in comparison.pairs] for side in (0, 1))
     scatter = Scatter(
         "scores",
@@ -63,23 +51,23 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     )
     more = Table("Pairs more probable by the model than by the table", header, above)
     less = Table("Pairs less probable by the model than by the table", header, below)
-    explained = (
-        "<h3>Where the two differ most</h3><p>The pairs furthest above and below the dashed line. A table’s p says "
-        "little where a source is rare; a model’s falls with every word of a long target.</p>"
+    body = fill(
+        "sections.html",
+        "scores",
+        shown=shown,
+        num_pairs=num_pairs,
+        zero=comparison.left_out,
+        r=_text(comparison.correlation),
+        rho=_text(comparison.rank_correlation),
+        figure=scatter,
+        differing=[table for table in (more, less) if table.rows],
     )
-    both = "".join(table.to_html() for table in (more, less) if table.rows)
     numbers = zip(sources, targets, np.round(comparison.table, 5), np.round(comparison.model, 5), strict=True)
     tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
-    return Section(
-        "scores",
-        title,
-        body + scatter.to_html() + (explained + both if both else ""),
-        tables,
-        {"scores": drawn(draw_scores(comparison))},
-    )
+    return Section("scores", title, body, tables, {"scores": drawn(draw_scores(comparison))})
 
 
-def _text(correlation):
+def _text(correlation: float) -> str:
     return "undefined" if math.isnan(correlation) else number_text(correlation)
 
 
@@ -108,22 +96,15 @@ def length_section(
     rows, pictures = [], {}
     for measure, (binned, label) in measures.items():
         pictures[f"{name}_{measure.replace(' ', '_')}"] = drawn(
-            draw_binned_scores(binned, label, measure == "frequency")
+            draw_binned_scores(binned, label, measure == "frequency"), f"ln p per target token by {label}"
         )
         for key, count, quartiles in zip(binned.keys, binned.counts, binned.quartiles, strict=True):
             rows.append((measure, int(key), count, *(round(float(quartile), 4) for quartile in quartiles)))
     header = "by", "from", "pairs", "lower quartile (nats per token)", "median", "upper quartile"
-    body = (
-        f"<p>The model’s ln p(target | source) per target token, including the end of sequence, of {len(scores):,} "
-        f"{what}: the median, and the range that contains the middle half of the pairs.</p>"
-    )
-    shown = "".join(
-        picture(drawing.svg, f"ln p per target token by {measures[measure][1]}")
-        for measure, drawing in zip(measures, pictures.values(), strict=True)
-    )
+    body = fill("sections.html", "lengths", pairs=len(scores), kind=what, drawings=pictures.values())
     table = Table("Scores by length and frequency", header, rows)
     title = "Scores by length and frequency" if "frequency" in measures else "Scores by length"
-    return Section(name, title, f'{body}<div class="pictures">{shown}</div>', {name: table}, pictures)
+    return Section(name, title, body, {name: table}, pictures)
 
 
 def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
@@ -133,15 +114,11 @@ def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
         whole: float. BLEU of all sentences, 0 to 100.
         bins: list of LengthBleu.
     """
-    drawing, sentences = drawn(draw_bleu(bins, whole)), sum(each.sentences for each in bins)
+    drawing = drawn(draw_bleu(bins, whole), f"BLEU by source length; {whole:.1f} of all sentences")
     rows = [(each.words, each.sentences, round(each.bleu, 2)) for each in bins]
     table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)
-    body = (
-        f"<p>Greedy translations of {sentences:,} sentences, in the model’s own tokens. BLEU is that of sacrebleu over "
-        "the sentences of each bin together.</p>"
-    )
-    shown = picture(drawing.svg, f"BLEU by source length; {whole:.1f} of all sentences")
-    body = f'{body}<div class="pictures">{shown}{table.to_html()}</div>'
+    sentences = sum(each.sentences for each in bins)
+    body = fill("sections.html", "bleu", sentences=sentences, drawing=drawing, bins=table)
     return Section("bleu", "BLEU by source length", body, {"bleu": table}, {"bleu": drawing})
 
 
@@ -167,23 +144,16 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
         runs: list of TrainingRun.
     """
     pictures = {
-        f"training_{name}": drawn(draw_training(runs, names, label))
+        f"training_{name}": drawn(draw_training(runs, names, label), f"{label} over the updates of the training")
         for name, (names, label) in MEASURES.items()
         if any(run.values(measurement)[1] for run in runs for measurement, _ in names)
     }
-    shown = "".join(
-        picture(drawing.svg, f"{MEASURES[name.removeprefix('training_')][1]} over the updates of the training")
-        for name, drawing in pictures.items()
-    )
     fields = [field.name for field in dataclasses.fields(TrainingRound) if field.name != "averaged_rounds"]
     rows = [
         (run.name, *("" if getattr(each, name) is None else getattr(each, name) for name in fields))
         for run in runs
         for each in run.rounds
     ]
-    body = (
-        "<p>Each point is a round of training. Perplexity is per target token, including the end of sequence. The "
-        "model is not trained on held-out pairs.</p>"
-    )
+    body = fill("sections.html", "training", drawings=pictures.values())
     table = Table("Rounds of training", ("run", *fields), rows)
-    return Section("training", "Training", f'{body}<div class="pictures">{shown}</div>', {"training": table}, pictures)
+    return Section("training", "Training", body, {"training": table}, pictures)

@@ -7,7 +7,7 @@ import numpy as np
 from keras_encdec.analysis.drawing.figures import draw_attention, draw_gate_values, draw_gates, draw_units, drawn
 from keras_encdec.analysis.drawing.maps import REGION_NAMES, draw_map, map_regions
 from keras_encdec.analysis.gates import PhraseGates, UnitGates
-from keras_encdec.analysis.page.page import Scatter, Section, Table, number_text, picture, utf8
+from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
 from keras_encdec.analysis.vectors import Vectors
 from keras_encdec.decoding.text_generator import TextHypothesis
 
@@ -24,57 +24,61 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
     """
     units = UnitGates.of(corpus)
     order = np.argsort(-units.kept, kind="stable")
-    pictures = {"gates_units": drawn(draw_units(units)), "gates_values": drawn(draw_gate_values(corpus))}
-    pictures |= {f"gates_{number}": drawn(draw_gates(gates, order)) for number, gates in enumerate(shown, start=1)}
-    descriptions = [
-        "How much each unit keeps and how often it resets",
-        "How often the gates have each value",
-        *(f"Update and reset gates over the phrase: {' '.join(gates.words)}" for gates in shown),
-    ]
-    captions = [
-        "Each point is a unit: how much of its state it keeps at a word, and how often it resets.",
-        "The values of all units at all words.",
-        *(" ".join(gates.words[:-1]) for gates in shown),
-    ]
-    images = [
-        picture(drawing.svg, description, caption)
-        for drawing, description, caption in zip(pictures.values(), descriptions, captions, strict=True)
-    ]
-    r = np.corrcoef(units.kept, units.resets)[0, 1] if np.ptp(units.kept) and np.ptp(units.resets) else float("nan")
-    keeping, resetting = (
-        Table(
-            caption,
-            ("unit", "mean z", "resets (%)", "lets in most at", "resets most at"),
-            [
-                (
-                    f"{unit}",
-                    f"{units.kept[unit]:.3f}",
-                    f"{100 * units.resets[unit]:.1f}",
-                    " · ".join(units.taken_in(unit, EXAMPLES)),
-                    " · ".join(units.reset_at(unit, EXAMPLES)),
-                )
-                for unit in chosen
-            ],
+    statistics = {
+        "gates_units": drawn(
+            draw_units(units),
+            "How much each unit keeps and how often it resets",
+            "Each point is a unit: how much of its state it keeps at a word, and how often it resets.",
+        ),
+        "gates_values": drawn(
+            draw_gate_values(corpus),
+            "How often the gates have each value",
+            "The values of all units at all words.",
+        ),
+    }
+    phrases = {
+        f"gates_{number}": drawn(
+            draw_gates(gates, order),
+            f"Update and reset gates over the phrase: {' '.join(gates.words)}",
+            " ".join(gates.words[:-1]),
         )
-        for caption, chosen in (
-            ("The units that keep longest", units.keep_longest(ENDS)),
-            ("The units that reset most often", units.reset_most(ENDS)),
-        )
-    )
+        for number, gates in enumerate(shown, start=1)
+    }
     rows = [
         (unit, round(float(kept), 5), round(float(resets), 5))
         for unit, (kept, resets) in enumerate(zip(units.kept, units.resets, strict=True))
     ]
-    related = "" if np.isnan(r) else f" Over the units, the two have the correlation {number_text(float(r))}."
-    body = (
-        "<p>Section 2.3 of the paper expects units with short memory to reset often, and those with long memory to "
-        f"have update gates that mostly keep: z near 1. Counted over {units.tokens:,} words of {len(corpus):,} sources,"
-        f" including ends of sequence.{related} The gates are those of the encoder’s first layer, left to right.</p>"
+    varies = np.ptp(units.kept) and np.ptp(units.resets)
+    body = fill(
+        "sections.html",
+        "gates",
+        words=units.tokens,
+        sources=len(corpus),
+        r=float(np.corrcoef(units.kept, units.resets)[0, 1]) if varies else None,
+        statistics=statistics.values(),
+        tables=[
+            _unit_table("The units that keep longest", units, units.keep_longest(ENDS)),
+            _unit_table("The units that reset most often", units, units.reset_most(ENDS)),
+        ],
+        shown=phrases.values(),
     )
-    body += f'<div class="pictures">{"".join(images[:2])}</div>{keeping.to_html()}{resetting.to_html()}'
-    body += f'<h3>Over a phrase</h3><div class="pictures">{"".join(images[2:])}</div>' if shown else ""
     tables = {"gates": Table("Units", ("unit", "mean z", "share of words with r < 0.5"), rows)}
-    return Section("gates", "Gates (section 2.3)", body, tables, pictures)
+    return Section("gates", "Gates (section 2.3)", body, tables, statistics | phrases)
+
+
+def _unit_table(caption: str, units: UnitGates, chosen: Sequence[int]) -> Table:
+    header = "unit", "mean z", "resets (%)", "lets in most at", "resets most at"
+    rows = [
+        (
+            f"{unit}",
+            f"{units.kept[unit]:.3f}",
+            f"{100 * units.resets[unit]:.1f}",
+            " · ".join(units.taken_in(unit, EXAMPLES)),
+            " · ".join(units.reset_at(unit, EXAMPLES)),
+        )
+        for unit in chosen
+    ]
+    return Table(caption, header, rows)
 
 
 def attention_section(translations: Sequence[TextHypothesis]) -> Section:
@@ -83,32 +87,26 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
     Args:
         translations: list of TextHypothesis, with their attention.
     """
-    pictures, images, rows = {}, [], []
+    pictures, rows = {}, []
     for number, best in enumerate(translations, start=1):
-        drawing = pictures[f"attention_{number}"] = drawn(draw_attention(best.source_words, best.words, best.attention))
-        source, target = " ".join(best.source_words), " ".join(best.words)
-        images.append(picture(drawing.svg, f"Attention: {source} → {target}", f"{source} → {target}"))
+        described = f"{' '.join(best.source_words)} → {' '.join(best.words)}"
+        figure = draw_attention(best.source_words, best.words, best.attention)
+        pictures[f"attention_{number}"] = drawn(figure, f"Attention: {described}", described)
         for word, weights in zip((*best.words, "(end)"), best.attention, strict=True):
             for read, weight in zip((*best.source_words, "(end)"), weights, strict=True):
                 rows.append((number, word, read, round(float(weight), 5)))
-    body = (
-        "<p>Each row is a word of the model’s own translation, and how its attention is spread over the words of the "
-        "source; a row adds up to 1.</p>"
-    )
+    body = fill("sections.html", "attention", drawings=pictures.values())
     table = Table("Weights of attention", ("sentence", "target token", "source token", "weight"), rows)
-    return Section(
-        "attention", "Attention", f'{body}<div class="pictures">{"".join(images)}</div>', {"attention": table}, pictures
-    )
+    return Section("attention", "Attention", body, {"attention": table}, pictures)
 
 
-def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, points: np.ndarray) -> Section:
+def map_section(name: str, title: str, introduction: str, vectors: Vectors, points: np.ndarray) -> Section:
     """Writes a map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
 
     Args:
-        name: str. Name of the section and of its files.
-        title: str. Title of the section.
-        words: str. HTML that explains the vectors.
-        unit: str. What the vectors stand for, such as "phrases".
+        name: str. Name of the section and of its files: what the vectors stand for, such as "phrases".
+        title: str. Title of the section, plain text.
+        introduction: str. Explains the vectors, plain text.
         vectors: Vectors.
         points: float array `(n, 2)`, see `project`.
     """
@@ -116,34 +114,31 @@ def map_section(name: str, title: str, words: str, unit: str, vectors: Vectors, 
     regions = dict(zip(REGION_NAMES, boxes, strict=False))
     indices, similarities = vectors.neighbours()
     rows = [
-        (name, rank + 1, vectors.names[i], round(float(similarity), 4))
-        for name, near, near_similarities in zip(vectors.names, indices, similarities, strict=True)
+        (word, rank + 1, vectors.names[i], round(float(similarity), 4))
+        for word, near, near_similarities in zip(vectors.names, indices, similarities, strict=True)
         for rank, (i, similarity) in enumerate(zip(near, near_similarities, strict=True))
     ]
     rounded = np.round(points.astype(float), 3).tolist()
     coordinates = [(label, x, y) for label, (x, y) in zip(vectors.names, rounded, strict=True)]
     scatter = Scatter(
         name,
-        f"Map of {len(points):,} {unit} by t-SNE",
+        f"Map of {len(points):,} {name} by t-SNE",
         "Distances within a neighbourhood have a meaning, the axes and distances across the map have none. A, B and C "
         "are the densest parts.",
         points,
         [vectors.names],
-        unit,
+        name,
         neighbours=(indices, similarities),
         regions=regions,
     )
-    body = (
-        f"{words}<p>Two dimensions by Barnes-Hut t-SNE. Search for a word, or click a point for its nearest neighbours "
-        f"by the cosine of the {vectors.array.shape[1]} dimensions that the vectors really have.</p>"
-    )
+    body = fill("sections.html", "map", introduction=introduction, dimensions=vectors.array.shape[1], figure=scatter)
     files = {f"projector/{name}/{file}": content for file, content in projector_files(vectors).items()}
     tables = {
-        f"{name}_map": Table(title, (unit, "x", "y"), coordinates),
-        f"{name}_neighbours": Table(title, (unit, "rank", "neighbour", "cosine"), rows),
+        f"{name}_map": Table(title, (name, "x", "y"), coordinates),
+        f"{name}_neighbours": Table(title, (name, "rank", "neighbour", "cosine"), rows),
     }
     drawing = drawn(draw_map(points, vectors.names, boxes))
-    return Section(name, title, body + scatter.to_html(), tables, {name: drawing}, files)
+    return Section(name, title, body, tables, {name: drawing}, files)
 
 
 def projector_files(vectors: Vectors) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.page.page import Section, Table, escaped, number_text, scrolling
+from keras_encdec.analysis.page.page import Section, Table, fill, number_text
 from keras_encdec.analysis.table_sample import Preferences, TablePair, plain_text
 from keras_encdec.decoding.random_sampler import RandomSampler
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis
@@ -19,10 +19,6 @@ KINDS = {
     "rare": "Long, rare source phrases",
     "long": "Long source phrases (the table has no counts)",
 }
-NO_LONG_PHRASES = (
-    "<p>The phrase table has no source phrase of four words or more with a choice of targets; "
-    "name phrases by <code>--phrase</code>.</p>"
-)
 TOP = 3
 BEST_SAMPLES = 5
 
@@ -93,28 +89,26 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
     Args:
         phrases: dict of kind, "frequent", "rare", "long" or "given", to list of Preferences.
     """
-    rows, parts = [], []
+    rows, shown = [], {}
     for kind, preferences in phrases.items():
-        shown = []
+        shown[KINDS[kind]] = []
         for phrase in preferences:
             by_table, by_model = phrase.by_table(TOP), phrase.by_model(TOP)
             table = {target: probability for target, probability, _ in phrase.options}
             model = {target: probability for target, _, probability in phrase.options}
-            shown.append((_source(phrase), [_targets(by_table, table), _targets(by_model, model)]))
+            columns = _with_notes(by_table, table), _with_notes(by_model, model)
+            shown[KINDS[kind]].append((phrase.source, phrase.occurrences, columns))
             for rank, (left, right) in enumerate(zip(by_table, by_model, strict=True), start=1):
                 row = (phrase.source, kind, phrase.occurrences, rank, left, table[left], right, model[right])
                 rows.append(row)
-        parts.append(_lists(KINDS[kind], ("Source", "By the phrase table", "By the model"), shown))
     header = "source", "kind", "occurrences", "rank", "by table", "p by table", "by model", "p by model"
-    body = (
-        "<p>The targets of highest p(target | source) among those that the phrase table has for a source phrase: by "
-        "the table’s own relative frequencies, and by the model, which has never seen how often a pair occurred. "
-        "Each with its p.</p>"
-    )
     table = Table("The best targets by the phrase table and by the model", header, rows)
-    return Section(
-        "best-targets", "Best targets (Table 2)", body + ("".join(parts) or NO_LONG_PHRASES), {"best_targets": table}
-    )
+    body = fill("sections.html", "best_targets", kinds=shown)
+    return Section("best-targets", "Best targets (Table 2)", body, {"best_targets": table})
+
+
+def _with_notes(targets: Sequence[str], probabilities: Mapping[str, float]) -> list[tuple[str, str]]:
+    return [(target, number_text(probabilities[target])) for target in targets]
 
 
 def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
@@ -123,53 +117,18 @@ def samples_section(phrases: Mapping[str, Sequence[SampledTargets]]) -> Section:
     Args:
         phrases: dict of kind, "frequent", "rare", "long" or "given", to list of SampledTargets.
     """
-    rows, parts, samples = [], [], 0
+    rows, shown, samples = [], {}, 0
     for kind, drawn in phrases.items():
-        shown = []
+        shown[KINDS[kind]] = []
         for phrase in drawn:
-            samples, source, items = phrase.samples, plain_text(phrase.source), []
-            for rank, best in enumerate(phrase.distinct, start=1):
-                target = " ".join(best.words)
-                rows.append((source, kind, rank, target, best.count, best.log_prob))
+            samples, source, best = phrase.samples, plain_text(phrase.source), []
+            for rank, sample in enumerate(phrase.distinct, start=1):
+                target = " ".join(sample.words)
+                rows.append((source, kind, rank, target, sample.count, sample.log_prob))
                 if rank <= BEST_SAMPLES:
-                    items.append(f"{_target(target)} <small>{best.count} ×, ln p {number_text(best.log_prob)}</small>")
-            shown.append((f"<span>{escaped(source)}</span>", [_list(items)]))
-        parts.append(_lists(KINDS[kind], ("Source", "Samples"), shown))
+                    best.append((target, f"{sample.count} ×, ln p {number_text(sample.log_prob)}"))
+            shown[KINDS[kind]].append((source, 0, [best]))
     header = "source", "kind", "rank", "sample", "count", "ln p (nats)"
-    body = (
-        f"<p>{samples} targets for each phrase, drawn from the model word by word; the five distinct ones of highest "
-        "ln p, with how often each was drawn. No phrase table takes part.</p>"
-    )
     table = Table("Distinct samples of each source phrase", header, rows)
-    return Section(
-        "samples", "Samples (Table 3)", (body + "".join(parts)) if parts else NO_LONG_PHRASES, {"samples": table}
-    )
-
-
-def _source(phrase):
-    seen = f" <small>seen {number_text(phrase.occurrences)} ×</small>" if phrase.occurrences else ""
-    return f"<span>{escaped(phrase.source)}</span>{seen}"
-
-
-def _target(target):
-    return f"<span>{escaped(target)}</span>" if target else "<em>(no word)</em>"
-
-
-def _targets(targets, probabilities):
-    return _list([f"{_target(target)} <small>{number_text(probabilities[target])}</small>" for target in targets])
-
-
-def _list(items):
-    return "<ol>" + "".join(f"<li>{item}</li>" for item in items) + "</ol>"
-
-
-def _lists(caption, header, rows):
-    head = "".join(f'<th scope="col">{name}</th>' for name in header)
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>'
-        + "".join(f'<td data-column="{name}">{cell}</td>' for name, cell in zip(header[1:], cells, strict=True))
-        + "</tr>"
-        for first, cells in rows
-    )
-    table = f'<table class="phrases"><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
-    return scrolling(f"{table}</table>", caption)
+    body = fill("sections.html", "samples", kinds=shown, samples=samples)
+    return Section("samples", "Samples (Table 3)", body, {"samples": table})
