@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from keras_encdec.analysis.gates import PhraseGates as PhraseGates
     from keras_encdec.analysis.gates import UnitGates as UnitGates
     from keras_encdec.analysis.gates import phrase_gates as phrase_gates
+    from keras_encdec.analysis.page.target_sections import SampledTargets as SampledTargets
+    from keras_encdec.analysis.page.target_sections import best_targets as best_targets
+    from keras_encdec.analysis.page.target_sections import sampled_targets as sampled_targets
     from keras_encdec.analysis.report import ReportSummary as ReportSummary
     from keras_encdec.analysis.report import report as report
     from keras_encdec.analysis.report_options import ReportOptions as ReportOptions
     from keras_encdec.analysis.score_statistics import ScoreComparison as ScoreComparison
     from keras_encdec.analysis.score_statistics import perplexity as perplexity
-    from keras_encdec.analysis.sections.target_sections import SampledTargets as SampledTargets
-    from keras_encdec.analysis.sections.target_sections import best_targets as best_targets
-    from keras_encdec.analysis.sections.target_sections import sampled_targets as sampled_targets
     from keras_encdec.analysis.table_sample import Preferences as Preferences
     from keras_encdec.analysis.table_sample import TablePair as TablePair
     from keras_encdec.analysis.table_sample import TableSample as TableSample

@@ -6,11 +6,11 @@ import pathlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from keras_encdec.analysis.drawing.figures import drawing_style
+from keras_encdec.analysis.page.figures import drawing_style
 from keras_encdec.analysis.page.page import Section, page
+from keras_encdec.analysis.page.training_section import read_training_run
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
-from keras_encdec.analysis.training_runs import read_training_run
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output

@@ -10,8 +10,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from keras_encdec.analysis import ScoreComparison, TablePair, Vectors
 from keras_encdec.analysis.page.page import page
-from keras_encdec.analysis.sections.score_sections import score_section
-from keras_encdec.analysis.sections.state_sections import map_section
+from keras_encdec.analysis.page.score_sections import score_section
+from keras_encdec.analysis.page.state_sections import map_section
 
 WICKED = "</script><script>document.title='run'</script><img src=x onerror=document.title='run'>"
 

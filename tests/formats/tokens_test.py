@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(keras_encdec.__file__).parent
 # Modules that may call split() without arguments, because their text is not a file of tokens (messages, pages, names).
 OTHER_TEXT = {
     "analysis/page/page.py",
-    "analysis/sections/state_sections.py",
+    "analysis/page/state_sections.py",
     "backend/low_precision.py",
     "datasets/libreoffice.py",
     "formats/phrase_table.py",  # for speed, after a check that there is no other white space

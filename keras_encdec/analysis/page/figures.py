@@ -10,12 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from keras_encdec.analysis.gates import PhraseGates, UnitGates
 from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
-from keras_encdec.analysis.training_runs import TrainingRun
 
 # Okabe and Ito's palette, which is safe for colour-blind readers.
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
@@ -90,36 +89,6 @@ def drawn(figure: Figure, description: str = "", caption: str = "") -> Drawing:
             figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor="white")
             files.append(file.getvalue())
     return Drawing(*files, description, caption)
-
-
-def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]], label: str) -> Figure:
-    """Draws a measurement of trainings over their updates.
-
-    Args:
-        runs: list of TrainingRun. Each has its own colour.
-        names: list of pairs: name for `TrainingRun.values`, and label. The second is drawn dashed.
-        label: str. Label of the vertical axis.
-    """
-    figure, (axes,) = new_figure()
-    for number, run in enumerate(runs):
-        for (name, what), line in zip(names, ("-", "--"), strict=False):
-            updates, values = run.values(name)
-            if values:
-                said = ", ".join(part for part in (literal(run.name) if len(runs) > 1 else "", what) if part)
-                axes.plot(
-                    updates, values, line, color=COLOURS[number % len(COLOURS)], marker="o", markersize=3, label=said
-                )
-    axes.set(xlabel="updates", ylabel=label)
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    if "perplexity" in label:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    if any(axes.get_legend_handles_labels()[1]):
-        axes.legend()
-    return figure
 
 
 def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = False) -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from keras_encdec.analysis.drawing.figures import BLUE, GREY, INK, VERMILION, literal
+from keras_encdec.analysis.page.figures import BLUE, GREY, INK, VERMILION, literal
 
 # Three colours of Okabe and Ito that contrast with the blue points; two are darkened to make letters legible.
 REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")

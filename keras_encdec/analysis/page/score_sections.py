@@ -1,25 +1,21 @@
-"""Writes the sections about scores, BLEU and training."""
+"""Writes the sections about scores and BLEU."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.drawing.figures import (
+from keras_encdec.analysis.page.figures import (
     MODEL_LABEL,
     TABLE_LABEL,
     draw_binned_scores,
     draw_bleu,
     draw_scores,
-    draw_training,
     drawn,
 )
 from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, number_text
 from keras_encdec.analysis.score_statistics import LengthBleu, ScoreComparison, scores_by_frequency, scores_by_length
 from keras_encdec.analysis.table_sample import plain_text
-from keras_encdec.analysis.training_runs import TrainingRun
-from keras_encdec.trainers.training_result import TrainingRound
 
 DIFFERING = 15
 
@@ -120,40 +116,3 @@ def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
     sentences = sum(each.sentences for each in bins)
     body = fill("sections.html", "bleu", sentences=sentences, drawing=drawing, bins=table)
     return Section("bleu", "BLEU by source length", body, {"bleu": table}, {"bleu": drawing})
-
-
-HELD_OUT, TRAINED = "held out", "in training"
-MEASURES = {
-    "perplexity": ((("val_perplexity", HELD_OUT), ("perplexity", TRAINED)), "perplexity per target token"),
-    "log_likelihood": (
-        (("val_log_likelihood", HELD_OUT), ("log_likelihood", TRAINED)),
-        "log-likelihood (nats per pair)",
-    ),
-    "bleu": ((("val_bleu", ""),), "BLEU of held-out pairs (0 to 100)"),
-    "gradient_norm": ((("gradient_norm", ""),), "norm of the gradient before clipping"),
-    "clipped_share": ((("clipped_share", ""),), "share of clipped updates (0 to 1)"),
-    "learning_rate": ((("learning_rate", ""),), "learning rate"),
-    "speed": ((("pairs_per_second", ""),), "pairs per second"),
-}
-
-
-def training_section(runs: Sequence[TrainingRun]) -> Section:
-    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of trainings.
-
-    Args:
-        runs: list of TrainingRun.
-    """
-    pictures = {
-        f"training_{name}": drawn(draw_training(runs, names, label), f"{label} over the updates of the training")
-        for name, (names, label) in MEASURES.items()
-        if any(run.values(measurement)[1] for run in runs for measurement, _ in names)
-    }
-    fields = [field.name for field in dataclasses.fields(TrainingRound) if field.name != "averaged_rounds"]
-    rows = [
-        (run.name, *("" if getattr(each, name) is None else getattr(each, name) for name in fields))
-        for run in runs
-        for each in run.rounds
-    ]
-    body = fill("sections.html", "training", drawings=pictures.values())
-    table = Table("Rounds of training", ("run", *fields), rows)
-    return Section("training", "Training", body, {"training": table}, pictures)

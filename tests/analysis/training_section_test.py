@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from keras_encdec.analysis.training_runs import read_training_run
+from keras_encdec.analysis.page.training_section import read_training_run
 from keras_encdec.errors import InputError
 
 ROUND = {"learning_rate": 0.5, "perplexity": 9.0, "log_likelihood": -3.0, "something": 1}

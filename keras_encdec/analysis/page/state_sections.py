@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.drawing.figures import draw_attention, draw_gate_values, draw_gates, draw_units, drawn
-from keras_encdec.analysis.drawing.maps import REGION_NAMES, draw_map, map_regions
 from keras_encdec.analysis.gates import PhraseGates, UnitGates
+from keras_encdec.analysis.page.figures import draw_attention, draw_gate_values, draw_gates, draw_units, drawn
+from keras_encdec.analysis.page.maps import REGION_NAMES, draw_map, map_regions
 from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
 from keras_encdec.analysis.vectors import Vectors
 from keras_encdec.decoding.text_generator import TextHypothesis

@@ -1,0 +1,147 @@
+"""Reads the histories of trainings, draws them, and writes their section."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+
+from keras_encdec.analysis.page.figures import COLOURS, drawn, literal, new_figure
+from keras_encdec.analysis.page.page import Section, Table, fill
+from keras_encdec.errors import InputError
+from keras_encdec.formats import FilePath
+from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.trainers.checkpoints import HISTORY
+from keras_encdec.trainers.training_result import TrainingRound
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRun:
+    """The history of a training.
+
+    Attributes:
+        name: str. Names of the model directory and its parent folder.
+        rounds: tuple of TrainingRound, without averages of rounds.
+    """
+
+    name: str
+    rounds: tuple[TrainingRound, ...]
+
+    def values(self, name: str) -> tuple[list[int], list[float]]:
+        """Lists a measurement over the updates, for the rounds that have it.
+
+        Args:
+            name: str. An attribute of TrainingRound; or "pairs_per_second", the speed within each round.
+
+        Returns:
+            tuple: list of int, the updates at the end of each round; list of float, the values.
+        """
+        if name == "pairs_per_second":
+            return self._pairs_per_second()
+        known = [(each.updates, getattr(each, name)) for each in self.rounds if getattr(each, name) is not None]
+        return [updates for updates, _ in known], [value for _, value in known]
+
+    def _pairs_per_second(self):
+        updates, values, pairs, seconds = [], [], 0, 0.0
+        for each in self.rounds:
+            if each.seconds > seconds:
+                updates.append(each.updates)
+                values.append((each.pairs - pairs) / (each.seconds - seconds))
+            pairs, seconds = each.pairs, each.seconds
+        return updates, values
+
+
+def read_training_run(folder: FilePath) -> TrainingRun | None:
+    """Reads the history of a training.
+
+    Args:
+        folder: model directory.
+
+    Returns:
+        TrainingRun; `None` if the directory has no history, such as a copy for scoring.
+
+    Raises:
+        InputError: when there is no such directory, or its history is invalid.
+    """
+    folder = pathlib.Path(folder)
+    if not folder.is_dir():
+        raise InputError("found no such directory", "expected a model directory made by encdec-train", path=folder)
+    try:
+        rounds = read_parsed(folder / HISTORY, json.loads)["rounds"]
+        rounds = tuple(map(TrainingRound.from_dict, rounds))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        found, expected = f"found an invalid history ({error})", "expected the file that encdec-train writes"
+        raise InputError(found, expected, "remove or restore it", folder / HISTORY) from None
+    name = "/".join(folder.resolve().parts[-2:])
+    return TrainingRun(name, tuple(each for each in rounds if each.averaged_rounds is None))
+
+
+HELD_OUT, TRAINED = "held out", "in training"
+MEASURES = {
+    "perplexity": ((("val_perplexity", HELD_OUT), ("perplexity", TRAINED)), "perplexity per target token"),
+    "log_likelihood": (
+        (("val_log_likelihood", HELD_OUT), ("log_likelihood", TRAINED)),
+        "log-likelihood (nats per pair)",
+    ),
+    "bleu": ((("val_bleu", ""),), "BLEU of held-out pairs (0 to 100)"),
+    "gradient_norm": ((("gradient_norm", ""),), "norm of the gradient before clipping"),
+    "clipped_share": ((("clipped_share", ""),), "share of clipped updates (0 to 1)"),
+    "learning_rate": ((("learning_rate", ""),), "learning rate"),
+    "speed": ((("pairs_per_second", ""),), "pairs per second"),
+}
+
+
+def training_section(runs: Sequence[TrainingRun]) -> Section:
+    """Writes perplexity, log-likelihood, gradients, learning rate and speed over the updates of trainings.
+
+    Args:
+        runs: list of TrainingRun.
+    """
+    pictures = {
+        f"training_{name}": drawn(draw_training(runs, names, label), f"{label} over the updates of the training")
+        for name, (names, label) in MEASURES.items()
+        if any(run.values(measurement)[1] for run in runs for measurement, _ in names)
+    }
+    fields = [field.name for field in dataclasses.fields(TrainingRound) if field.name != "averaged_rounds"]
+    rows = [
+        (run.name, *("" if getattr(each, name) is None else getattr(each, name) for name in fields))
+        for run in runs
+        for each in run.rounds
+    ]
+    body = fill("sections.html", "training", drawings=pictures.values())
+    table = Table("Rounds of training", ("run", *fields), rows)
+    return Section("training", "Training", body, {"training": table}, pictures)
+
+
+def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]], label: str) -> Figure:
+    """Draws a measurement of trainings over their updates.
+
+    Args:
+        runs: list of TrainingRun. Each has its own colour.
+        names: list of pairs: name for `TrainingRun.values`, and label. The second is drawn dashed.
+        label: str. Label of the vertical axis.
+    """
+    figure, (axes,) = new_figure()
+    for number, run in enumerate(runs):
+        for (name, what), line in zip(names, ("-", "--"), strict=False):
+            updates, values = run.values(name)
+            if values:
+                said = ", ".join(part for part in (literal(run.name) if len(runs) > 1 else "", what) if part)
+                axes.plot(
+                    updates, values, line, color=COLOURS[number % len(COLOURS)], marker="o", markersize=3, label=said
+                )
+    axes.set(xlabel="updates", ylabel=label)
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if "perplexity" in label:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    if any(axes.get_legend_handles_labels()[1]):
+        axes.legend()
+    return figure

@@ -1,1 +1,0 @@
-"""Writes the sections of the report: tables, figures and text."""
