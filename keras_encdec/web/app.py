@@ -1,13 +1,11 @@
-"""The web application: the page, its API, and the queue of computations with the model."""
+"""The web application: the page and its API."""
 
-import asyncio
-import concurrent.futures
 import functools
 import json
 import math
 import pathlib
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -20,11 +18,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_encdec.errors import InputError
-from keras_encdec.web.endpoints import ENDPOINTS, PAGE, Endpoint, openapi
+from keras_encdec.web.computations import BusyError, Computations, ReplacedError, RequestRate
+from keras_encdec.web.endpoints import ENDPOINTS, PAGE, Endpoint
 from keras_encdec.web.explorer import Explorer
-from keras_encdec.web.request_limits import RequestRate
-
-_Result = TypeVar("_Result")
+from keras_encdec.web.openapi import openapi
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -38,61 +35,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-
-
-class Computations:
-    """Runs functions in a single thread, in the order in which they arrive.
-
-    While a user types, requests arrive faster than they are answered. A newer request replaces a waiting request with
-    the same key, whose answer would be out of date.
-    """
-
-    def __init__(self) -> None:
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "computations")
-        self._latest: dict[Hashable, concurrent.futures.Future] = {}
-        self._waiting = 0
-
-    def submit(self, function: Callable[[], _Result]) -> concurrent.futures.Future[_Result]:
-        """Queues a function, and returns a Future of its result. For callers outside the event loop."""
-        return self._executor.submit(function)
-
-    async def run(self, function: Callable[[], _Result], key: Hashable = None) -> _Result:
-        """Queues a function, and waits for its result.
-
-        Args:
-            function: callable without arguments.
-            key: hashable. It names the page and the endpoint. A waiting function with the same key is cancelled.
-                Defaults to `None`: no function is cancelled.
-
-        Returns:
-            the result of the function.
-
-        Raises:
-            ReplacedError: when a newer function with the same key arrived before this one began.
-            BusyError: when too many functions are waiting.
-        """
-        if self._waiting >= MOST_WAITING and key not in self._latest:
-            raise BusyError
-        job = self._executor.submit(function)
-        if key is not None:
-            if older := self._latest.get(key):
-                older.cancel()  # has no effect on a running function
-            self._latest[key] = job
-        self._waiting += 1
-        try:
-            return await asyncio.wrap_future(job)
-        except asyncio.CancelledError:
-            if key is not None and self._latest.get(key) is not job:
-                raise ReplacedError from None
-            raise
-        finally:
-            self._waiting -= 1
-            if self._latest.get(key) is job:
-                del self._latest[key]
-
-    def close(self) -> None:
-        """Cancels the functions that are waiting."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class JSONAnswer(Response):
@@ -143,6 +85,9 @@ class AnswerHeaders:
 PAGE_FILES = pathlib.Path(__file__).parent / "page"
 
 
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
 def create_app(
     explorer: Explorer, hosts: Sequence[str] | None = None, computations: Computations | None = None
 ) -> Starlette:
@@ -163,7 +108,7 @@ def create_app(
     """
     computations, rate = computations or Computations(), RequestRate(explorer.limits.requests_per_minute)
 
-    def checked(handler):
+    def checked(handler: Handler) -> Handler:
         async def handle(request: Request) -> Response:
             host = _host(request.headers.get("host", ""))
             if hosts is not None and host not in hosts:
@@ -246,8 +191,9 @@ async def _read(request: Request, most: int) -> bytes | None:
     return body
 
 
-async def _refused(request: Request, error: HTTPException) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     """Answers a request that Starlette refuses: an unknown path or method."""
+    assert isinstance(error, HTTPException)  # Starlette's type of a handler has any exception
     sentences = {
         404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
         405: f"Found the method {request.method} for {request.url.path}; the API is described at /openapi.json.",
@@ -268,15 +214,3 @@ def _host(header: str) -> str:
 
 def _capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
-
-
-# Largest number of waiting requests. They run one at a time because each uses all processors.
-MOST_WAITING = 32
-
-
-class ReplacedError(Exception):
-    """A newer request of the same page replaced this one before it began."""
-
-
-class BusyError(Exception):
-    """Too many requests are waiting."""

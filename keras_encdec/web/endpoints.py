@@ -1,15 +1,16 @@
 """Declares the API: for each endpoint, the fields of a request, the answer, and the method of `Explorer`."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from keras_encdec import __version__
 from keras_encdec.errors import InputError
-from keras_encdec.web.request_limits import RequestLimits
+from keras_encdec.web.serve_options import RequestLimits
 
+#: A value of JSON.
+JSON: TypeAlias = "str | float | None | Sequence[JSON] | Mapping[str, JSON]"
 #: A JSON Schema, or a part of an OpenAPI description.
-Schema: TypeAlias = dict[str, Any]
+Schema: TypeAlias = Mapping[str, JSON]
 
 # A page sends its own name in this field, so that its newer requests replace its older ones.
 PAGE = "page"
@@ -39,16 +40,14 @@ class Field:
 
     def schema(self, limits: RequestLimits) -> Schema:
         """Returns the JSON Schema of the field."""
-        if self.maximum is None:
-            longest = LONGEST_NAME if self.name == PAGE else limits.max_characters
-            return {"type": "string", "maxLength": longest, "description": self.description}
-        kind = {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
-        return {**kind, "default": self.default, "description": self.description}
+        if self.minimum is None or self.maximum is None:
+            return {"type": "string", "maxLength": self._longest(limits), "description": self.description}
+        kind: Schema = {"type": "integer", "minimum": self.minimum, "maximum": self.maximum, "default": self.default}
+        return described(kind, self.description)
 
     def check(self, value: object, limits: RequestLimits) -> None:
         """Raises InputError for a value that the schema does not allow, or a text that is not Unicode."""
-        schema = self.schema(limits)
-        if schema["type"] == "integer":
+        if self.minimum is not None and self.maximum is not None:
             if isinstance(value, bool) or not isinstance(value, int) or not self.minimum <= value <= self.maximum:
                 raise InputError(
                     f"found {self.name}={_shown(value)}",
@@ -56,12 +55,13 @@ class Field:
                 )
         elif not isinstance(value, str):
             raise InputError(f"found {self.name}={_shown(value)}", "expected a text")
-        elif len(value) > schema["maxLength"]:
-            raise InputError(
-                f"found {self.name} of {len(value):,} characters", f"expected {schema['maxLength']:,} at most"
-            )
+        elif len(value) > (longest := self._longest(limits)):
+            raise InputError(f"found {self.name} of {len(value):,} characters", f"expected {longest:,} at most")
         elif any("\ud800" <= character <= "\udfff" for character in value):
             raise InputError(f"found half a surrogate pair in {self.name}", "expected Unicode text")
+
+    def _longest(self, limits: RequestLimits) -> int:
+        return LONGEST_NAME if self.name == PAGE else limits.max_characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,16 +118,17 @@ class Endpoint:
                 raise InputError(f"found no {field.name}", f"expected {self._names()}")
         return {name: value for name, value in body.items() if name != PAGE}
 
-    def _names(self):
+    def _names(self) -> str:
         return ", ".join(f"{field.name}" if field.required else f"{field.name} (optional)" for field in self.fields)
 
 
-def _shown(value):
+def _shown(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _object(**properties: Schema) -> Schema:
+def record(**properties: Schema) -> Schema:
+    """Returns the schema of an object with these properties, all of them required."""
     return {
         "type": "object",
         "required": list(properties),
@@ -136,26 +137,30 @@ def _object(**properties: Schema) -> Schema:
     }
 
 
-def _list(items: Schema, description: str = "") -> Schema:
+def array(items: Schema, description: str = "") -> Schema:
+    """Returns the schema of a list."""
     return {"type": "array", "items": items, **({"description": description} if description else {})}
 
 
-def _described(kind: Schema, description: str) -> Schema:
+def described(kind: Schema, description: str) -> Schema:
+    """Returns a schema with a description."""
     return {**kind, "description": description}
 
 
-TEXT, COUNT, FLAG = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
-SHARE = {"type": "number", "minimum": 0, "maximum": 1}
-LOG_PROB = {"type": "number", "description": "ln p in nats."}
-PROBABILITY = _described(SHARE, "p = exp(ln p).")
-MATRIX = _list(_list(SHARE))
-WORDS = _list(_object(word=TEXT, known=_described(FLAG, "Whether it is in the model's vocabulary.")))
-TOKEN = _object(word=TEXT, log_prob=LOG_PROB, probability=PROBABILITY)
-TARGET = {
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
+SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+LOG_PROB: Schema = {"type": "number", "description": "ln p in nats."}
+PROBABILITY = described(SHARE, "p = exp(ln p).")
+MATRIX = array(array(SHARE))
+WORDS = array(record(word=TEXT, known=described(FLAG, "Whether it is in the model's vocabulary.")))
+TOKEN = record(word=TEXT, log_prob=LOG_PROB, probability=PROBABILITY)
+TARGET: dict[str, Schema] = {
     "text": TEXT,
     "log_prob": LOG_PROB,
     "probability": PROBABILITY,
-    "tokens": _list(
+    "tokens": array(
         TOKEN, "Each token, with its probability after the tokens before it; the last is the end of sequence, (end)."
     ),
     "attention": {
@@ -172,26 +177,6 @@ PAGE_FIELD = Field(
     "waiting, which gets status 409.",
 )
 
-MODEL = _object(
-    name=_described(TEXT, "The last two parts of the path of the model directory."),
-    **{"class": _described(TEXT, "The model's class.")},
-    reads=_described(
-        {"enum": ["source", "target"]}, "What the model reads; the target, if it was trained with --reverse."
-    ),
-    predicts=_described({"enum": ["source", "target"]}, "What the model predicts."),
-    weights=_described(COUNT, "Number of weights."),
-    source_words=_described(COUNT, "Size of the vocabulary that the model reads."),
-    target_words=_described(COUNT, "Size of the vocabulary that the model predicts."),
-    has_attention=FLAG,
-    has_gates=FLAG,
-    has_neighbours=FLAG,
-    phrases=_described(COUNT, "Number of phrases to search for neighbours."),
-    max_words=COUNT,
-    max_characters=COUNT,
-    examples=_list(TEXT, "Example phrases."),
-    version=_described(TEXT, "Version of keras-encdec."),
-)
-
 ENDPOINTS = (
     Endpoint(
         "translate",
@@ -201,7 +186,7 @@ ENDPOINTS = (
             Field("beams", "Number of partial targets that the search keeps.", 1, MOST_BEAMS, 12),
             Field("best", "Largest number of targets in the answer; at most beams.", 1, MOST_BEAMS, 5),
         ),
-        _object(source=WORDS, targets=_list(_object(**TARGET), "Targets, the best first.")),
+        record(source=WORDS, targets=array(record(**TARGET), "Targets, the best first.")),
     ),
     Endpoint(
         "sample",
@@ -212,14 +197,14 @@ ENDPOINTS = (
             Field("best", "Largest number of distinct targets in the answer.", 1, MOST_SAMPLES, 10),
             Field("seed", "The same seed draws the same targets.", 0, 2**31 - 1, 0),
         ),
-        _object(
+        record(
             source=WORDS,
             samples=COUNT,
-            distinct=_described(COUNT, "Number of distinct targets among the samples."),
-            targets=_list(
-                _object(
+            distinct=described(COUNT, "Number of distinct targets among the samples."),
+            targets=array(
+                record(
                     text=TEXT,
-                    count=_described(COUNT, "Number of times that the target was drawn."),
+                    count=described(COUNT, "Number of times that the target was drawn."),
                     log_prob=LOG_PROB,
                     probability=PROBABILITY,
                 ),
@@ -231,9 +216,9 @@ ENDPOINTS = (
         "score",
         "ln p(target | source) of a pair, with the probability of each token of the target",
         (SOURCE, Field("target", "The text whose probability is computed; may be empty.", required=True)),
-        _object(
+        record(
             source=WORDS,
-            target=_object(**TARGET, words=WORDS),
+            target=record(**TARGET, words=WORDS),
             perplexity={"type": "number", "description": "exp(-ln p / tokens), counting the end of sequence."},
         ),
     ),
@@ -241,16 +226,16 @@ ENDPOINTS = (
         "gates",
         "Update and reset gates of the encoder (first layer, left to right) at each word of a source",
         (SOURCE,),
-        _object(
-            words=_list(
+        record(
+            words=array(
                 TEXT, "Words in the order in which the encoder reads them; the last is the end of sequence, (end)."
             ),
-            units=_described(COUNT, "Number of units of the encoder."),
-            chosen=_list(COUNT, "Indices of the units in the answer: all units, or 512 evenly spaced ones."),
-            update=_described(MATRIX, "z for each word and unit; near 1, the unit keeps its old state."),
-            reset=_described(MATRIX, "r for each word and unit; near 0, the unit ignores its old state."),
-            mean_update=_list(SHARE, "For each word, the mean of z over all units."),
-            share_reset=_list(SHARE, "For each word, the share of all units with r < 0.5."),
+            units=described(COUNT, "Number of units of the encoder."),
+            chosen=array(COUNT, "Indices of the units in the answer: all units, or 512 evenly spaced ones."),
+            update=described(MATRIX, "z for each word and unit; near 1, the unit keeps its old state."),
+            reset=described(MATRIX, "r for each word and unit; near 0, the unit ignores its old state."),
+            mean_update=array(SHARE, "For each word, the mean of z over all units."),
+            share_reset=array(SHARE, "For each word, the share of all units with r < 0.5."),
         ),
         "has_gates",
         "gates",
@@ -259,10 +244,10 @@ ENDPOINTS = (
         "neighbours",
         "The known phrases nearest to a source, by cosine similarity of the encoder's vectors",
         (SOURCE, Field("size", "Largest number of phrases in the answer.", 1, MOST_NEIGHBOURS, 10)),
-        _object(
-            phrases=_described(COUNT, "Number of phrases searched; it grows while the server is still encoding them."),
-            neighbours=_list(
-                _object(text=TEXT, similarity=_described({"type": "number"}, "Cosine, from -1 to 1.")),
+        record(
+            phrases=described(COUNT, "Number of phrases searched; it grows while the server is still encoding them."),
+            neighbours=array(
+                record(text=TEXT, similarity=described({"type": "number"}, "Cosine, from -1 to 1.")),
                 "Phrases, the nearest first.",
             ),
         ),
@@ -270,83 +255,3 @@ ENDPOINTS = (
         "phrases to compare with",
     ),
 )
-
-
-ERRORS = {
-    "400": "The request is not valid HTTP, or names another host.",
-    "404": "The model lacks what the endpoint needs.",
-    "408": "The request did not arrive completely within the time limit.",
-    "409": "A newer request of the same page replaced this one.",
-    "413": "The body is too large.",
-    "415": "The body is not application/json.",
-    "422": "The body does not match its schema, or a text is too long.",
-    "429": "Too many requests; the header Retry-After gives the number of seconds to wait.",
-    "500": "The server failed; see its log.",
-}
-
-
-def openapi(limits: RequestLimits) -> Schema:
-    """Describes the API in OpenAPI 3.1.
-
-    Args:
-        limits: RequestLimits of the server.
-
-    Returns:
-        dict for JSON.
-    """
-    paths: Schema = {
-        "/api/model": {
-            "get": {
-                "operationId": "model",
-                "summary": "Description of the model",
-                "responses": {"200": _content("Description of the model.", MODEL), **_errors("400", "429", "500")},
-            }
-        }
-    }
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "keras-encdec",
-            "version": __version__,
-            "description": "Best targets, samples, scores, gates and neighbours from a translation model.",
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "paths": paths | {endpoint.path: _path(endpoint, limits) for endpoint in ENDPOINTS},
-        "components": {
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "required": ["error"],
-                    "additionalProperties": False,
-                    "properties": {"error": {"type": "string", "description": "The error, in a sentence."}},
-                }
-            }
-        },
-    }
-
-
-def _path(endpoint: Endpoint, limits: RequestLimits) -> Schema:
-    fields = endpoint.all_fields().values()
-    body = {
-        "type": "object",
-        "required": [field.name for field in fields if field.required],
-        "additionalProperties": False,
-        "properties": {field.name: field.schema(limits) for field in fields},
-    }
-    return {
-        "post": {
-            "operationId": endpoint.name,
-            "summary": endpoint.summary,
-            "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-            "responses": {"200": _content(f"{endpoint.summary}.", endpoint.answer), **_errors(*ERRORS)},
-        }
-    }
-
-
-def _content(description: str, schema: Schema) -> Schema:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-def _errors(*statuses: str) -> Schema:
-    error = {"$ref": "#/components/schemas/Error"}
-    return {status: _content(ERRORS[status], error) for status in statuses}

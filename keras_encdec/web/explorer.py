@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
+from keras_encdec.web.endpoints import JSON
 from keras_encdec.web.neighbourhood import Neighbourhood, table_text
-from keras_encdec.web.request_limits import RequestLimits
+from keras_encdec.web.serve_options import RequestLimits
 
-#: An answer, for JSON.
-Answer: TypeAlias = dict[str, Any]
+#: An answer to a request.
+Answer: TypeAlias = dict[str, JSON]
 
 # Number of example phrases on the page, and their numbers of words.
 EXAMPLES, EXAMPLE_WORDS = 4, range(3, 8)
@@ -105,7 +106,7 @@ class Explorer:
         """
         words = self._source(source)
         [hypotheses] = self._generator.generate([source], BeamSampler(beams, num_best=min(best, beams)))
-        targets = self._scored(words, [hypothesis.words for hypothesis in hypotheses])
+        targets = [target for _, target in self._scored(words, [hypothesis.words for hypothesis in hypotheses])]
         return {"source": self._tokens(words, self._directory.source_vocabulary), "targets": targets}
 
     def sample(self, source: str, samples: int = SAMPLES, best: int = 10, seed: int = 0) -> Answer:
@@ -136,9 +137,9 @@ class Explorer:
             source, target: str; the target may be empty.
         """
         words, predicted = self._source(source), self._words(target)
-        [scored] = self._scored(words, [predicted])
+        [(log_prob, scored)] = self._scored(words, [predicted])
         vocabulary = self._directory.target_vocabulary
-        per_token = -scored["log_prob"] / len(scored["tokens"])
+        per_token = -round(log_prob, 4) / (len(predicted) + 1)  # the end of sequence counts
         return {
             "source": self._tokens(words, self._directory.source_vocabulary),
             "target": {**scored, "words": self._tokens(predicted, vocabulary)},
@@ -159,10 +160,10 @@ class Explorer:
             "words": gates.words,
             "units": units,
             "chosen": chosen.tolist(),
-            "update": np.round(gates.update[:, chosen].astype(float), 2).tolist(),
-            "reset": np.round(gates.reset[:, chosen].astype(float), 2).tolist(),
-            "mean_update": np.round(gates.update.mean(axis=1).astype(float), 3).tolist(),
-            "share_reset": np.round((gates.reset < 0.5).mean(axis=1), 3).tolist(),
+            "update": _rounded(gates.update[:, chosen], 2),
+            "reset": _rounded(gates.reset[:, chosen], 2),
+            "mean_update": _rounded(gates.update.mean(axis=1), 3),
+            "share_reset": _rounded((gates.reset < 0.5).mean(axis=1), 3),
         }
 
     def neighbours(self, source: str, size: int = NEIGHBOURS) -> Answer:
@@ -192,43 +193,41 @@ class Explorer:
             yield functools.partial(self.translate, text)
             yield functools.partial(self.sample, text)
 
-    def _widths(self):
+    def _widths(self) -> list[int]:
         """Lists the number of tokens of the sources of each shape, up to 24 and the largest allowed number."""
         longest = self.limits.max_words + 1
         return sorted({min(width, longest) for width in range(WIDTH_STEP, 3 * WIDTH_STEP + 1, WIDTH_STEP)})
 
-    def _text_of(self, tokens):
+    def _text_of(self, tokens: int) -> str:
         return " ".join(["a"] * (tokens - 1))  # the word need not be in the vocabulary
 
-    def _source(self, text):
+    def _source(self, text: str) -> list[str]:
         words = self._words(text)
         if not words:
             raise InputError("found no words", "expected a phrase or a sentence")
         return words
 
-    def _words(self, text):
+    def _words(self, text: str) -> list[str]:
         [words] = self._directory.words([text.replace("\r", " ").replace("\n", " ")])
         if len(words) > self.limits.max_words:
             raise InputError(f"found {len(words)} words", f"expected {self.limits.max_words} at most")
         return words
 
-    def _scored(self, source, targets):
-        """Computes text, ln p, tokens and attention of each target."""
+    def _scored(self, source: Sequence[str], targets: Sequence[Sequence[str]]) -> list[tuple[float, Answer]]:
+        """Computes ln p of each target, and the part of the answer about it: text, ln p, tokens and attention."""
         pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
         scores = self._scorer.score_pairs(pairs, token_log_probs=True, attention=self.has_attention)
-        scored = []
+        assert scores.token_log_probs is not None
+        scored: list[tuple[float, Answer]] = []
         for i, (words, log_probs) in enumerate(zip(targets, scores.token_log_probs, strict=True)):
-            each = zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
-            scored.append(
-                {
-                    "text": " ".join(words),
-                    **_probability(float(log_probs.sum())),
-                    "tokens": [{"word": word, **_probability(float(log_prob))} for word, log_prob in each],
-                    "attention": np.round(scores.attention[i].astype(float), 3).tolist()
-                    if self.has_attention
-                    else None,
-                }
-            )
+            log_prob, each = float(log_probs.sum()), zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
+            answer: Answer = {
+                "text": " ".join(words),
+                **_probability(log_prob),
+                "tokens": [{"word": word, **_probability(float(number))} for word, number in each],
+                "attention": None if scores.attention is None else _rounded(scores.attention[i], 3),
+            }
+            scored.append((log_prob, answer))
         return scored
 
     def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[Answer]:
@@ -237,11 +236,15 @@ class Explorer:
             for word, number in zip(words, vocabulary.encode(words), strict=False)
         ]
 
-    def _examples(self):
+    def _examples(self) -> list[str]:
         """Chooses example phrases: with 3 to 7 words, if there are any."""
         short = [phrase for phrase in self._phrases if len(phrase.split(" ")) in EXAMPLE_WORDS]
         return (short or [phrase for phrase in self._phrases if len(phrase) < 200])[:EXAMPLES]
 
 
-def _probability(log_prob):
+def _probability(log_prob: float) -> dict[str, float]:
     return {"log_prob": round(log_prob, 4), "probability": float(f"{math.exp(log_prob):.4g}")}
+
+
+def _rounded(numbers: np.ndarray, decimals: int) -> list[JSON]:
+    return np.round(numbers.astype(float), decimals).tolist()

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import keras
 import numpy as np
@@ -15,6 +15,7 @@ from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.formats import FilePath, PhraseTableReader, escape, model_words
 from keras_encdec.formats.sentences import read_sentences
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Number of pairs that are read at a time.
@@ -66,7 +67,7 @@ def table_text(directory: ModelDirectory, words: list[str]) -> str:
     return escape(text) if directory.tokenization is None else text.replace("|", " | ")
 
 
-def _trained_phrases(directory, size):
+def _trained_phrases(directory: ModelDirectory, size: int) -> list[str]:
     pairs = PreparedPairs(directory.path / "prepared")
     order = np.random.default_rng(0).permutation(len(pairs))
     phrases: dict[str, None] = {}
@@ -79,7 +80,7 @@ def _trained_phrases(directory, size):
     return list(phrases)[:size]
 
 
-def _distinct(phrases):
+def _distinct(phrases: Iterable[str]) -> list[str]:
     return [phrase for phrase in dict.fromkeys(phrases) if phrase]
 
 
@@ -131,10 +132,12 @@ class Neighbourhood:
         neighbours = [(self.phrases[i], float(near[i])) for i in order if self.phrases[i] != " ".join(words)]
         return neighbours[:size]
 
-    def _encode(self, start):
+    def _encode(self, start: int) -> None:
         self._arrays.append(self._unit_vectors(self.phrases[start : start + ENCODED_TOGETHER]))
 
-    def _unit_vectors(self, phrases, encode=None):
+    def _unit_vectors(
+        self, phrases: Sequence[str], encode: Callable[[np.ndarray], Encoded] | None = None
+    ) -> np.ndarray:
         texts = [table_text(self._directory, phrase.split(" ")) for phrase in phrases]
         array = phrase_vectors(self._directory, texts, encode).array
         return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
@@ -143,7 +146,7 @@ class Neighbourhood:
 class _Encoding(keras.layers.Layer):
     """The encoder of a model as a layer, for `compiled_call`."""
 
-    def __init__(self, model) -> None:
+    def __init__(self, model: TranslationModel) -> None:
         super().__init__(name="encoding", dtype=model.dtype_policy)
         self.model = model
         self.built = True

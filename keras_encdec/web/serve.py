@@ -8,17 +8,18 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
+import h11
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.web.app import Computations, create_app
-from keras_encdec.web.connections import MOST_CONNECTIONS, PromptProtocol
+from keras_encdec.web.app import create_app, refusal
+from keras_encdec.web.computations import Computations
 from keras_encdec.web.explorer import Explorer
 from keras_encdec.web.neighbourhood import known_phrases
 from keras_encdec.web.serve_options import ServeOptions
@@ -31,7 +32,7 @@ def serve(
     phrase_table: FilePath | None = None,
     input: FilePath | None = None,
     say: Callable[[str], None] = lambda line: None,
-    **values: Any,
+    **values: object,
 ) -> None:
     """Serves a web page for trying out a model, until it is interrupted.
 
@@ -78,11 +79,44 @@ def serve(
             computations.close()
 
 
-def server_of(app: Starlette) -> uvicorn.Server:
+def _listening(host: str, port: int) -> socket.socket:
+    """Opens a listening socket. It is opened before the model is loaded, to report a port that is taken at once."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise InputError(
+            f"cannot listen on {host}, port {port} ({reason})",
+            "expected an address of this machine and a free port",
+            "give another --port or --host",
+        ) from error
+
+
+def _prepare(preparations: Iterator[Callable[[], object]], computations: Computations) -> None:
+    """Runs the preparations one by one, so that requests can run between them."""
+    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server has stopped meanwhile
+        for step in preparations:
+            computations.submit(step).result()
+
+
+def _names(host: str) -> list[str] | None:
+    """Lists the host names that requests may name: this machine's, if only it can connect; `None` for any name."""
+    return list(dict.fromkeys((host.lower(), "localhost", "127.0.0.1", "::1"))) if _is_loopback(host) else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
     """Makes a server for an application; await its `serve([socket])`. It does not handle signals.
 
     Args:
-        app: Starlette, from `create_app`.
+        app: ASGI application, from `create_app`.
     """
     configuration = uvicorn.Config(
         app,
@@ -106,34 +140,101 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listening(host, port):
-    """Opens a listening socket. It is opened before the model is loaded, to report a port that is taken at once."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise InputError(
-            f"cannot listen on {host}, port {port} ({reason})",
-            "expected an address of this machine and a free port",
-            "give another --port or --host",
-        ) from error
+# Seconds within which the headers and the body of a request must arrive. Bodies have a few kilobytes.
+REQUEST_SECONDS = 10.0
+# Largest number of connections with incomplete requests. If there are more, the server waits for a moment, in which it
+# may still read requests, and then closes the connections that have been open longest.
+MOST_INCOMPLETE, MOMENT = 100, 0.1
+# Largest number of connections. A process can usually open 1,024 file descriptors, including its files.
+MOST_CONNECTIONS = 500
 
 
-def _prepare(preparations, computations):
-    """Runs the preparations one by one, so that requests can run between them."""
-    with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the server has stopped meanwhile
-        for step in preparations:
-            computations.submit(step).result()
+class PromptProtocol(H11Protocol):
+    """The HTTP protocol, with time limits: slow clients do not keep other clients out.
 
+    A client that is silent, or that sends its request or reads its answer slowly, keeps its connection for at most
+    `REQUEST_SECONDS`, and for a shorter time when many clients are slow.
+    """
 
-def _names(host):
-    """Lists the host names that requests may name: this machine's, if only it can connect; `None` for any name."""
-    return list(dict.fromkeys((host.lower(), "localhost", "127.0.0.1", "::1"))) if _is_loopback(host) else None
+    _deadline: asyncio.TimerHandle | None = None
+    _reading_answer: asyncio.TimerHandle | None = None
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # H11Protocol narrows it, too
+        """See asyncio."""
+        super().connection_made(transport)
+        self._keep_deadline()
+        if len(self.connections) > MOST_INCOMPLETE:
+            self.loop.call_later(MOMENT, self._make_room)
 
-def _is_loopback(host):
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._cancel_timers()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Handles the data that has arrived."""
+        super().handle_events()
+        self._keep_deadline()
+
+    def on_response_complete(self) -> None:
+        """Waits for the next request."""
+        super().on_response_complete()
+        self._keep_deadline()
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        super().pause_writing()
+        self._reading_answer = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        super().resume_writing()
+        if self._reading_answer is not None:
+            self._reading_answer.cancel()
+
+    @property
+    def waiting_since(self) -> float | None:
+        """The time of the loop's clock when the server began to wait for this request; `None` if it is complete."""
+        return None if self._deadline is None else self._deadline.when() - REQUEST_SECONDS
+
+    def close_incomplete(self) -> None:
+        """Closes the connection if its request is incomplete; a client that has sent a part of it gets status 408."""
+        if self.waiting_since is None or self.transport.is_closing():
+            return
+        began = self.conn.their_state is h11.SEND_BODY or self.conn.trailing_data[0]
+        if began and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            sentence = f"Found an incomplete request, expected the whole request within {REQUEST_SECONDS:g} s."
+            answer = refusal(408, sentence)
+            headers = [*answer.raw_headers, (b"connection", b"close")]
+            for event in (
+                h11.Response(status_code=answer.status_code, headers=headers, reason=b"Request Timeout"),
+                h11.Data(data=bytes(answer.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event))
+        self._cancel_timers()
+        self.transport.close()
+        self.loop.call_later(MOMENT, self.transport.abort)  # in case the client does not read the answer
+
+    def _make_room(self) -> None:
+        waiting = [
+            (since, connection)
+            for connection in self.connections
+            if isinstance(connection, PromptProtocol) and (since := connection.waiting_since) is not None
+        ]
+        for _, connection in sorted(waiting, key=lambda each: each[0])[:-MOST_INCOMPLETE]:
+            connection.close_incomplete()
+
+    def _keep_deadline(self) -> None:
+        waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
+        if waits and self._deadline is None:
+            self._deadline = self.loop.call_later(REQUEST_SECONDS, self.close_incomplete)
+        elif not waits and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._deadline, self._reading_answer):
+            if timer is not None:
+                timer.cancel()
+        self._deadline = self._reading_answer = None

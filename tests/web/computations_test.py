@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from keras_encdec.web.app import MOST_WAITING, BusyError, Computations, ReplacedError
+from keras_encdec.web.computations import MOST_WAITING, BusyError, Computations, ReplacedError
 
 
 def computed(questions):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import json
 import logging
 import socket
@@ -13,8 +14,9 @@ import httpx2
 import pytest
 from starlette.responses import StreamingResponse
 
-from keras_encdec.web import RequestLimits, connections, create_app
-from keras_encdec.web.serve import server_of
+from keras_encdec.web import RequestLimits, create_app
+
+serve = importlib.import_module("keras_encdec.web.serve")  # the package has a function of the same name
 
 HEADERS = b"POST /api/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
 # What clients send before they send nothing more, and the status with which they are closed.
@@ -24,7 +26,7 @@ SLOW = {"silent": (b"", b""), "headers": (HEADERS, b" 408 "), "body": (HEADERS +
 @contextlib.contextmanager
 def served(app):
     """The port at which an application is served."""
-    listening, server = socket.create_server(("127.0.0.1", 0)), server_of(app)
+    listening, server = socket.create_server(("127.0.0.1", 0)), serve.server_of(app)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
     yield listening.getsockname()[1]
@@ -64,7 +66,7 @@ def heard(client):
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_slow_clients_are_closed(port, monkeypatch, kind):
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
     begun, status = SLOW[kind]
     before = time.monotonic()
     with clients(port, 3, begun) as slow:
@@ -78,7 +80,7 @@ def test_slow_clients_are_closed(port, monkeypatch, kind):
 
 
 def test_sending_a_few_bytes_at_a_time_does_not_extend_the_time_limit(port, monkeypatch):
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
     with clients(port, 1, HEADERS) as [slow], pytest.raises(OSError):
         for _ in range(200):
             slow.sendall(b"X: y\r\n")
@@ -87,11 +89,11 @@ def test_sending_a_few_bytes_at_a_time_does_not_extend_the_time_limit(port, monk
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_other_clients_are_served_meanwhile(port, monkeypatch, kind):
-    monkeypatch.setattr(connections, "MOST_WAITING", 5)
+    monkeypatch.setattr(serve, "MOST_INCOMPLETE", 5)
     with clients(port, 40, SLOW[kind][0]) as slow:
         for _ in range(3):
             assert asked(port) == 200
-        time.sleep(5 * connections.MOMENT)
+        time.sleep(5 * serve.MOMENT)
         closed = 0
         for client in slow:
             client.setblocking(False)
@@ -114,7 +116,7 @@ def test_a_client_that_disconnects_is_not_logged(port, caplog):
 
 
 def test_a_client_that_does_not_read_its_answer_is_disconnected(monkeypatch):
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(serve, "REQUEST_SECONDS", 0.5)
     parts = [bytes(1_000_000)] * 50  # more than all buffers on the way take
 
     async def large(scope, receive, send):
