@@ -72,9 +72,9 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
         hidden = update * hidden + (1 - update) * new
         updates.append(update)
         resets.append(reset)
-    updates, resets = np.stack(updates, axis=1), np.stack(resets, axis=1)
+    all_updates, all_resets = np.stack(updates, axis=1), np.stack(resets, axis=1)
     return [
-        PhraseGates([*phrase, END_OF_SEQUENCE], updates[i, : len(phrase) + 1], resets[i, : len(phrase) + 1])
+        PhraseGates([*phrase, END_OF_SEQUENCE], all_updates[i, : len(phrase) + 1], all_resets[i, : len(phrase) + 1])
         for i, phrase in enumerate(words)
     ]
 
@@ -132,5 +132,5 @@ class UnitGates:
         return [self.words[i] for i in np.argsort(self.reset_by_word[:, unit], kind="stable")[:size]]
 
 
-def _sigmoid(x):
+def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(0.5 * x))

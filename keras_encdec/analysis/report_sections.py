@@ -62,7 +62,7 @@ class ReportSections:
         self._directory, self._options, self._say = directory, options, say
         self.notices: list[str] = []
         model = directory.model
-        self.facts: dict[str, object] = {
+        self.facts: dict[str, str | int] = {
             "Model directory": "/".join(directory.path.resolve().parts[-2:]),
             "Model": type(model).__name__,
             "Weights": int(sum(np.prod(weight.shape) for weight in model.weights)),
@@ -102,7 +102,7 @@ class ReportSections:
             chosen = sample.choose_phrases(options.phrases_per_kind, options.seed) if sample else {}
             if sample:
                 yield from self._table_sections(sample, chosen)
-            if sentences:
+            if source is not None and sentences:
                 yield from self._sentence_sections(sentences, references, source)
             yield from self._gate_sections(sample, chosen, sentences)
             for name, title, introduction, vectors, points in maps:
@@ -113,12 +113,13 @@ class ReportSections:
         if runs:
             yield training_section(runs)
 
-    def _sentences(self, source, target):
+    def _sentences(self, source: FilePath | None, target: FilePath | None) -> tuple[list[str], list[str] | None]:
         if source is None:
             return [], None
         sentences = read_text(source, self._options.encoding)
-        references = None if target is None else read_text(target, self._options.encoding)
-        if references is not None:
+        references = None
+        if target is not None:
+            references = read_text(target, self._options.encoding)
             check_lines(target, len(references), source, len(sentences))
         self.facts["Sentences"] = len(sentences)
         return sentences, references
@@ -158,7 +159,9 @@ class ReportSections:
         seen = [pair.occurrences for pair in sample.pairs]
         yield length_section("lengths", "pairs of the table", lengths, scores, seen)
 
-    def _sentence_sections(self, sentences, references, source) -> Iterator[Section]:
+    def _sentence_sections(
+        self, sentences: Sequence[str], references: Sequence[str] | None, source: FilePath
+    ) -> Iterator[Section]:
         words = self._directory.words(sentences)
         if references is not None:
             read = self._directory.words(references)
@@ -168,7 +171,7 @@ class ReportSections:
             lengths = [(len(source_words), len(target_words)) for source_words, target_words in pairs]
             yield length_section("sentence-lengths", "sentences", lengths, self._scorer.score(pairs))
             best = [hypotheses[0].words for hypotheses in self._generator.generate(sentences)]
-            yield bleu_section(*bleu_by_length(list(map(len, words)), *map(_joined, (best, read))))
+            yield bleu_section(*bleu_by_length(list(map(len, words)), _joined(best), _joined(read)))
         if self._generator.carries_attention:
             self._say("Drawing attention.")
             fitting = [line for line, its in zip(sentences, words, strict=True) if len(its) in ATTENTION_WORDS]
@@ -177,7 +180,12 @@ class ReportSections:
             if translations:
                 yield attention_section([hypotheses[0] for hypotheses in translations])
 
-    def _gate_sections(self, sample, chosen, sentences) -> Iterator[Section]:
+    def _gate_sections(
+        self,
+        sample: TableSample | None,
+        chosen: Mapping[str, Sequence[Sequence[TablePair]]],
+        sentences: Sequence[str],
+    ) -> Iterator[Section]:
         if not has_gates(self._directory):
             return
         sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
@@ -186,11 +194,11 @@ class ReportSections:
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
             self._say("Counting what the gates do.")
-            corpus = phrase_gates(self._directory, corpus[:most])
+            gates = phrase_gates(self._directory, corpus[:most])
             if not phrases:  # there is no table, or it has no long phrases
                 others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]
                 phrases = _drawn(others, SHOWN_GATES, f"shown {self._options.seed}")
-            yield gate_section(phrase_gates(self._directory, phrases), corpus)
+            yield gate_section(phrase_gates(self._directory, phrases), gates)
 
     def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
         """Raises InputError if the model knows no word of the pairs; adds a notice if it knows few."""

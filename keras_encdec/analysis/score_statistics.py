@@ -8,9 +8,11 @@ from typing import NamedTuple
 import keras
 import numpy as np
 from keras import ops
+from numpy.typing import ArrayLike
 
 from keras_encdec.analysis.table_sample import TablePair
 from keras_encdec.backend.gradients import without_gradients
+from keras_encdec.backend.types import Tensor
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.models.translation_model import TranslationModel
@@ -39,7 +41,7 @@ class ScoreComparison:
         probabilities = np.array([pair.probability for pair in pairs])
         kept = np.flatnonzero(probabilities > 0)
         return cls(
-            [pairs[i] for i in kept],
+            [pairs[i] for i in kept.tolist()],
             np.log(probabilities[kept]),
             np.asarray(model_log_probs)[kept],
             len(pairs) - len(kept),
@@ -71,13 +73,13 @@ class ScoreComparison:
         return above[differences[above] > 0], below[differences[below] < 0]
 
 
-def _correlation(x, y):
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def _ranks(values):
+def _ranks(values: np.ndarray) -> np.ndarray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[inverse]
@@ -104,21 +106,21 @@ class BinnedScores:
     quartiles: np.ndarray
 
 
-def scores_by_length(lengths: Sequence[int], scores: np.ndarray) -> BinnedScores:
+def scores_by_length(lengths: ArrayLike, scores: np.ndarray) -> BinnedScores:
     """Bins scores by length, with a bin for each length.
 
     Args:
-        lengths: list of n int, numbers of words.
+        lengths: list or array of n int, numbers of words.
         scores: float array `(n,)`, ln p per token.
     """
     return _binned(np.minimum(np.asarray(lengths), LONGEST), scores)
 
 
-def scores_by_frequency(frequencies: Sequence[float], scores: np.ndarray) -> BinnedScores:
+def scores_by_frequency(frequencies: ArrayLike, scores: np.ndarray) -> BinnedScores:
     """Bins scores by frequency: 1, 2 to 3, 4 to 7 and so on.
 
     Args:
-        frequencies: list of n float, 1 or more.
+        frequencies: list or array of n float, 1 or more.
         scores: float array `(n,)`, ln p per token.
 
     Example:
@@ -129,7 +131,7 @@ def scores_by_frequency(frequencies: Sequence[float], scores: np.ndarray) -> Bin
     return _binned(2.0 ** np.floor(np.log2(np.asarray(frequencies, np.float64))), scores)
 
 
-def _binned(keys, scores):
+def _binned(keys: np.ndarray, scores: np.ndarray) -> BinnedScores:
     distinct, counts = np.unique(keys, return_counts=True)
     if (counts >= FEWEST_PAIRS).any():
         distinct, counts = distinct[counts >= FEWEST_PAIRS], counts[counts >= FEWEST_PAIRS]
@@ -178,15 +180,14 @@ def bleu_by_length(
     """
     metric = CorpusMetric("bleu", [list(references)])
     counts = np.stack([metric.counts(number, text) for number, text in enumerate(translations)])
-    ordered = np.sort(lengths)
-    results: list[LengthBleu] = []
+    words, results, below = np.array(lengths), list[LengthBleu](), 0
+    ordered = np.sort(words)
     edges = [int(ordered[-(-len(ordered) * i // bins) - 1]) for i in range(1, bins + 1)]
-    lengths, below = np.asarray(lengths), 0
     for edge in sorted(set(edges)):
-        inside = (lengths > below) & (lengths <= edge) if results else lengths <= edge
+        inside = (words > below) & (words <= edge) if results else words <= edge
         if inside.any():
             score = float(metric.scores(counts[inside].sum(axis=0)))
-            results.append(LengthBleu(int(lengths[inside].min()), edge, int(inside.sum()), score))
+            results.append(LengthBleu(int(words[inside].min()), edge, int(inside.sum()), score))
         below = edge
     return float(metric.scores(counts.sum(axis=0))), results
 
@@ -216,6 +217,6 @@ def perplexity(model: TranslationModel, batches: Iterable[Mapping[str, np.ndarra
     return math.exp(-total / max(tokens, 1))
 
 
-def _without_information(tensor):
+def _without_information(tensor: Tensor) -> Tensor:
     """Replaces a tensor by zeros, unless it is a mask."""
     return tensor if keras.backend.standardize_dtype(tensor.dtype) == "bool" else ops.zeros_like(tensor)

@@ -3,7 +3,6 @@
 import dataclasses
 import heapq
 import itertools
-import os
 import random
 from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -82,7 +81,7 @@ class Preferences:
         return [option[0] for option in heapq.nlargest(size, self.options, key=lambda option: option[2])]
 
 
-def read_preferences(path: str | os.PathLike, model_score: int, encoding: str | None = None) -> Iterator[Preferences]:
+def read_preferences(path: FilePath, model_score: int, encoding: str | None = None) -> Iterator[Preferences]:
     """Reads a scored phrase table, one source at a time. The table must be sorted by source, as Moses's tables are.
 
     Args:
@@ -99,6 +98,7 @@ def read_preferences(path: str | os.PathLike, model_score: int, encoding: str | 
     now = None
     with PhraseTableReader(path, encoding) as table:
         for record in table:
+            assert record.parsed is not None  # the reader stops at a malformed line
             scores = record.parsed.scores
             source = unescape(record.source)
             if now is None or now.source != source:
@@ -238,8 +238,8 @@ def read_table_sample(
     fewer: Reservoir[list[TablePair]] = Reservoir(CANDIDATES, f"fewer {seed}")
     lines_of_given: dict[str, list[TablePair]] = {phrase: [] for phrase in given}
     with PhraseTableReader(path, encoding) as table:
-        for source, group in itertools.groupby(_pairs(table, path), key=lambda pair: pair.source):
-            group = list(group)
+        for source, pairs_of_source in itertools.groupby(_pairs(table, path), key=lambda pair: pair.source):
+            group = list(pairs_of_source)
             for pair in group:
                 lines.offer(pair)
             if given and (plain := plain_text(source)) in lines_of_given:
@@ -266,8 +266,9 @@ def plain_text(phrase: str) -> str:
     return " ".join(model_words(phrase))
 
 
-def _pairs(table, path):
+def _pairs(table: PhraseTableReader, path: FilePath) -> Iterator[TablePair]:
     for record in table:
+        assert record.parsed is not None  # the reader stops at a malformed line
         scores = record.parsed.scores
         if len(scores) <= TABLE_SCORE:
             plural = "s" * (len(scores) > 1)

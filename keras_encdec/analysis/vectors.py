@@ -99,12 +99,12 @@ def phrase_vectors(
     ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
     model = directory.model
     names = [name for name, spec in model.encoder.encoded_spec.items() if spec.time_axis is None]
-    array = None
+    array = np.empty((0, 0), np.float32)
     for indices, _, width in length_batches(list(map(len, ids)), MOST_ROWS, MOST_TOKENS):
         encoded = (encode or model.encode)(pad([ids[index] for index in indices], width))
-        rows = [np.asarray(ops.convert_to_numpy(ops.cast(encoded[name], "float32"))) for name in names]
-        rows = np.concatenate(rows, axis=1)
-        if array is None:
+        tensors = [np.asarray(ops.convert_to_numpy(ops.cast(encoded[name], "float32"))) for name in names]
+        rows = np.concatenate(tensors, axis=1)
+        if not array.size:
             array = np.empty((len(ids), rows.shape[1]), np.float32)
         array[indices] = rows
     return Vectors([" ".join(phrase) for phrase in words], array)
@@ -148,4 +148,5 @@ def project(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
     # Without noise, equal vectors, such as those of phrases of unknown words only, would have the distance 0.
     noise = np.random.default_rng(seed).normal(0, 1e-6 * max(float(centred.std()), 1e-12), centred.shape)
     plane = np.asarray(tsne.fit(np.asarray(vectors, np.float64) + noise))
-    return plane - plane.mean(axis=0)
+    plane -= plane.mean(axis=0)
+    return plane

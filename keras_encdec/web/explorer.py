@@ -247,4 +247,5 @@ def _probability(log_prob: float) -> dict[str, float]:
 
 
 def _rounded(numbers: np.ndarray, decimals: int) -> list[JSON]:
-    return np.round(numbers.astype(float), decimals).tolist()
+    rounded: list[JSON] = np.round(numbers.astype(float), decimals).tolist()
+    return rounded

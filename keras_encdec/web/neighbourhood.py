@@ -140,10 +140,11 @@ class Neighbourhood:
     ) -> np.ndarray:
         texts = [table_text(self._directory, phrase.split(" ")) for phrase in phrases]
         array = phrase_vectors(self._directory, texts, encode).array
-        return array / np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
+        array /= np.maximum(np.linalg.norm(array, axis=1, keepdims=True), 1e-12)
+        return array
 
 
-class _Encoding(keras.layers.Layer):
+class _Encoding(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """The encoder of a model as a layer, for `compiled_call`."""
 
     def __init__(self, model: TranslationModel) -> None:
@@ -152,4 +153,5 @@ class _Encoding(keras.layers.Layer):
         self.built = True
 
     def call(self, source: Tensor) -> Encoded:
-        return self.model.encoder(source)
+        encoded: Encoded = self.model.encoder(source)
+        return encoded

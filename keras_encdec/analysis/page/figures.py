@@ -4,6 +4,7 @@ import contextlib
 import io
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
@@ -16,6 +17,9 @@ from keras_encdec.analysis.gates import PhraseGates, UnitGates
 from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 
+if TYPE_CHECKING:  # matplotlib 3.10 does not have it
+    from matplotlib.typing import RcKeyType
+
 # Okabe and Ito's palette, which is safe for colour-blind readers.
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
@@ -26,7 +30,8 @@ COLOUR_MAP = matplotlib.colormaps["YlGnBu"]
 DENSITY_MAP = ListedColormap(COLOUR_MAP(np.linspace(0.2, 1, 256)))
 DOTS_PER_INCH = 160
 
-SETTINGS = {
+SETTINGS: "dict[RcKeyType, object]" = {
+    "savefig.facecolor": "white",
     "font.size": 10,
     "axes.titlesize": 10.5,
     "axes.labelsize": 10,
@@ -80,15 +85,14 @@ def drawn(figure: Figure, description: str = "", caption: str = "") -> Drawing:
         figure: Figure.
         description, caption: str, see `Drawing`. Default to none, for a figure that is not in the page.
     """
-    files = []
+    svg, png = io.BytesIO(), io.BytesIO()
     with drawing_style(), warnings.catch_warnings():
         # The font draws a box for a missing glyph.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        for form, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
-            file = io.BytesIO()
-            figure.savefig(file, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor="white")
-            files.append(file.getvalue())
-    return Drawing(*files, description, caption)
+        # Without dates and versions, equal figures are equal files.
+        figure.savefig(svg, format="svg", dpi=DOTS_PER_INCH, metadata={"Date": None, "Creator": None})
+        figure.savefig(png, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    return Drawing(svg.getvalue(), png.getvalue(), description, caption)
 
 
 def draw_binned_scores(scores: BinnedScores, label: str, logarithmic: bool = False) -> Figure:
@@ -197,7 +201,7 @@ def draw_attention(source: Sequence[str], target: Sequence[str], weights: np.nda
     return figure
 
 
-def _short(word):
+def _short(word: str) -> str:
     return literal(word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…")
 
 

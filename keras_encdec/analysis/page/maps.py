@@ -1,12 +1,17 @@
 """Draws the maps of words and phrases: Figures 4 to 7 of the paper."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.page.figures import BLUE, GREY, INK, VERMILION, literal
+
+#: Left, bottom, right and top of a part of a map.
+Box: TypeAlias = tuple[float, float, float, float]
 
 # Three colours of Okabe and Ito that contrast with the blue points; two are darkened to make letters legible.
 REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
@@ -16,7 +21,7 @@ FONT = 8.0  # points
 LONGEST = 40  # letters of a name
 
 
-def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Sequence[float]]) -> Figure:
+def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Box]) -> Figure:
     """Draws a panel with all points, and a panel for each region with the names of its points.
 
     Args:
@@ -69,12 +74,12 @@ def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Sequenc
     return figure
 
 
-def _frame(axes, colour):
+def _frame(axes: Axes, colour: str) -> None:
     for spine in axes.spines.values():
         spine.set(visible=True, color=colour, linewidth=1.6)
 
 
-def _letter(axes, name, colour):
+def _letter(axes: Axes, name: str, colour: str) -> None:
     axes.text(
         0.015,
         0.985,
@@ -88,7 +93,7 @@ def _letter(axes, name, colour):
     )
 
 
-def _write_names(axes, points, names, indices, box):
+def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: np.ndarray, box: Box) -> None:
     """Writes the names for which there is room, each to the right, to the left, above or below its point."""
     left, bottom, right, top = box
     inches = PANEL * 0.96
@@ -136,7 +141,7 @@ REGIONS = 3
 FEWEST_POINTS = 40
 
 
-def map_regions(points: np.ndarray, size: int = POINTS, regions: int = REGIONS) -> list[tuple[float, ...]]:
+def map_regions(points: np.ndarray, size: int = POINTS, regions: int = REGIONS) -> list[Box]:
     """Finds the densest squares of a map that do not overlap.
 
     Args:
@@ -152,12 +157,12 @@ def map_regions(points: np.ndarray, size: int = POINTS, regions: int = REGIONS) 
     radii = np.empty(len(points))
     for i, point in enumerate(points):
         radii[i] = np.partition(np.abs(points - point).max(axis=1), size)[size]
-    boxes: list[tuple[float, ...]] = []
+    boxes: list[Box] = []
     for i in np.argsort(radii, kind="stable"):
-        half = 1.08 * radii[i]
-        left, bottom, right, top = *(points[i] - half), *(points[i] + half)
+        half, (x, y) = 1.08 * float(radii[i]), points[i].tolist()
+        left, bottom, right, top = x - half, y - half, x + half, y + half
         if all(right < box[0] or left > box[2] or top < box[1] or bottom > box[3] for box in boxes):
-            boxes.append((float(left), float(bottom), float(right), float(top)))
+            boxes.append((left, bottom, right, top))
             if len(boxes) == regions:
                 break
     return boxes

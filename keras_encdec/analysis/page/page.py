@@ -206,7 +206,7 @@ class Scatter:
     unit: str
     axes: Sequence[tuple[str, str]] | None = None
     neighbours: tuple[np.ndarray, np.ndarray] | None = None
-    regions: dict[str, Sequence[float]] = dataclasses.field(default_factory=dict)
+    regions: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
 
     def data(self) -> str:
         """Encodes what the page's script draws: base64 of gzipped JSON."""

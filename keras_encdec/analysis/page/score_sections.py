@@ -30,7 +30,8 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     title, shown = "Scores (Figure 3)", len(comparison.pairs)
     if not shown:
         return Section("scores", title, fill("sections.html", "no_scores", zero=comparison.left_out))
-    sources, targets = ([plain_text(pair[side]) for pair in comparison.pairs] for side in (0, 1))
+    sources = [plain_text(pair.source) for pair in comparison.pairs]
+    targets = [plain_text(pair.target) for pair in comparison.pairs]
     scatter = Scatter(
         "scores",
         "The model's ln p of each phrase pair against the phrase table's",
@@ -89,7 +90,8 @@ def length_section(
     if len(seen) and (seen >= 1).any():
         frequencies = scores_by_frequency(seen[seen >= 1], tokens[seen >= 1])
         measures["frequency"] = frequencies, "occurrences of the source in the corpus"
-    rows, pictures = [], {}
+    rows: list[tuple[str | float, ...]] = []
+    pictures = {}
     for measure, (binned, label) in measures.items():
         pictures[f"{name}_{measure.replace(' ', '_')}"] = drawn(
             draw_binned_scores(binned, label, measure == "frequency"), f"ln p per target token by {label}"

@@ -66,7 +66,7 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
     return Section("gates", "Gates (section 2.3)", body, tables, statistics | phrases)
 
 
-def _unit_table(caption: str, units: UnitGates, chosen: Sequence[int]) -> Table:
+def _unit_table(caption: str, units: UnitGates, chosen: np.ndarray) -> Table:
     header = "unit", "mean z", "resets (%)", "lets in most at", "resets most at"
     rows = [
         (
@@ -76,7 +76,7 @@ def _unit_table(caption: str, units: UnitGates, chosen: Sequence[int]) -> Table:
             " · ".join(units.taken_in(unit, EXAMPLES)),
             " · ".join(units.reset_at(unit, EXAMPLES)),
         )
-        for unit in chosen
+        for unit in chosen.tolist()
     ]
     return Table(caption, header, rows)
 
@@ -89,6 +89,7 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
     """
     pictures, rows = {}, []
     for number, best in enumerate(translations, start=1):
+        assert best.attention is not None
         described = f"{' '.join(best.source_words)} → {' '.join(best.words)}"
         figure = draw_attention(best.source_words, best.words, best.attention)
         pictures[f"attention_{number}"] = drawn(figure, f"Attention: {described}", described)

@@ -102,9 +102,9 @@ def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Sectio
                 row = (phrase.source, kind, phrase.occurrences, rank, left, table[left], right, model[right])
                 rows.append(row)
     header = "source", "kind", "occurrences", "rank", "by table", "p by table", "by model", "p by model"
-    table = Table("The best targets by the phrase table and by the model", header, rows)
+    best = Table("The best targets by the phrase table and by the model", header, rows)
     body = fill("sections.html", "best_targets", kinds=shown)
-    return Section("best-targets", "Best targets (Table 2)", body, {"best_targets": table})
+    return Section("best-targets", "Best targets (Table 2)", body, {"best_targets": best})
 
 
 def _with_notes(targets: Sequence[str], probabilities: Mapping[str, float]) -> list[tuple[str, str]]:

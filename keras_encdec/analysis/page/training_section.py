@@ -43,8 +43,9 @@ class TrainingRun:
         known = [(each.updates, getattr(each, name)) for each in self.rounds if getattr(each, name) is not None]
         return [updates for updates, _ in known], [value for _, value in known]
 
-    def _pairs_per_second(self):
-        updates, values, pairs, seconds = [], [], 0, 0.0
+    def _pairs_per_second(self) -> tuple[list[int], list[float]]:
+        updates, values = list[int](), list[float]()
+        pairs, seconds = 0, 0.0
         for each in self.rounds:
             if each.seconds > seconds:
                 updates.append(each.updates)
