@@ -13,7 +13,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
 
 END_OF_SEQUENCE = "(end)"
-# Least number of occurrences of a word that is an example of what a unit does.
+# Words that occur less often are not given as examples of what a unit does.
 LEAST_SEEN = 3
 
 
@@ -38,7 +38,7 @@ def has_gates(directory: ModelDirectory) -> bool:
 
 
 def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[PhraseGates]:
-    """Computes the gates of the encoder. If it has several layers, it is the first layer, left to right.
+    """Computes the gates of the encoder. If it has several layers, they are those of the first, left to right.
 
     Args:
         directory: ModelDirectory of a model for which `has_gates` is true.
@@ -61,7 +61,7 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
     embedded = symbols["source.E"][pad(ids)]
     hidden = np.zeros((len(ids), weights["U"].shape[0]), np.float32)
     updates, resets = [], []
-    for now in embedded.swapaxes(0, 1):  # the gates on padding are computed too, and cut off below
+    for now in embedded.swapaxes(0, 1):  # gates of padding are computed, too, and cut off below
         reset = _sigmoid(now @ weights["W_r"] + hidden @ weights["U_r"] + weights["b_r"])
         update = _sigmoid(now @ weights["W_z"] + hidden @ weights["U_z"] + weights["b_z"])
         if getattr(config, "reset_after", False):
@@ -124,11 +124,11 @@ class UnitGates:
         return np.argsort(-self.resets, kind="stable")[:size]
 
     def taken_in(self, unit: int, size: int) -> list[str]:
-        """Lists the words at which a unit takes in most: with the lowest update gate."""
+        """Lists the words at which a unit changes its state most: those with the lowest update gate."""
         return [self.words[i] for i in np.argsort(self.update_by_word[:, unit], kind="stable")[:size]]
 
     def reset_at(self, unit: int, size: int) -> list[str]:
-        """Lists the words at which a unit resets most: with the lowest reset gate."""
+        """Lists the words at which a unit resets most: those with the lowest reset gate."""
         return [self.words[i] for i in np.argsort(self.reset_by_word[:, unit], kind="stable")[:size]]
 
 

@@ -22,15 +22,15 @@ PAGE = "index.html"
 
 @contextlib.contextmanager
 def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
-    """Makes the folder of a report, and keeps other reports out of it meanwhile; two would mix their files.
+    """Creates the folder of a report, and locks it: two reports at a time would mix their files.
 
-    A folder that the `with` block leaves empty by an exception is removed again.
+    If the `with` block raises an exception, a new folder that is still empty is removed again.
 
     Yields:
-        its path.
+        pathlib.Path. The folder.
 
     Raises:
-        InputError: when there is a file of its name, when it cannot be made, or while another report is written to it.
+        InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
     if pathlib.Path(output).is_file():
         raise InputError("found a file", "expected a folder, or nothing", "give another --output", output)
@@ -39,7 +39,7 @@ def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
 
 
 def write_section(folder: pathlib.Path, section: Section) -> None:
-    """Writes the tables of a section as TSV, its figures as SVG and PNG, and its further files."""
+    """Writes the tables of a section as TSV, its figures as SVG and PNG, and its other files."""
     for name, table in section.tables.items():
         _write(folder / "tables" / f"{name}.tsv", table.to_tsv())
     for name, drawing in section.pictures.items():
@@ -50,7 +50,7 @@ def write_section(folder: pathlib.Path, section: Section) -> None:
 
 
 def write_page(folder: pathlib.Path, content: bytes) -> pathlib.Path:
-    """Writes the page, and returns its path. It is written last, when all files that it names exist."""
+    """Writes the page, and returns its path. Call it last: the page names the other files."""
     path = folder / PAGE
     _write(path, content)
     return path
@@ -69,7 +69,7 @@ class ReportSummary:
     Attributes:
         page: pathlib.Path of the page.
         sections: tuple of str, the names of its sections.
-        seconds: float. Time that it took.
+        seconds: float. Time that the report took.
         notices: tuple of str, sentences for the user.
     """
 
@@ -94,21 +94,22 @@ def report(
     options: ReportOptions | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> ReportSummary:
-    """Writes the paper's tables and figures of a model: an HTML page, figures as PNG and SVG, tables as TSV.
+    """Reproduces the paper's tables and figures for a model: an HTML page, figures as PNG and SVG, tables as TSV.
 
-    A phrase table gives the best targets, samples, scores against the table's, and the map of phrases; sentences give
-    scores by length, BLEU by length and, of a model with attention, its alignments. The map of words, the gates and the
-    training need the model alone, the gates something to read.
+    With a phrase table, the report shows the best targets, samples, the model's scores beside the table's, and a map of
+    phrases. With sentences, it shows scores by length and, if the model has attention, its weights; with their
+    references, also BLEU by length. The map of words and the history of the training need only the model. The gates
+    need a phrase table or sentences.
 
     Args:
         model_dir: directory of a model of p(target | source), or a loaded ModelDirectory.
-        output: folder to write; files of an earlier report in it are replaced.
+        output: folder to write to. Files of an earlier report in it are replaced.
         phrase_table: phrase table of the model's languages, plain or gzipped. Optional.
-        source: sentences, one a line. Optional.
-        target: their reference translations. Optional; BLEU by length needs the extra `smt`.
-        compare_with: model directories whose trainings are shown beside the model's. Defaults to none.
+        source: file of sentences, one per line. Optional.
+        target: file of their reference translations. Optional. BLEU needs the extra `smt`.
+        compare_with: list of model directories whose trainings are shown beside the model's. Defaults to none.
         options: ReportOptions. Defaults to `ReportOptions()`.
-        say: callable of str, told of each step as it begins. Defaults to silence.
+        say: callable that takes a line when a step begins. Defaults to no output.
 
     Returns:
         ReportSummary.
@@ -116,7 +117,7 @@ def report(
     Raises:
         ImportError: when the extra `analysis` is not installed.
         ConfigurationError: a ValueError, for a target without a source, or phrases without a table.
-        InputError: when a model or an input cannot be used, or the folder cannot be written.
+        InputError: when a model or an input file cannot be used, or the folder cannot be written to.
 
     Example:
 
@@ -126,7 +127,7 @@ def report(
         raise ConfigurationError("found {target} without {source}, expected the sentences that it translates")
     start, options = time.monotonic(), options or ReportOptions()
     if options.phrases and phrase_table is None:
-        raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that they stand in")
+        raise ConfigurationError("found {phrases} without {phrase_table}, expected the table that contains them")
     runs = [run for folder in compare_with if (run := read_training_run(folder))]
     directory = ModelDirectory.open(model_dir)
     directory.check_direction(False, "--model_dir")

@@ -16,12 +16,16 @@ class ReportOptions(EncodingOption):
         "several times. Default: frequent and rare phrases of four words or more are drawn.",
     )
     phrases_per_kind: int = hyperparameter(5, "Number of frequent phrases, and of rare ones, to draw.", minimum=1)
-    samples: int = hyperparameter(50, "Targets to draw from the model for each phrase.", minimum=1)
+    samples: int = hyperparameter(50, "Number of targets to draw from the model for each phrase.", minimum=1)
     pairs: int = hyperparameter(
-        100_000, "Pairs of the table to score, at most; of a larger table that many are drawn.", minimum=1
+        100_000,
+        "Largest number of pairs of the table to score. Of a larger table, a random sample is scored.",
+        minimum=1,
     )
-    map_words: int = hyperparameter(2000, "Most frequent source words on the map of words; 0 for no map.", minimum=0)
+    map_words: int = hyperparameter(
+        2000, "Number of most frequent source words on the map of words; 0 for no map.", minimum=0
+    )
     map_phrases: int = hyperparameter(
-        5000, "Source phrases of four words or more to draw for the map of phrases; 0 for no map.", minimum=0
+        5000, "Number of source phrases of four words or more to draw for the map of phrases; 0 for no map.", minimum=0
     )
     seed: int = hyperparameter(0, "Random seed for all sampling.", minimum=0)

@@ -79,7 +79,7 @@ class ReportSections:
         target: FilePath | None = None,
         runs: Sequence[TrainingRun] = (),
     ) -> Iterator[Section]:
-        """Yields the sections in order. Sections whose input is not given are left out.
+        """Yields the sections in order, without those whose input is not given.
 
         Args:
             phrase_table, source, target: files, see `report`. Optional.
@@ -132,14 +132,14 @@ class ReportSections:
         if sample is not None and len(sample.phrases) > 1:
             phrases = phrase_vectors(self._directory, sample.phrases)
             drawn = "all" if len(phrases.names) == sample.num_phrases else f"{len(phrases.names):,} of the"
-            said = PHRASES.format(f"{drawn} {sample.num_phrases:,}")
-            yield "phrases", "Phrase summaries (Figures 5 to 7)", said, phrases
+            introduction = PHRASES.format(f"{drawn} {sample.num_phrases:,}")
+            yield "phrases", "Phrase summaries (Figures 5 to 7)", introduction, phrases
 
     def _table_sections(
         self, sample: TableSample, chosen: Mapping[str, Sequence[Sequence[TablePair]]]
     ) -> Iterator[Section]:
         options = self._options
-        self._say("Scoring and drawing targets of phrases.")
+        self._say("Scoring and sampling targets of phrases.")
         yield best_targets_section({kind: best_targets(self._scorer, phrases) for kind, phrases in chosen.items()})
         sources = {kind: [lines[0].source for lines in phrases] for kind, phrases in chosen.items()}
         yield samples_section(
@@ -174,7 +174,7 @@ class ReportSections:
             yield bleu_section(*bleu_by_length(list(map(len, words)), _joined(best), _joined(read)))
         if self._generator.carries_attention:
             self._say("Drawing attention.")
-            fitting = [line for line, its in zip(sentences, words, strict=True) if len(its) in ATTENTION_WORDS]
+            fitting = [line for line, split in zip(sentences, words, strict=True) if len(split) in ATTENTION_WORDS]
             shown = _drawn(fitting, SHOWN_ATTENTION, f"attention {self._options.seed}")
             translations = self._generator.generate(shown, with_attention=True)
             if translations:
@@ -193,7 +193,7 @@ class ReportSections:
         most = max(1, GATE_WORDS // max((len(split_tokens(phrase)) + 1 for phrase in corpus), default=1))
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
-            self._say("Counting what the gates do.")
+            self._say("Computing the gates.")
             gates = phrase_gates(self._directory, corpus[:most])
             if not phrases:  # there is no table, or it has no long phrases
                 others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]
@@ -210,13 +210,13 @@ class ReportSections:
                 raise InputError(
                     f"found no {name} word that the model knows",
                     "expected text of the model's languages and tokenization",
-                    "check which side is which, and --model_dir",
+                    "check that source and target are not swapped, and check --model_dir",
                     path,
                 )
             if counts.is_high:
                 self.notices.append(
-                    f"Most {name} words of {path} are unknown to the model ({100 * counts.share:.0f} %), and its "
-                    "scores mean little then: check the language of the text and how it is tokenized."
+                    f"Most {name} words of {path} are unknown to the model ({100 * counts.share:.0f} %), so its "
+                    "scores mean little: check the language and the tokenization of the text."
                 )
 
 

@@ -138,9 +138,9 @@ def source_count(raw: bytes, lines: InputLines) -> float:
 
 # "More than three words per phrase", section 4.3 of the paper.
 LONG = 4
-# Number of long phrases that Table 2 is chosen from; share of them that counts as frequent, and as rare.
+# Number of long phrases from which those of Table 2 are chosen, and the share of them that counts as frequent or rare.
 CANDIDATES, EXTREME_SHARE = 20_000, 0.1
-# Table 2 shows the best three targets: phrases should have more targets than that.
+# Table 2 shows three targets, so phrases with more targets than that are preferred.
 ENOUGH_TARGETS = 4
 
 
@@ -274,8 +274,8 @@ def _pairs(table: PhraseTableReader, path: FilePath) -> Iterator[TablePair]:
             plural = "s" * (len(scores) > 1)
             raise InputError(
                 f"found {len(scores)} score{plural}",
-                "expected three or more, p(target | source) the third as Moses has them",
-                "give a table of Moses's scores",
+                "expected three or more, of which the third is p(target | source)",
+                "give a phrase table with Moses's scores",
                 path,
                 table.lines.line_number,
             )

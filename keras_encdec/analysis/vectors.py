@@ -57,7 +57,7 @@ class Vectors:
 
 
 def encoder_symbols(directory: ModelDirectory) -> dict[str, Structure]:
-    """Returns the encoder's weights by the symbols of the equations, see `Encoder.symbols`; empty if it has none."""
+    """Returns the encoder's weights by their symbols, see `Encoder.symbols`: an empty dict if it has none."""
     try:
         return directory.model.encoder.symbols()
     except NotImplementedError:
@@ -111,7 +111,7 @@ def phrase_vectors(
 
 
 PERPLEXITY = 30
-# With fewer points than this, t-SNE has no neighbourhoods to preserve.
+# With fewer points, t-SNE has no neighbourhoods to preserve.
 LEAST = 8
 
 

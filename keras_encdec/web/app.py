@@ -95,7 +95,7 @@ def create_app(
 
     Args:
         explorer: Explorer of the model.
-        hosts: list of str. Host names that a request may name. Requests for other names are refused: another site could
+        hosts: list of str. The allowed host names. Requests for other names are refused, because another site could
             let its own name point to this server (DNS rebinding). Defaults to `None`: any name.
         computations: Computations, the queue that runs the model. Defaults to a new one.
 
@@ -153,8 +153,9 @@ async def _answer(explorer: Explorer, computations: Computations, endpoint: Endp
     """Answers a request to an endpoint."""
     if endpoint.needs and not getattr(explorer, endpoint.needs):
         return refusal(404, f"Found a model without {endpoint.lacking}, which this request needs.")
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        return refusal(415, "Found no JSON, expected a body of the content type application/json.")
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        return refusal(415, f"Found the content type {content_type!r}, expected application/json.")
     limits = explorer.limits
     try:
         body = await _read(request, limits.max_bytes)

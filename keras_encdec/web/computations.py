@@ -104,7 +104,7 @@ class RequestRate:
             address: str.
 
         Returns:
-            float. Seconds until the request would be within the limit; 0 if it already is.
+            float. Seconds until a request would be within the limit; 0 if this one is.
         """
         now = time.monotonic()
         if address not in self._times:  # forget addresses without recent requests

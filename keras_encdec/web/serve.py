@@ -1,4 +1,4 @@
-"""Runs the web server."""
+"""Runs the web server, with time limits for slow clients."""
 
 import asyncio
 import concurrent.futures
@@ -80,7 +80,7 @@ def serve(
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Opens a listening socket. It is opened before the model is loaded, to report a port that is taken at once."""
+    """Opens a listening socket. `serve` does so before it loads the model, to report a taken port at once."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
@@ -101,7 +101,7 @@ def _prepare(preparations: Iterator[Callable[[], object]], computations: Computa
 
 
 def _names(host: str) -> list[str] | None:
-    """Lists the host names that requests may name: this machine's, if only it can connect; `None` for any name."""
+    """Lists the allowed host names: this machine's, if only this machine can connect; otherwise `None`, for any."""
     return list(dict.fromkeys((host.lower(), "localhost", "127.0.0.1", "::1"))) if _is_loopback(host) else None
 
 

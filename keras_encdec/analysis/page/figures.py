@@ -25,7 +25,7 @@ BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 INK, GREY = "#1a1c1f", "#54595f"
 # For densities, gates and attention: it goes from light to dark, also when printed in grey. The map for densities
-# leaves out the lightest colours, which a reader could not see on white.
+# leaves out the lightest colours, which would be invisible on white.
 COLOUR_MAP = matplotlib.colormaps["YlGnBu"]
 DENSITY_MAP = ListedColormap(COLOUR_MAP(np.linspace(0.2, 1, 256)))
 DOTS_PER_INCH = 160
@@ -57,7 +57,7 @@ def drawing_style() -> Iterator[None]:
     """Applies the common style to figures that are made and saved in the `with` block."""
     import logging
 
-    logger = logging.getLogger("matplotlib.font_manager")  # it would warn of each missing font and glyph
+    logger = logging.getLogger("matplotlib.font_manager")  # it would warn about each missing font and glyph
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -87,7 +87,7 @@ def drawn(figure: Figure, description: str = "", caption: str = "") -> Drawing:
     """
     svg, png = io.BytesIO(), io.BytesIO()
     with drawing_style(), warnings.catch_warnings():
-        # The font draws a box for a missing glyph.
+        # The font has a box for a missing glyph.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         # Without dates and versions, equal figures are equal files.
         figure.savefig(svg, format="svg", dpi=DOTS_PER_INCH, metadata={"Date": None, "Creator": None})

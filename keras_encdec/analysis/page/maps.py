@@ -94,7 +94,7 @@ def _letter(axes: Axes, name: str, colour: str) -> None:
 
 
 def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: np.ndarray, box: Box) -> None:
-    """Writes the names for which there is room, each to the right, to the left, above or below its point."""
+    """Writes the names for which there is room, each to the right or the left of its point, above it or below it."""
     left, bottom, right, top = box
     inches = PANEL * 0.96
     scale = 72 * inches / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
@@ -114,13 +114,13 @@ def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: 
             ("center", -width / 2, -1.35),
         ):
             corner = at + (across, along * height)
-            mine = (corner[0], corner[1], corner[0] + width, corner[1] + height)
-            within = mine[0] >= 0 and mine[1] >= 0 and mine[2] <= size[0] and mine[3] <= size[1]
-            if within and not any(
-                mine[0] < other[2] and mine[2] > other[0] and mine[1] < other[3] and mine[3] > other[1]
+            area = (corner[0], corner[1], corner[0] + width, corner[1] + height)
+            is_within = area[0] >= 0 and area[1] >= 0 and area[2] <= size[0] and area[3] <= size[1]
+            if is_within and not any(
+                area[0] < other[2] and area[2] > other[0] and area[1] < other[3] and area[3] > other[1]
                 for other in taken
             ):
-                taken.append(mine)
+                taken.append(area)
                 beside = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
                 axes.annotate(
                     literal(name),

@@ -169,7 +169,7 @@ class Section:
         return [*tables, *figures, *self.files]
 
     def without_contents(self) -> "Section":
-        """Returns the section with empty files, which have the same paths. The page needs no more of a written one."""
+        """Returns a copy with empty files of the same paths, which is all that the page needs when they are written."""
         return dataclasses.replace(
             self,
             tables=dict.fromkeys(self.tables, Table("", (), ())),

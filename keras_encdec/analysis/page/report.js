@@ -1,9 +1,9 @@
-// Figures of many points: pan, zoom, hover, search, by mouse, touch and keyboard.
+// Interactive figures of many points: pan, zoom, hover and search, by mouse, touch or keyboard.
 "use strict";
 
 const MOST_CIRCLES = 6000; // more points in view are shown as a density
-const BIN = 2; // pixels of a cell of the density
-const REACH = 16; // pixels from a point within which it is pointed at
+const BIN = 2; // side of a cell of the density, in pixels
+const REACH = 16; // a point is selected within this distance, in pixels
 const MOST_LABELS = 220;
 
 function decoded(text, type) {
@@ -130,7 +130,7 @@ class Scatter {
     });
   }
 
-  // The window: what data coordinate is at the middle of the plane, and pixels a unit.
+  // The view: the data coordinates of the middle of the plane, and the pixels per unit.
   reset() {
     let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
     for (let i = 0; i < this.x.length; i++) {
@@ -487,7 +487,7 @@ class Scatter {
   }
 }
 
-// The page stands first; then the figures are made, one by one, so that nothing waits for all of them.
+// The figures are made one by one after the page is shown, so that nothing waits for all of them.
 async function make([figure, ...others]) {
   if (figure) {
     const packed = decoded(document.getElementById(figure.dataset.source).textContent, Uint8Array);

@@ -55,7 +55,7 @@ class SampledTargets:
     """Samples of targets of a source phrase.
 
     Attributes:
-        source: str, as given.
+        source: str. The phrase, as given.
         samples: int. Number of targets drawn.
         distinct: list of TextHypothesis, the distinct targets with their counts, the highest ln p first.
     """

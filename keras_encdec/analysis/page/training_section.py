@@ -1,4 +1,4 @@
-"""Reads the histories of trainings, draws them, and writes their section."""
+"""Reads the histories of trainings, and writes the section that shows them."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ class TrainingRun:
     """The history of a training.
 
     Attributes:
-        name: str. Names of the model directory and its parent folder.
+        name: str. The last two parts of the path of the model directory.
         rounds: tuple of TrainingRound, without averages of rounds.
     """
 
@@ -30,7 +30,7 @@ class TrainingRun:
     rounds: tuple[TrainingRound, ...]
 
     def values(self, name: str) -> tuple[list[int], list[float]]:
-        """Lists a measurement over the updates, for the rounds that have it.
+        """Lists the values of a measurement, and the updates after which it was taken.
 
         Args:
             name: str. An attribute of TrainingRound; or "pairs_per_second", the speed within each round.
@@ -131,9 +131,9 @@ def draw_training(runs: Sequence[TrainingRun], names: Sequence[tuple[str, str]],
         for (name, what), line in zip(names, ("-", "--"), strict=False):
             updates, values = run.values(name)
             if values:
-                said = ", ".join(part for part in (literal(run.name) if len(runs) > 1 else "", what) if part)
+                shown = ", ".join(part for part in (literal(run.name) if len(runs) > 1 else "", what) if part)
                 axes.plot(
-                    updates, values, line, color=COLOURS[number % len(COLOURS)], marker="o", markersize=3, label=said
+                    updates, values, line, color=COLOURS[number % len(COLOURS)], marker="o", markersize=3, label=shown
                 )
     axes.set(xlabel="updates", ylabel=label)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

@@ -1,8 +1,8 @@
-// The page to try a model on. What comes from the model or the user becomes text only, never HTML.
+// The page for trying out a model. Text from the model or the user is inserted as text, never as HTML.
 "use strict";
 
 const DEBOUNCE = 150, SLOW = 600;  // milliseconds
-// From 0 to 1, from the paper's side of light and dark to the other: also in grey, and for the colour-blind.
+// Colours for values from 0, the shade of the background, to 1. They also differ in grey, and for the colour-blind.
 const LIGHT = ["ffffd9", "edf8b1", "c7e9b4", "7fcdbb", "41b6c4", "1d91c0", "225ea8", "253494", "081d58"]
   .map((hex) => [0, 2, 4].map((place) => parseInt(hex.slice(place, place + 2), 16)));
 const DARK = LIGHT.toReversed(), dark = matchMedia("(prefers-color-scheme: dark)");
@@ -22,7 +22,7 @@ function colour(share) {
   return colours[below].map((value, i) => Math.round(value + (place - below) * (colours[below + 1][i] - value)));
 }
 
-// Letters on a colour: of the one of black and white that contrasts more with it.
+// The colour of letters on a colour: black or white, whichever contrasts more.
 function inkOn(shades) {
   const [red, green, blue] = shades.map((value) => (value / 255) ** 2.2);
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000000" : "#ffffff";
@@ -40,7 +40,7 @@ function probability(value) {
 
 const spread = (target) => `p = ${probability(target.probability)}, ln p = ${logProb(target.log_prob)} nats`;
 
-// Of each address, the newest question counts: an older one is aborted, and what comes of it is dropped.
+// A newer request to an address replaces an older one, which is aborted; its answer is ignored.
 class Question {
   constructor(name, show) {
     [this.name, this.show] = [name, show];
@@ -116,7 +116,7 @@ function table(heads, rows) {
   return element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
 }
 
-// Attention may be looked at for each of the best targets, and for the pair that is scored.
+// The user can select the target whose attention is shown: one of the best, or that of the scored pair.
 const attended = {targets: [], pair: null, source: []};
 
 function showAttended() {
@@ -225,7 +225,7 @@ const QUESTIONS = {
 };
 const questions = {}, timers = {};
 
-// Asks a moment after the last key: everything of another source, for another target only the score.
+// Sends requests shortly after the last key: all of them for a new source, only the score for a new target.
 function later(milliseconds, field = "source") {
   clearTimeout(timers[field]);
   timers[field] = setTimeout(field === "source" ? update : askScore, milliseconds);
