@@ -144,7 +144,7 @@ class Neighbourhood:
         return array
 
 
-class _Encoding(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+class _Encoding(keras.layers.Layer):
     """The encoder of a model as a layer, for `compiled_call`."""
 
     def __init__(self, model: TranslationModel) -> None:
