@@ -29,7 +29,9 @@ coverage: $(VENV)/installed-dev
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m mypy
+	rm -rf build/types && mkdir -p build/types/keras_encdec
+	ln -s $(CURDIR)/keras_encdec/* $(CURDIR)/trainers $(CURDIR)/export build/types/keras_encdec
+	cd build/types && $(abspath $(BIN))/python -m mypy --config-file $(CURDIR)/pyproject.toml
 
 # Into site/; open site/index.html. The variable keeps back the theme's notice of its successor.
 docs: $(VENV)/installed-docs

@@ -81,6 +81,7 @@ FilePath = str | os.PathLike[str]
 # Number of the error: (what was found, what to do). Other errors are reported in the system's own words.
 _EXPLANATIONS = {
     errno.ENOENT: ("found no such file or directory", "check the path"),
+    errno.EEXIST: ("found a file of this name", "remove it or name another path"),
     errno.ENOTDIR: ("found a file where the path needs a directory", "check the path"),
     errno.EISDIR: ("found a directory", "name a file"),
     errno.EACCES: ("found no permission", "change the permissions or name another path"),

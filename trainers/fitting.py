@@ -99,7 +99,7 @@ def fit(
             verbose=0,
             callbacks=[callback for callback in callbacks if callback],
         )
-    if average and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
+    if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.rounds:
             raise InputError(
                 "found a training that has ended and saved no rounds",

@@ -174,7 +174,7 @@ class RoundReports(keras.callbacks.Callback):
         self._done, self._start = self._budget.done, time.monotonic()
         self._round_start, self._pairs = self._start, 0
         if self._checkpoints.rounds:
-            self._pairs = self._checkpoints.rounds[-1]["pairs"]
+            self._pairs = int(self._checkpoints.rounds[-1]["pairs"])
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         now, training_round = time.monotonic(), TrainingRound.from_dict(self._checkpoints.rounds[-1])

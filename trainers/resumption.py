@@ -50,10 +50,10 @@ def check_same_training(
     if before["architecture"] in _CELLS:
         before["architecture"] = "language_model" if settings.get("language_model") else "recurrent"
     if before["architecture"] == config.architecture:
-        model = config.model.to_dict()
+        model = config.model_config.to_dict()
         asked = {**model, **asked}
-        known = config.model.upgraded({name: model_config[name] for name in model if name in model_config})
-        before = {**type(config.model).from_dict(known).to_dict(), **before}
+        known = config.model_config.upgraded({name: model_config[name] for name in model if name in model_config})
+        before = {**type(config.model_config).from_dict(known).to_dict(), **before}
     different = [name for name, value in asked.items() if value != before[name]]
     if different:
         names = ", ".join(f"{{{name}}}=%s" for name in different)

@@ -86,7 +86,7 @@ def _train(
         raise ConfigurationError(
             "%s already contains a model; give another {model_dir}, or {resume} to continue its training", folder
         )
-    model_class(config.architecture).check_config(config.model)
+    model_class(config.architecture).check_config(config.model_config)
     if config.validation_bleu:
         import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
@@ -139,7 +139,7 @@ def _new_model(
     """Builds and compiles a model, and saves its configuration and the settings of the training."""
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
     with building(config.seed):
-        model = build_model(config.architecture, *words, **config.model.to_dict(), dtype=config.dtype_policy)
+        model = build_model(config.architecture, *words, **config.model_config.to_dict(), dtype=config.dtype_policy)
     model.compile(
         _optimizer(config),
         config.reduction,
@@ -166,7 +166,7 @@ def _last_checkpoint(config: TrainingConfig, data: TrainingData, folder: pathlib
     check_same_training(config, data, directory.training, model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.
-    with building((config.seed + rounds[-1]["updates"]) % 2**32):
+    with building((config.seed + int(rounds[-1]["updates"])) % 2**32):
         return TrainingState(model, rounds, generator_state)
 
 

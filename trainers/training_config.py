@@ -150,11 +150,12 @@ class TrainingConfig(Configuration):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model", self._model_config())
+        object.__setattr__(self, "model", self.model_config)
         super().__post_init__()
 
-    def _model_config(self) -> Configuration:
-        """Returns the configuration of the model, and checks that it is one of the architecture."""
+    @property
+    def model_config(self) -> Configuration:
+        """The configuration of the model, which is checked to be one of the architecture."""
         kind = architecture(self.architecture).config
         if not isinstance(self.model, Configuration):
             return kind.from_dict(self.model or {})
@@ -205,7 +206,7 @@ class TrainingConfig(Configuration):
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the values by name, for `from_dict` and JSON; "model" is a dict of the model's values."""
-        return {**super().to_dict(), "model": self._model_config().to_dict()}
+        return {**super().to_dict(), "model": self.model_config.to_dict()}
 
     def replace(self, **values: Any) -> Self:
         """Returns a copy with other values. For another architecture, `model` has its defaults."""

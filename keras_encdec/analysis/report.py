@@ -32,8 +32,6 @@ def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
     Raises:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
-    if pathlib.Path(output).is_file():
-        raise InputError("found a file", "expected a folder, or nothing", "give another --output", output)
     with new_folder(output) as folder, directory_lock(folder, "report", "--output"):
         yield folder
 

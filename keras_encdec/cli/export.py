@@ -62,7 +62,7 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
 
 
 def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
-    if result.tokenization_is_assumed:
+    if result.tokenization and result.tokenization_is_assumed:
         print(
             f"{model_dir}: the model was trained on tokens: raw text will be tokenized by this package's "
             f"tokenizer, {'case folded' if result.tokenization['lowercase'] else 'its case kept'} as in the "

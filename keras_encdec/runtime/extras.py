@@ -3,7 +3,7 @@
 import importlib.util
 from types import ModuleType
 
-LIBRARIES = {"web": ("starlette", "uvicorn"), "analysis": ("matplotlib", "openTSNE")}
+LIBRARIES = {"web": ("starlette", "uvicorn"), "analysis": ("jinja2", "matplotlib", "openTSNE")}
 
 
 def check_extra(extra: str, user: str) -> None:

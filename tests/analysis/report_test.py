@@ -128,7 +128,7 @@ def test_unusable_models_and_folders_are_errors(model_dirs, table, tmp_path):
     with pytest.raises(InputError, match="found a language model"):
         report(language_model, tmp_path / "out", table)
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file: found a file, expected a folder"):
+    with pytest.raises(InputError, match="file: found a file of this name"):
         report(model_dirs / "forward", tmp_path / "file", table)
 
 
