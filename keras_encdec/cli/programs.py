@@ -5,15 +5,15 @@ Each imports the module of its name and runs its command. An interrupt during th
 
 import contextlib
 import functools
-import importlib
+import importlib.util
 import os
 import signal
 from collections.abc import Callable
 
 
 def __getattr__(name: str) -> Callable[[], None]:
-    if name.startswith("_"):
-        raise AttributeError(name)
+    if importlib.util.find_spec(f"keras_encdec.cli.{name}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return functools.partial(_run, name)
 
 

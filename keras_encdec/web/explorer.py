@@ -217,7 +217,6 @@ class Explorer:
         """Computes ln p of each target, and the part of the answer about it: text, ln p, tokens and attention."""
         pairs = [(target, source) if self._directory.reverse else (source, target) for target in targets]
         scores = self._scorer.score_pairs(pairs, token_log_probs=True, attention=self.has_attention)
-        assert scores.token_log_probs is not None
         scored: list[tuple[float, Answer]] = []
         for i, (words, log_probs) in enumerate(zip(targets, scores.token_log_probs, strict=True)):
             log_prob, each = float(log_probs.sum()), zip([*words, END_OF_SEQUENCE], log_probs, strict=True)
@@ -225,7 +224,7 @@ class Explorer:
                 "text": " ".join(words),
                 **_probability(log_prob),
                 "tokens": [{"word": word, **_probability(float(number))} for word, number in each],
-                "attention": None if scores.attention is None else _rounded(scores.attention[i], 3),
+                "attention": _rounded(scores.attention[i], 3) if scores.attention else None,
             }
             scored.append((log_prob, answer))
         return scored
