@@ -146,6 +146,11 @@ class ModelDirectory:
             return cls.load(model, weights)
         return model if isinstance(model, ModelDirectory) else model.directory
 
+    def checksums(self) -> dict[str, str]:
+        """Returns the SHA-256 checksum of each file that decides what the model computes, by its name."""
+        names = (name for name in (SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS) if (self.path / name).exists())
+        return {name: file_checksum(self.path / name) for name in names}
+
     def check_direction(self, reverse: bool, flag: str) -> None:
         """Checks the direction of the model.
 

@@ -63,6 +63,33 @@ class ProcessesOption(Configuration):
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class ShardOptions(Configuration):
+    """How a task divides its input into shards, and who works on them.
+
+    A task that was given one of these options keeps the shards that are done in a folder beside its output until all
+    are. Started again after it was killed, it does only those that are missing.
+    """
+
+    number_of_processes: int | None = hyperparameter(
+        None,
+        "Processes that share the work, each with a model of its own and its share of the processors. Default: this "
+        "process alone.",
+        minimum=1,
+    )
+    shard_lines: int | None = hyperparameter(
+        None,
+        "Work in shards of this many lines, at least 32,768 and whole multiples of it: a command that is killed and "
+        "started again does only the shards that are missing. Default with several processes: 32,768.",
+        minimum=1,
+    )
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether the task works in shards."""
+        return bool(self.number_of_processes or self.shard_lines)
+
+
 def shared_option_names(options: type[Configuration]) -> set[str]:
     """The names of the options that a task's options inherit from the classes of this module."""
     shared = [base for base in options.__mro__ if issubclass(base, Configuration) and base.__module__ == __name__]

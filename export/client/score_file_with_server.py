@@ -14,7 +14,8 @@ from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, InputLines, PairRecord, Record, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
+from keras_encdec.runtime.shards import windows
+from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
 

@@ -1,5 +1,6 @@
 """encdec-score: writes a phrase table, pairs of text or an n-best list again, with the model's scores."""
 
+import functools
 import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
@@ -15,7 +16,8 @@ def main(arguments: Arguments, options: ScoringOptions) -> None:
     from keras_encdec.scoring.score_file import score_file
 
     keep_freed_memory()
-    summary = score_file(**arguments, options=options, progress=ReadingProgress)
+    show = functools.partial(print, file=sys.stderr)
+    summary = score_file(**arguments, options=options, progress=ReadingProgress, show=show)
     for notice in summary.notices:
         print(f"{options.moses_ini_out}: {notice}", file=sys.stderr)
     show_summary(summary)
@@ -34,6 +36,7 @@ COMMAND = task_command(
     optional={
         "reverse_model_dir": "Directory of a model trained with --reverse, for p(source | target) as a second score."
     },
+    flag_names={"number_of_processes": "processes"},
 )
 
 if __name__ == "__main__":

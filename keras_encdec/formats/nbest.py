@@ -1,5 +1,6 @@
 """Readers of Moses n-best lists, and the format that adds features to their lines."""
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
-from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.formats.sentences import Sentences, read_sentences
 from keras_encdec.runtime.files import InputLines
 
 
@@ -114,7 +115,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
 
     Args:
         path: the list, plain or gzipped.
-        source_path: the source sentences, plain or gzipped; id 0 is the first line.
+        source_path: the source sentences, plain or gzipped, or Sentences; id 0 is the first line.
         encoding: str. The encoding of both files, see `NBestReader`. Optional.
         on_error: str. What to do at a malformed line of the list, see `NBestReader`. Defaults to "stop".
 
@@ -131,7 +132,10 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
         super().__init__(path, encoding, on_error)
         self._records = self._pairs(source_path)
         try:
-            self.sentences = read_sentences(source_path, encoding)
+            if isinstance(source_path, Sentences):
+                self.sentences = source_path.texts
+            else:
+                self.sentences = read_sentences(source_path, encoding)
         except InputError:
             self.close()
             raise
@@ -145,7 +149,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
             if record.id >= len(sentences):
                 raise InputError(
                     f"found the id {record.id}",
-                    f"expected at most {len(sentences) - 1}, as {source_path} has {len(sentences):,} lines",
+                    f"expected at most {len(sentences) - 1}, as {os.fspath(source_path)} has {len(sentences):,} lines",
                     "give the sentences that were translated as --source",
                     self.lines.path,
                     self.lines.line_number,
@@ -175,6 +179,9 @@ class NBestFormat(PairFormat):
         on_error: str = "stop",
     ) -> RecordReader[NBestPairRecord]:
         return NBestPairReader(path, self.required_source(source_path), encoding, on_error)
+
+    def group(self, raw: bytes) -> bytes | None:
+        return raw.partition(b"|||")[0].strip()
 
     def check_columns(self, reader: RecordReader[Record], columns: Sequence[Column]) -> Iterator[Record]:
         names = [column.name for column in columns]

@@ -100,6 +100,7 @@ class PairFormat(abc.ABC):
         name: str. The name of the format in flags and arguments.
         description: str. A noun phrase for the help of flags.
         has_source_file: bool. Whether the sources are in a second file.
+        source_in_step: bool. Whether line n of the file of sources belongs to line n of the file.
         is_tokenized: bool. Whether the text is always tokenized, so that no tokenizer is applied to it. Otherwise, a
             tokenizer is applied if the model reads raw text.
         is_factored: bool. Whether a bar in a token separates factors, of which the model reads the first.
@@ -135,6 +136,7 @@ class PairFormat(abc.ABC):
     name: ClassVar[str]
     description: ClassVar[str] = "a file of pairs"
     has_source_file: ClassVar[bool] = False
+    source_in_step: ClassVar[bool] = False
     is_tokenized: ClassVar[bool] = False
     is_factored: ClassVar[bool] = False
     in_moses_ini: ClassVar[bool] = False
@@ -165,6 +167,17 @@ class PairFormat(abc.ABC):
         Raises:
             InputError: if a file cannot be read or the encoding cannot be used.
         """
+
+    def group(self, raw: bytes) -> bytes | None:
+        """Returns what neighbouring lines have in common that are scored together, such as the id of a sentence.
+
+        Args:
+            raw: bytes. The line.
+
+        Returns:
+            bytes. Defaults to `None`: any lines may be scored together.
+        """
+        return None
 
     def required_source(self, source_path: FilePath | None) -> FilePath:
         """Returns the file of sources, for an `open_reader` that requires one.

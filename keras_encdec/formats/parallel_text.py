@@ -6,7 +6,7 @@ from collections.abc import Generator
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
 from keras_encdec.formats.tsv import TsvFormat
-from keras_encdec.runtime.files import InputLines
+from keras_encdec.runtime.files import InputLines, unequal_lines
 
 
 class ParallelReader(PairReader):
@@ -52,13 +52,7 @@ class ParallelReader(PairReader):
             yield self._pair(source, target)
             source, target = next(iter(source_lines), None), next(iter(target_lines), None)
         if source is not None or target is not None:
-            counts = [_count_to_end(lines) for lines in (source_lines, target_lines)]
-            raise InputError(
-                f"found {counts[0]} lines, and {counts[1]} lines in {target_lines.path}",
-                "expected the same number",
-                "make the n-th line of the targets the translation of the n-th line of the sources",
-                path=source_lines.path,
-            )
+            raise unequal_lines(source_lines, target_lines)
 
     def _pair(self, source: bytes, target: bytes) -> PairRecord:
         source = source.removesuffix(b"\r")
@@ -80,6 +74,7 @@ class ParallelFormat(TsvFormat):
     name = "parallel"
     description = "parallel text (a file of targets and one of their sources)"
     has_source_file = True
+    source_in_step = True
 
     def open_reader(
         self,
@@ -89,9 +84,3 @@ class ParallelFormat(TsvFormat):
         on_error: str = "stop",
     ) -> RecordReader[PairRecord]:
         return ParallelReader(self.required_source(source_path), path, encoding, on_error)
-
-
-def _count_to_end(lines: InputLines) -> int:
-    for _ in lines:
-        pass
-    return lines.line_number

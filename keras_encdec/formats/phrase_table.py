@@ -214,7 +214,6 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
         self, path: FilePath, encoding: str | None = None, on_error: str | None = None, limit: int | None = None
     ) -> None:
         super().__init__(encoding, on_error)
-        self._first: int | None = None
         self.lines = InputLines(path)
         self._records = self._read(limit)
 
@@ -223,7 +222,7 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
         new_record: Callable[[type[PhraseTableRecord], tuple[object, ...]], PhraseTableRecord]
         new_record = cast(Any, tuple).__new__
         codec, errors = self._encoding.codec, self._encoding.errors
-        mark = BYTE_ORDER_MARK if self._encoding.is_utf8 else None
+        mark = BYTE_ORDER_MARK if self._encoding.is_utf8 and self.lines.line_number == 0 else None
         for raw in islice(self.lines, limit):
             try:
                 parsed = parse_line(raw)
@@ -240,9 +239,9 @@ class PhraseTableReader(RecordReader[PhraseTableRecord]):
 
     def _check_number(self, number: int) -> None:
         if self.num_scores:
-            expected = f"expected {self.num_scores} as on line {self._first}"
+            expected = f"expected {self.num_scores} as on line {self.num_scores_line}"
             raise MalformedLine(f"found {number} score{'s' * (number > 1)}", expected)
-        self.num_scores, self._first = number, self.lines.line_number
+        self.num_scores, self.num_scores_line = number, self.lines.line_number
 
 
 def number_of_scores(path: FilePath) -> int:

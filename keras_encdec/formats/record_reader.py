@@ -28,7 +28,8 @@ class RecordReader(Generic[LineRecord]):
             such lines out.
         malformed: int. Malformed lines so far.
         num_scores: int. Number of scores on each line; 0 before the first well-formed line, and of a format without
-            scores.
+            scores. A caller that reads a part of a file sets it, and `num_scores_line`, to what came before.
+        num_scores_line: int. Number of the line that decided `num_scores`; 0 if there is none.
 
     Raises:
         ValueError: for any other `on_error`.
@@ -44,7 +45,7 @@ class RecordReader(Generic[LineRecord]):
             raise ValueError(f"found on_error={on_error!r}, expected one of stop, keep")
         self._encoding, self._on_error = FileEncoding(encoding), on_error
         self.malformed = 0
-        self.num_scores = 0
+        self.num_scores = self.num_scores_line = 0
 
     def __iter__(self) -> Iterator[LineRecord]:
         return self._records

@@ -1,5 +1,6 @@
 """Text files with one sentence per line."""
 
+import dataclasses
 from collections.abc import Generator
 
 from keras_encdec.errors import FilePath
@@ -39,6 +40,22 @@ class SentenceFormat(PairFormat):
         on_error: str = "stop",
     ) -> RecordReader[PairRecord]:
         return SentenceReader(path, encoding, on_error)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentences:
+    """The sentences of a file, in place of its path where they are needed many times.
+
+    Attributes:
+        path: str. The path of the file, as errors name it.
+        texts: list of str, see `read_sentences`.
+    """
+
+    path: str
+    texts: list[str]
+
+    def __fspath__(self) -> str:
+        return self.path
 
 
 def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:

@@ -1,6 +1,7 @@
 """Reads lines of plain and gzipped files, and writes files that appear only when they are complete."""
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import io
@@ -22,6 +23,24 @@ STANDARD_OUTPUT = "/dev/stdout"
 _LONGEST_LINE = 1 << 26
 
 
+@dataclasses.dataclass(frozen=True)
+class FilePart:
+    """Consecutive lines of a file in memory, which `InputLines` reads in place of the file.
+
+    Attributes:
+        path: the path of the file, as errors name it.
+        first_line: int. Number of the first of the lines in the file, from 1.
+        data: bytes. The lines, uncompressed, with their line feeds.
+    """
+
+    path: str
+    first_line: int
+    data: bytes
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
 class InputLines:
     r"""The lines of a plain or gzipped file, as bytes.
 
@@ -30,7 +49,7 @@ class InputLines:
     its size. Use it as a context manager, or call `close`.
 
     Args:
-        path: the file; "-" is the standard input.
+        path: the file; "-" is the standard input; or a FilePart.
 
     Attributes:
         path: the path of the file, as errors name it.
@@ -60,12 +79,27 @@ class InputLines:
     _standard_input: ClassVar["weakref.ref[InputLines] | None"] = None
 
     def __init__(self, path: FilePath) -> None:
-        standard = path == STANDARD_STREAM
-        if standard:
-            path = "standard input"
         self.path, self.line_number = path, 0
         self.ended_with_newline: bool | None = None
+        self._file: io.IOBase
+        self._raw: CountedFile | None
+        self._blocks: Iterator[bytes]
+        if isinstance(path, FilePart):
+            self._open_part(path)
+        else:
+            self._open_file(path)
+        self._lines = self._iterate()
+
+    def _open_part(self, part: FilePart) -> None:
+        self.path, self.line_number = part.path, part.first_line - 1
+        self._file, self._raw = io.BytesIO(), None
+        self.bytes_total = len(part.data)
+        self._block, self._blocks = part.data, iter([])
+
+    def _open_file(self, path: FilePath) -> None:
+        standard = path == STANDARD_STREAM
         if standard:
+            path = self.path = "standard input"
             self._check_read_once()
         with explained(path, "to read a file"):
             self._raw = CountedFile(os.dup(0) if standard else path, "rb")
@@ -88,11 +122,10 @@ class InputLines:
             raise
         if standard:
             InputLines._standard_input = weakref.ref(self)
-        self._lines = self._iterate()
 
     @property
     def bytes_read(self) -> int:
-        return self._raw.count
+        return self._raw.count if self._raw else self.bytes_total
 
     def __iter__(self) -> Iterator[bytes]:
         return self._lines
@@ -128,7 +161,7 @@ class InputLines:
             raise InputError(error.found, expected, remedy, self.path, place) from error
 
     def _iterate(self) -> Generator[bytes]:
-        number, pending, held = 0, [], 0
+        number, pending, held = self.line_number, [], 0
         block, self._block = self._block, b""
         while block:
             lines = block.split(b"\n")
@@ -157,6 +190,23 @@ class InputLines:
         if rest:
             self.line_number = number + 1
             yield rest
+
+
+def unequal_lines(first: InputLines, second: InputLines) -> InputError:
+    """Makes the error about two files, read line by line, of which one has more lines. It reads both to their ends."""
+    counts = [_count_to_end(lines) for lines in (first, second)]
+    return InputError(
+        f"found {counts[0]} lines, and {counts[1]} lines in {second.path}",
+        "expected the same number",
+        "make the n-th line of the targets the translation of the n-th line of the sources",
+        path=first.path,
+    )
+
+
+def _count_to_end(lines: InputLines) -> int:
+    for _ in lines:
+        pass
+    return lines.line_number
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 # Level 3 of isal makes files 6 % smaller than level 2 and takes 50 % longer.
 _LEVEL = 2
+_COMPRESSED_BLOCK = 1 << 17
 # 15 bits, and 16 more for a gzip header and trailer.
 _WINDOW_BITS = 31
 
@@ -80,7 +81,10 @@ def _member(file: io.BufferedReader, size: int, data: bytes) -> Generator[bytes,
 
 
 class GzipStream(io.RawIOBase):
-    """Stream that compresses the data written to it. Equal data give equal bytes: the header has no time and no name.
+    """Stream that compresses the data written to it.
+
+    Equal data give equal bytes: the header has no time and no name, and the data are compressed in blocks of one size,
+    because the compressed bytes depend on the blocks.
 
     Args:
         file: binary file to write to. It is not closed.
@@ -89,17 +93,30 @@ class GzipStream(io.RawIOBase):
     def __init__(self, file: io.RawIOBase) -> None:
         self._file = file
         self._compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _WINDOW_BITS)
+        self._block = bytearray()
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        self._file.write(self._compressor.compress(data))
-        return memoryview(data).nbytes
+        view = memoryview(data).cast("B")
+        start = 0
+        while start < len(view):
+            part = view[start : start + _COMPRESSED_BLOCK - len(self._block)]
+            start += len(part)
+            if len(part) < _COMPRESSED_BLOCK:
+                self._block += part
+                if len(self._block) < _COMPRESSED_BLOCK:
+                    break
+                self._file.write(self._compressor.compress(self._block))
+                self._block.clear()
+            else:
+                self._file.write(self._compressor.compress(part))
+        return len(view)
 
     def finish(self) -> None:
         """Writes the rest of the compressed data and the trailer."""
-        self._file.write(self._compressor.flush())
+        self._file.write(self._compressor.compress(self._block) + self._compressor.flush())
 
 
 class CountedFile(io.FileIO):

@@ -57,23 +57,43 @@ def processes(number: int) -> Iterator[Executor]:
     if number == 1:
         yield _SameProcess()
         return
+    try:
+        with child_processes(number) as executor:
+            yield executor
+    except BrokenProcessPool as error:
+        raise InputError(
+            "found that a process of this job was killed",
+            "expected enough memory for all processes",
+            "free memory, or use fewer processes",
+        ) from error
+
+
+@contextlib.contextmanager
+def child_processes(number: int, begin: Callable[..., object] | None = None, *arguments: object) -> Iterator[Executor]:
+    """Yields an executor with a number of processes as `processes` does, also if the number is 1.
+
+    Args:
+        number: int. The number of processes.
+        begin: callable that each process calls first. Defaults to `None`: nothing.
+        *arguments: its arguments, picklable.
+
+    Yields:
+        `concurrent.futures.Executor`.
+
+    Raises:
+        BrokenProcessPool: if a process was killed.
+    """
     _start_quiet_tracker()
     context = _RecordingContext()
     ending, alive = context.Pipe(duplex=False)
-    executor = ProcessPoolExecutor(number, context, _start_worker, (ending,))
+    executor = ProcessPoolExecutor(number, context, _start_worker, (ending, begin, arguments))
     try:
         yield executor
-    except BaseException as error:
+    except BaseException:
         # The pipe alone would not end a process while it is inside a long call of a library.
         for process in context.started:
             process.kill()
         executor.shutdown(cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise InputError(
-                "found that a process of this job was killed",
-                "expected enough memory for all processes",
-                "free memory, or use fewer processes",
-            ) from error
         raise
     finally:
         context.register_semaphores()
@@ -144,10 +164,12 @@ def _start_quiet_tracker() -> None:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _start_worker(ending: Connection) -> None:
+def _start_worker(ending: Connection, begin: Callable[..., object] | None, arguments: tuple[object, ...]) -> None:
     for number in STOP_SIGNALS:  # a terminal sends them to all processes, but only the parent decides
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(ending,), daemon=True).start()
+    if begin is not None:
+        begin(*arguments)
 
 
 def _end_with_parent(ending: Connection) -> None:

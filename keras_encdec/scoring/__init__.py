@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from keras_encdec.scoring.pair_scorer import PairScorer as PairScorer
     from keras_encdec.scoring.pair_scorer import PairScores as PairScores
     from keras_encdec.scoring.record_scorer import RecordScorer as RecordScorer
-    from keras_encdec.scoring.record_scorer import windows as windows
     from keras_encdec.scoring.record_scorer import write_scored_lines as write_scored_lines
     from keras_encdec.scoring.score_file import ScoreSummary as ScoreSummary
     from keras_encdec.scoring.score_file import score_file as score_file

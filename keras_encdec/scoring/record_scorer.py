@@ -2,10 +2,9 @@
 
 import contextlib
 import dataclasses
-import itertools
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
@@ -215,13 +214,6 @@ class WindowScorer(Protocol[Window]):
     def close(self) -> None:
         """Cancels pending computations."""
         ...
-
-
-def windows(records: Iterable[Record], size: int) -> Iterator[list[Record]]:
-    """Yields lists of `size` consecutive records; the last may be shorter."""
-    records = iter(records)
-    while window := list(itertools.islice(records, size)):
-        yield window
 
 
 def write_scored_lines(

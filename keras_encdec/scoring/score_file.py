@@ -5,21 +5,31 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.formats import Column, ColumnKind, FilePath, InputLines, open_output, pair_format, rewrite_moses_ini
-from keras_encdec.formats.alignments import alignment_line, check_carries_attention
+from keras_encdec.formats import (
+    Column,
+    ColumnKind,
+    FilePath,
+    InputLines,
+    Record,
+    open_output,
+    pair_format,
+    rewrite_moses_ini,
+)
+from keras_encdec.formats.alignments import alignment_line
+from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.scoring.file_scorer import FileScorer, scored_windows
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
-from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, windows, write_scored_lines
+from keras_encdec.scoring.record_scorer import score_columns
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.scoring.text_scorer import DryScorer, ModelOrPath, TextScorer
+from keras_encdec.scoring.sharded_scoring import WrittenScores, score_in_shards
+from keras_encdec.scoring.text_scorer import ModelOrPath
 
 
 def scored_moses_ini(
@@ -57,12 +67,6 @@ def scored_moses_ini(
     return text.encode("utf-8", "surrogateescape"), notices
 
 
-# Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
-WINDOW = 1 << 15
-# Windows that are scored at the same time, while others are read and written.
-WINDOWS = 2
-
-
 @dataclasses.dataclass(frozen=True)
 class ScoreSummary(FileSummary):
     """Summary of a call of `score_file`.
@@ -78,6 +82,7 @@ class ScoreSummary(FileSummary):
         max_tokens: int, the option.
         unknown_words: tuple of UnknownWords, one for each side and model.
         ngrams: tuple of NgramCounts, one for each model of limited context, such as `FeedForwardLanguageModel`.
+        before: int. Lines in shards that an earlier call, which was interrupted, had scored.
     """
 
     malformed: int = 0
@@ -87,6 +92,12 @@ class ScoreSummary(FileSummary):
     max_tokens: int | None = None
     unknown_words: tuple[UnknownWords, ...] = ()
     ngrams: tuple[NgramCounts, ...] = ()
+    before: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Lines per second, without those that were scored before."""
+        return (self.lines - self.before) / max(self.seconds, 1e-9)
 
     @property
     def remarks(self) -> list[str]:
@@ -94,6 +105,8 @@ class ScoreSummary(FileSummary):
         neutral = f"{'would be' if self.dry_run else 'were'} written with a neutral score."
         remarks = ["; ".join(map(str, self.unknown_words)) + "."] if self.unknown_words else []
         remarks += [f"{counts}." for counts in self.ngrams]
+        if self.before:
+            remarks.append(f"{self.before:,} of the lines were scored before, by a command that was interrupted.")
         if self.malformed:
             remarks.append(f"{self.malformed:,} malformed lines {neutral}")
         if self.too_long:
@@ -119,6 +132,7 @@ def score_file(
     *,
     reverse_model_dir: ModelOrPath | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
+    show: Callable[[str], object] | None = None,
     **values: Any,
 ) -> ScoreSummary:
     """Writes a file of pairs again, with the model's scores on each line.
@@ -126,6 +140,10 @@ def score_file(
     A phrase table gets probabilities, TSV and parallel text (which is written as TSV) ln p in new columns, a Moses
     n-best list ln p as new features. The output has the same number of lines in the same order, and appears when it is
     complete.
+
+    With `number_of_processes` or `shard_lines` the work is done in shards. The folder OUTPUT.shards keeps those that
+    are done, so that the same call, after the process was killed, does only what is missing; the output is the same,
+    byte for byte. A program that uses several processes must keep its own work under `if __name__ == "__main__":`.
 
     Args:
         model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a TextScorer,
@@ -137,6 +155,8 @@ def score_file(
             score; a ModelDirectory or a TextScorer of it. Optional.
         progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        show: callable of a sentence for the user before the work on shards starts: the disk space that it needs, and
+            what was done before. Defaults to `None`: nothing is shown.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -157,63 +177,52 @@ def score_file(
     keep = not options.dry_run
     if options.moses_ini is not None and output == STANDARD_STREAM:
         raise ConfigurationError("found {moses_ini} with {output}=-, expected a file that moses.ini can name")
-    align = alignment_line(options.alignments, options.alignment_format, output)
+    alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     check_distinct_files(input, options.source, output, options.moses_ini, options.moses_ini_out, options.alignments)
     columns = score_columns(known, options, 1 + (reverse_model_dir is not None))
-    notices = []
+
+    def scored_ini(reader: RecordReader[Record]) -> tuple[bytes, list[str]]:
+        if options.moses_ini is None:
+            return b"", []
+        scores = reader.num_scores or None
+        return scored_moses_ini(options.moses_ini, output, columns, options.moses_feature, scores)
+
+    if options.in_shards:
+        models = [model_dir, *([] if reverse_model_dir is None else [reverse_model_dir])]
+        sharded = score_in_shards(options, models, input, output, scored_ini, progress, show)
+        return _summary(options, output, sharded)
     with (
         known.open_reader(input, options.source, options.encoding, options.on_error) as reader,
         contextlib.ExitStack() as outputs,
     ):
-        output_file = outputs.enter_context(open_output(output, keep=keep))
-        written_files = [output_file]
+        files = [outputs.enter_context(open_output(output, keep=keep))]
         if options.alignments:
-            written_files.append(outputs.enter_context(open_output(options.alignments, keep=keep)))
-        read = windows(known.check_columns(reader, columns), WINDOW)
+            files.append(outputs.enter_context(open_output(options.alignments, keep=keep)))
+        read = scored_windows(reader, options, columns)
         ini_out = options.moses_ini_out
         ini_file = outputs.enter_context(open_output(ini_out, keep=keep)) if ini_out else None
         first = next(read)
         # Reads the other inputs first, so that their errors appear before hours of scoring.
-        if options.moses_ini and ini_file:
-            ini, notices = scored_moses_ini(
-                options.moses_ini, output, columns, options.moses_feature, reader.num_scores or None
-            )
+        ini, notices = scored_ini(reader)
+        if ini_file:
             ini_file.write(ini)
-        scorers = [_open_scorer(model_dir, "--model_dir", False, options)]
-        if reverse_model_dir is not None:
-            scorers.append(_open_scorer(reverse_model_dir, "--reverse_model_dir", True, options))
-        check_carries_attention(options.alignments, scorers[0].carries_attention)
-        # A scorer that the caller lends has counted the n-grams of other files.
-        ngrams_before = [scorer.ngram_counts for scorer in scorers]
-        record_scorer = RecordScorer(known, scorers, options, align, count_words=True)
-        written = write_scored_lines(
-            record_scorer, itertools.chain([first], read), reader.lines, written_files, WINDOWS, progress
-        )
-    counts = zip(ngrams_before, [scorer.ngram_counts for scorer in scorers], strict=True)
+        scorer = FileScorer(options, model_dir, reverse_model_dir)
+        written, counts = scorer.write(reader, itertools.chain([first], read), files, progress)
+    return _summary(options, output, WrittenScores(written, counts, notices))
+
+
+def _summary(options: ScoringOptions, output: FilePath, scores: WrittenScores) -> ScoreSummary:
+    written, counts = scores.written, scores.counts
     return ScoreSummary(
         written.count,
         written.seconds,
         output,
-        reader.malformed,
+        counts.malformed,
         options.dry_run,
-        tuple(notices),
-        record_scorer.too_long,
+        tuple(scores.notices),
+        counts.too_long,
         options.max_tokens,
-        tuple(_unknown_words(scorers, record_scorer.word_counts)),
-        tuple(after - before for before, after in counts if before and after),
+        counts.unknown_words,
+        counts.ngrams,
+        scores.before,
     )
-
-
-def _open_scorer(model: ModelOrPath, flag: str, reverse: bool, options: ScoringOptions) -> TextScorer | DryScorer:
-    scorer = DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype)
-    scorer.directory.check_direction(reverse, flag)
-    return scorer
-
-
-def _unknown_words(scorers: Sequence[TextScorer | DryScorer], word_counts: np.ndarray) -> Iterator[UnknownWords]:
-    """Yields the number of words of each side that a model reads, and how many of them it does not know."""
-    for scorer, (source, target) in zip(scorers, word_counts.tolist(), strict=True):
-        name = "reverse model" if scorer.directory.reverse else "model"
-        if len(scorer.directory.source_vocabulary):  # a language model's has no words
-            yield UnknownWords(name, "source", *source)
-        yield UnknownWords(name, "target", *target)

@@ -5,7 +5,7 @@ import dataclasses
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.formats import ColumnKind, format_names, pair_format
 from keras_encdec.formats.nbest_line import check_feature_name
-from keras_encdec.task_options import AlignmentOptions, EncodingOption, MalformedLinesOption
+from keras_encdec.task_options import AlignmentOptions, EncodingOption, MalformedLinesOption, ShardOptions
 
 DTYPES = ("float32", "bfloat16")
 
@@ -25,7 +25,7 @@ class ColumnOptions(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedLinesOption):
+class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedLinesOption, ShardOptions):
     """Options of `score_file`.
 
     Raises:
@@ -93,5 +93,8 @@ class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedL
                 raise ConfigurationError(
                     f"found {{{name}}} with {{format}}=%s, expected it with {{format}}=%s", self.format, able
                 )
+        if self.dry_run and self.in_shards:
+            shards = "number_of_processes" if self.number_of_processes else "shard_lines"
+            raise ConfigurationError(f"found {{dry_run}} with {{{shards}}}, expected one of them")
         if self.feature_name is not None:
             check_feature_name(self.feature_name)

@@ -17,8 +17,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, InputLines, Record, model_words, open_output, pair_format
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
-from keras_encdec.scoring.record_scorer import windows
 from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.cross_entropies import (
     CrossEntropies,

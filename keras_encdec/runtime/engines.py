@@ -1,0 +1,234 @@
+"""Engines that do the work on shards: in this process, in several processes of this machine, or on a Ray cluster."""
+
+import contextlib
+import itertools
+import os
+import pickle
+import queue
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol, TypeVar
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult
+from keras_encdec.runtime.workers import available_processors, child_processes, threads
+
+Work = Callable[[Shard], ShardResult]
+# How often a worker that dies is replaced, before the shard that it was given is taken for the cause.
+RETRIES = 2
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class WorkOpener(Protocol):
+    """What a worker needs for a job, such as paths and options. An engine pickles it and sends it to each worker."""
+
+    def open(self) -> Work:
+        """Loads models, and returns the work on a shard. A worker calls it once, before its first shard."""
+        ...
+
+
+class Engine(Protocol):
+    """Does the work on shards."""
+
+    def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """Yields each shard with its result, in the order in which they are done.
+
+        It reads only a few shards ahead of the results that the caller has taken.
+
+        Raises:
+            InputError: if the work raises it, or workers died repeatedly at the same shard.
+        """
+        ...
+
+
+def completed(
+    executor: Executor, function: Callable[[Item], Result], items: Iterable[Item], ahead: int
+) -> Iterator[tuple[Item, Result]]:
+    """Calls a function on items in an executor and yields the results in the order in which they are done.
+
+    Args:
+        executor: `concurrent.futures.Executor`.
+        function: callable of one item.
+        items: iterable, read as far as needed.
+        ahead: int. The largest number of items that are submitted and not yet yielded.
+
+    Yields:
+        tuples of an item and its result.
+    """
+    pending: dict[Future[Result], Item] = {}
+
+    def done() -> Iterator[tuple[Item, Result]]:
+        for future in wait(pending, return_when=FIRST_COMPLETED).done:
+            yield pending.pop(future), future.result()
+
+    try:
+        for item in items:
+            pending[executor.submit(function, item)] = item
+            if len(pending) >= ahead:
+                yield from done()
+        while pending:
+            yield from done()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+def do_missing(
+    folder: ShardFolder, engine: Engine, opener: WorkOpener, shards: Iterable[Shard], written: Progress
+) -> tuple[int, int]:
+    """Does the shards that are missing in a folder, and keeps them there.
+
+    Args:
+        folder: ShardFolder.
+        engine: Engine.
+        opener: WorkOpener.
+        shards: iterable of all Shards of the input.
+        written: Progress, to which the lines of all shards are added.
+
+    Returns:
+        tuple of the number of shards, and of the lines in those that were done before.
+
+    Raises:
+        InputError: see `Engine.run`, `ShardFolder.is_done` and `ShardFolder.keep`.
+    """
+    number = before = 0
+
+    def missing() -> Iterator[Shard]:
+        nonlocal number, before
+        for shard in shards:
+            number += 1
+            if folder.is_done(shard):
+                before += shard.lines
+                written.add(shard.lines)
+            else:
+                yield shard
+
+    for shard, result in engine.run(opener, missing()):
+        folder.keep(shard, result)
+        written.add(shard.lines)
+    return number, before
+
+
+class ThisProcess:
+    """Engine that works in this process, on one shard after the other."""
+
+    def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """See `Engine`."""
+        work = None
+        for shard in shards:
+            work = work or opener.open()  # not before it is needed: all shards may be done
+            yield shard, work(shard)
+
+
+class LocalProcesses:
+    """Engine that works in processes of this machine, each with its share of the processors.
+
+    A process that is killed, as the system does when memory is short, is replaced, and its shard done again.
+
+    Args:
+        number: int. Number of processes.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """See `Engine`."""
+        with contextlib.ExitStack() as stack:
+            executor = stack.enter_context(threads(self._number))
+            idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+            for processors in _shares(self._number):
+                # Ended before the threads, which wait for them.
+                idle.put(stack.enter_context(_Worker(opener, processors)))
+
+            def work(shard: Shard) -> ShardResult:
+                worker = idle.get()
+                try:
+                    return worker.call(shard)
+                finally:
+                    idle.put(worker)
+
+            yield from completed(executor, work, shards, self._number + 2)
+
+
+def _shares(number: int) -> list[list[int]]:
+    """Divides the processors that this process may use; with more processes than processors, some share one."""
+    usable = list(range(available_processors()))
+    if hasattr(os, "sched_getaffinity"):
+        usable = sorted(os.sched_getaffinity(0))
+    bounds = [len(usable) * i // number for i in range(number + 1)]
+    return [usable[start:end] or [usable[start]] for start, end in itertools.pairwise(bounds)]
+
+
+class _Worker:
+    """A process that does the work on shards, one at a time, and is replaced when it dies.
+
+    Args:
+        opener: WorkOpener.
+        processors: list of int, the processors that the process may use. The libraries start a thread for each.
+    """
+
+    def __init__(self, opener: WorkOpener, processors: list[int]) -> None:
+        self._opener, self._processors = opener, processors
+        self._process = contextlib.ExitStack()
+        self._ended = False
+        self._start()
+
+    def __enter__(self) -> "_Worker":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._ended = True
+        self._process.__exit__(*exception)
+
+    def call(self, shard: Shard) -> ShardResult:
+        """Does the work on a shard in the process.
+
+        Raises:
+            InputError: if the work raises it, or the process has died with this shard several times.
+        """
+        for _ in range(1 + RETRIES):
+            try:
+                return self._executor.submit(_work, shard).result()
+            except BrokenProcessPool:
+                if self._ended:
+                    raise
+                self._process.close()
+                self._start()
+        raise died(shard)
+
+    def _start(self) -> None:
+        started = child_processes(1, _begin, pickle.dumps(self._opener), self._processors)
+        self._executor = self._process.enter_context(started)
+
+
+def died(shard: Shard) -> InputError:
+    """Makes the error about a shard with which workers died repeatedly."""
+    return InputError(
+        f"found that the process at work on {shard} was killed {1 + RETRIES} times",
+        "expected enough memory for it",
+        "look at these lines, free memory, or use fewer processes; what is done is kept",
+        shard.parts[0].path,
+    )
+
+
+# The pickled opener of this process, if it is one of `LocalProcesses`, and its work once a shard has come.
+_opener = b""
+_opened: list[Work] = []
+
+
+def _begin(opener: bytes, processors: list[int]) -> None:
+    global _opener
+    _opener = opener
+    # Before the opener's modules are imported: their libraries start as many threads as there are processors to use.
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, processors)
+
+
+def _work(shard: Shard) -> ShardResult:
+    if not _opened:  # not in `_begin`, whose errors would not reach the caller
+        _opened.append(pickle.loads(_opener).open())
+    return _opened[0](shard)

@@ -1,0 +1,307 @@
+"""Work on a file in shards, of which each is done exactly once, however often the job is killed and started again.
+
+A job cuts the lines of its input into shards, gives them to an engine of `runtime.engines`, and keeps what comes back
+in a folder beside the output until all shards are done.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Self, TypeVar
+
+from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.files import FilePart, InputLines, open_output, unequal_lines
+from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.streams import BrokenGzip, decompressed
+
+MANIFEST, JOURNAL = "manifest.json", "shards.jsonl"
+FORMAT = 1
+_BLOCK = 1 << 20
+Item = TypeVar("Item")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Consecutive lines of the input.
+
+    Attributes:
+        number: int, from 0.
+        lines: int. Number of lines, in each file.
+        parts: tuple of FilePart, one for each file that is read line by line.
+        context: what the job tells the work about the lines before, picklable. Defaults to `None`.
+    """
+
+    number: int
+    lines: int
+    parts: tuple[FilePart, ...]
+    context: Any = None
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 checksum of the lines, in hexadecimal digits."""
+        digest = hashlib.sha256()
+        for part in self.parts:
+            digest.update(b"%d " % len(part.data))
+            digest.update(part.data)
+        return digest.hexdigest()
+
+    def __str__(self) -> str:
+        first = self.parts[0].first_line
+        return f"lines {first:,} to {first + self.lines - 1:,}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardResult:
+    """What the work on a shard gives.
+
+    Attributes:
+        outputs: tuple of bytes, the lines for each output file, with their line feeds.
+        counts: dict, values of JSON: what the job's summary needs.
+    """
+
+    outputs: tuple[bytes, ...]
+    counts: dict[str, Any]
+
+
+def windows(items: Iterable[Item], size: int, group: Callable[[Item], object] | None = None) -> Iterator[list[Item]]:
+    """Yields lists of consecutive items, of which only the last may have fewer than `size`.
+
+    Args:
+        items: iterable.
+        size: int.
+        group: callable of an item. Neighbours for which it returns the same, other than `None`, come into the same
+            list, unless that would get longer than twice `size`. Optional.
+
+    Example:
+
+    >>> list(windows([1, 2, 2, 2, 3, 4], 2, group=lambda item: item))
+    [[1, 2, 2, 2], [3, 4]]
+    """
+    window: list[Item] = []
+    for item in items:
+        if len(window) >= size:
+            key = group(item) if group else None
+            if not group or key is None or key != group(window[-1]) or len(window) == 2 * size:
+                yield window
+                window = []
+        window.append(item)
+    if window:
+        yield window
+
+
+def cut(
+    inputs: Sequence[InputLines],
+    window_lines: int,
+    shard_windows: int = 1,
+    group: Callable[[bytes], object] = lambda _: None,
+) -> Iterator[Shard]:
+    """Cuts files into shards while it reads them once.
+
+    Args:
+        inputs: list of InputLines, of files with the same number of lines, line n of one belonging to line n of the
+            others.
+        window_lines: int. Lines that the work takes at once; a shard contains whole `windows`.
+        shard_windows: int. Windows in a shard. Defaults to `1`.
+        group: callable of a line of the first file, see `windows`.
+
+    Yields:
+        Shard.
+
+    Raises:
+        InputError: if the files cannot be read, or one has more lines than another.
+    """
+    number, first, full = 0, 1, 0
+    rows: list[tuple[bytes, ...]] = []
+    for window in windows(_rows(inputs), window_lines, lambda row: group(row[0])):
+        if full == shard_windows:
+            yield _shard(number, first, rows, inputs, [b"\n"] * len(inputs))
+            number, first, full, rows = number + 1, first + len(rows), 0, []
+        rows += window
+        full += 1
+    yield _shard(number, first, rows, inputs, [b"\n" if lines.ended_with_newline else b"" for lines in inputs])
+
+
+def _rows(inputs: Sequence[InputLines]) -> Iterator[tuple[bytes, ...]]:
+    """Yields line n of each file."""
+    for row in itertools.zip_longest(*inputs):
+        if None in row:
+            raise unequal_lines(*inputs)
+        yield row
+
+
+def _shard(
+    number: int, first: int, rows: Sequence[tuple[bytes, ...]], inputs: Sequence[InputLines], ends: Sequence[bytes]
+) -> Shard:
+    parts = [
+        FilePart(os.fspath(lines.path), first, b"\n".join(column) + end)
+        for column, lines, end in zip(zip(*rows, strict=True), inputs, ends, strict=True)
+    ]
+    return Shard(number, len(rows), tuple(parts))
+
+
+class ShardFolder:
+    """The folder beside an output that keeps the shards that are done until all are.
+
+    It holds a manifest, which describes the job; a file for each shard and output; and a journal with a line for each
+    shard that is done. A shard is done once its line is in the journal. Everything is flushed to the disk in this
+    order, so that a job that is killed at any moment, even by a loss of power, can go on.
+
+    Use it as a context manager: it is removed if an error comes before the first shard is done.
+
+    Args:
+        output: path of the first output file. The folder's name is this path with ".shards" after it.
+        manifest: dict, values of JSON, which describes the job: inputs, models and settings. A job can go on with the
+            shards in the folder only if it has the same.
+        compressed: list of bool, for each output whether its parts are compressed in the folder.
+
+    Attributes:
+        path: pathlib.Path of the folder.
+        done: dict from the number of a shard to its line in the journal, a dict.
+
+    Raises:
+        InputError: if the folder belongs to a job with another manifest, naming what differs; or if it cannot be read
+            or written.
+    """
+
+    def __init__(self, output: FilePath, manifest: Mapping[str, Any], compressed: Sequence[bool]) -> None:
+        self.path = pathlib.Path(f"{os.fspath(output)}.shards")
+        self.done: dict[int, dict[str, Any]] = {}
+        self._compressed = compressed
+        expected = {"format": FORMAT, **json.loads(json.dumps(manifest))}
+        if (self.path / MANIFEST).exists():
+            self._check(expected)
+            self.done = {record["shard"]: record for record in self._journal()}
+        else:
+            with open_output(self.path / MANIFEST) as file:
+                file.write((json.dumps(expected, indent=1) + "\n").encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is not None and not self.done:
+            self.remove()
+
+    def is_done(self, shard: Shard) -> bool:
+        """Returns whether a shard is done.
+
+        Raises:
+            InputError: if other lines were done under its number: the input has changed.
+        """
+        record = self.done.get(shard.number)
+        if record is None:
+            return False
+        if (record["lines"], record["sha256"]) != (shard.lines, shard.checksum):
+            raise InputError(
+                f"found that {shard} have changed since they were processed",
+                "expected the same input",
+                f"put back the input, or remove {self.path} to begin again",
+                shard.parts[0].path,
+            )
+        return True
+
+    def keep(self, shard: Shard, result: ShardResult) -> None:
+        """Writes what the work on a shard gave, and then its line in the journal.
+
+        Raises:
+            InputError: if the disk is full or writing fails for another reason. The shard is then not done.
+        """
+        outputs = []
+        for number, data in enumerate(result.outputs):
+            path = self._part(shard.number, number)
+            with open_output(path) as file:
+                file.write(data)
+            outputs.append({"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        record = {
+            "shard": shard.number,
+            "lines": shard.lines,
+            "sha256": shard.checksum,
+            "outputs": outputs,
+            "counts": result.counts,
+        }
+        journal = self.path / JOURNAL
+        with explained(journal, "to write"), open(journal, "ab") as file:
+            file.write((json.dumps(record) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.done[shard.number] = record
+
+    def join(self, outputs: Sequence[BinaryIO], number_of_shards: int) -> None:
+        """Writes the parts of all shards to the outputs, in order.
+
+        Args:
+            outputs: list of binary files, open for writing.
+            number_of_shards: int.
+
+        Raises:
+            InputError: if a part is missing or damaged. Its shard is then no longer done, so that the job, started
+                again, does it again.
+        """
+        for shard in range(number_of_shards):
+            for number, output in enumerate(outputs):
+                path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
+                data = b""
+                with contextlib.suppress(OSError, BrokenGzip), open(path, "rb") as file:
+                    data = b"".join(decompressed(file, _BLOCK)) if self._compressed[number] else file.read()
+                if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+                    self._forget(shard)
+                    remedy = "run the same command again, which does the lines of this part once more"
+                    raise InputError("found a damaged part", "expected what was written", remedy, path)
+                output.write(data)
+
+    def remove(self) -> None:
+        """Removes the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _part(self, shard: int, output: int) -> pathlib.Path:
+        suffix = ".gz" if self._compressed[output] else ""
+        return self.path / f"{shard:09}.{output}{suffix}"
+
+    def _forget(self, shard: int) -> None:
+        """Removes the line of a shard from the journal."""
+        del self.done[shard]
+        with open_output(self.path / JOURNAL) as file:
+            file.writelines((json.dumps(record) + "\n").encode() for record in self.done.values())
+
+    def _check(self, expected: Mapping[str, Any]) -> None:
+        """Compares the manifest in the folder with that of the job."""
+        path = self.path / MANIFEST
+        try:
+            found = read_parsed(path, json.loads)
+            names = sorted({*found, *expected})
+        except (OSError, ValueError, TypeError) as error:
+            remedy = f"remove {self.path} to begin again"
+            raise InputError(f"found a file that does not read ({error})", "", remedy, path) from None
+        for name in names:
+            before, now = found.get(name), expected.get(name)
+            if isinstance(before, dict) and isinstance(now, dict):
+                key = next((key for key in {**before, **now} if before.get(key) != now.get(key)), None)
+                name, before, now = f"{name} {key}", before.get(key or ""), now.get(key or "")
+            if before != now:
+                raise InputError(
+                    f"found the {name} {json.dumps(now)}",
+                    f"expected {json.dumps(before)}, with which the shards in this folder were done",
+                    "run the same command again, or remove the folder to begin again",
+                    self.path,
+                )
+
+    def _journal(self) -> Iterator[dict[str, Any]]:
+        """Yields the lines of the journal. A loss of power may have cut off the last one, which is removed."""
+        journal = self.path / JOURNAL
+        with explained(journal, "to read a file"):
+            data = journal.read_bytes() if journal.exists() else b""
+            complete = data.rfind(b"\n") + 1
+            if complete < len(data):
+                os.truncate(journal, complete)
+        for number, line in enumerate(data[:complete].splitlines(), start=1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                remedy = f"remove {self.path} to begin again"
+                raise InputError("found a damaged line", "expected JSON", remedy, journal, number) from None
