@@ -114,7 +114,7 @@ def test_a_file_system_without_locks_lets_every_job_in(number, tmp_path, monkeyp
 
 def test_a_directory_that_cannot_be_made_or_locked_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file: found a system error .File exists. when trying to make a dir"):
+    with pytest.raises(InputError, match="file: found a file of this name when trying to make a directory"):
         with lock(tmp_path / "file"):
             pass
     (tmp_path / ".training.lock").mkdir()
