@@ -7,6 +7,7 @@ command has a flag for each option.
 import dataclasses
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.runtime.engines import Engine, LocalProcesses, ThisProcess
 
 ALIGNMENT_FORMATS = ("links", "weights")
 
@@ -50,6 +51,7 @@ class AlignmentOptions(Configuration):
     )
 
     def check(self) -> None:
+        super().check()
         if self.alignment_format and not self.alignments:
             raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
 
@@ -63,6 +65,9 @@ class ProcessesOption(Configuration):
     )
 
 
+ENGINES = ("local", "ray")
+
+
 @dataclasses.dataclass(frozen=True)
 class ShardOptions(Configuration):
     """How a task divides its input into shards, and who works on them.
@@ -74,20 +79,57 @@ class ShardOptions(Configuration):
     number_of_processes: int | None = hyperparameter(
         None,
         "Processes that share the work, each with a model of its own and its share of the processors. Default: this "
-        "process alone.",
+        "process alone; of Ray, as many as its processors and GPUs allow.",
         minimum=1,
     )
     shard_lines: int | None = hyperparameter(
         None,
-        "Work in shards of this many lines, at least 32,768 and whole multiples of it: a command that is killed and "
-        "started again does only the shards that are missing. Default with several processes: 32,768.",
+        "Work in shards of this many lines, rounded up to a multiple of what the models take at once (32,768 lines to "
+        "score, 2,048 to generate from): a command that is killed and started again does only the shards that are "
+        "missing.",
         minimum=1,
     )
+
+    engine: str = hyperparameter(
+        "local",
+        "Who works on the shards: this machine (local), or the workers of a Ray cluster (ray); it needs the extra ray.",
+        choices=ENGINES,
+    )
+    ray_address: str | None = hyperparameter(
+        None,
+        "Address of the Ray cluster, such as auto, or ray://head:10001. Default: Ray is started on this machine.",
+    )
+    num_cpus: float | None = hyperparameter(None, "Processors that each of Ray's workers needs. Default: 1.", minimum=0)
+    num_gpus: float | None = hyperparameter(None, "GPUs that each of Ray's workers needs. Default: 0.", minimum=0)
 
     @property
     def in_shards(self) -> bool:
         """Whether the task works in shards."""
-        return bool(self.number_of_processes or self.shard_lines)
+        return bool(self.number_of_processes or self.shard_lines or self.engine != "local")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other processes than this one do the work."""
+        return bool(self.number_of_processes or self.engine != "local")
+
+    def check(self) -> None:
+        super().check()
+        for name in ("ray_address", "num_cpus", "num_gpus"):
+            if getattr(self, name) is not None and self.engine != "ray":
+                raise ConfigurationError(f"found {{{name}}} without {{engine}}=ray, expected both")
+
+    def open_engine(self) -> Engine:
+        """Returns the engine that works on the shards.
+
+        Raises:
+            ImportError: if the engine needs a library that is not installed.
+        """
+        if self.engine == "ray":
+            from keras_encdec.runtime.ray_engine import RayActors
+
+            cpus = 1.0 if self.num_cpus is None else self.num_cpus
+            return RayActors(self.number_of_processes, self.ray_address, cpus, self.num_gpus or 0.0)
+        return LocalProcesses(self.number_of_processes) if self.number_of_processes else ThisProcess()
 
 
 def shared_option_names(options: type[Configuration]) -> set[str]:

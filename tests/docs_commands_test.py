@@ -44,6 +44,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
         "generating",
         "report",
         "trying",
+        "large-work",
         "serving",
         "python",
         "backends",

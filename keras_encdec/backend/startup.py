@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from keras_encdec import __version__
 from keras_encdec.errors import InputError
 
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
@@ -58,6 +59,12 @@ def quietly() -> Iterator[None]:
             os.close(kept)
             caught.seek(0)
             os.write(2, b"".join(line for line in caught if not _START_UP.match(line)))
+
+
+def software() -> dict[str, str]:
+    """Returns the versions and the backend that decide the last digits of what a model computes."""
+    keras = importlib.import_module("keras")
+    return {"keras-encdec": __version__, "keras": keras.__version__, "backend": keras.backend.backend()}
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of glibc's malloc.h

@@ -1,5 +1,6 @@
 """encdec-generate: writes target phrases or sentences for source text, by a search or by sampling."""
 
+import functools
 import sys
 
 from absl import flags
@@ -13,6 +14,7 @@ from keras_encdec.cli.flags import (
     given_flags,
     path_flag,
 )
+from keras_encdec.cli.task_command import show_summary
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
@@ -24,6 +26,7 @@ FLAG_NAMES = {
     "model_dirs": "model_dir",
     "weights": "model_weight",
     "most": "top",
+    "number_of_processes": "processes",
 }
 # Number of distinct samples written for each source, unless --top is given.
 TOP = 5
@@ -90,10 +93,16 @@ def main(flag_values: flags.FlagValues) -> None:
 
     keep_freed_memory()
     summary = generate_file(
-        flag_values.model_dir, flag_values.input, flag_values.output, sampler, options, progress=ReadingProgress
+        flag_values.model_dir,
+        flag_values.input,
+        flag_values.output,
+        sampler,
+        options,
+        progress=ReadingProgress,
+        show=functools.partial(print, file=sys.stderr),
     )
     if flag_values.input:
-        print(summary, file=sys.stderr)
+        show_summary(summary)
 
 
 def _samplers() -> dict[str, type[Sampler]]:

@@ -3,14 +3,17 @@
 import contextlib
 import dataclasses
 import functools
+import io
 import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
+from keras_encdec.backend.startup import software
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generation_options import GenerationOptions
+from keras_encdec.decoding.generation_work import GenerationWork
 from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
@@ -20,8 +23,17 @@ from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import STANDARD_STREAM, InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.files import (
+    STANDARD_STREAM,
+    InputLines,
+    check_distinct_files,
+    file_checksum,
+    open_output,
+)
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
+from keras_encdec.runtime.shards import Shard, ShardResult
+from keras_encdec.task_options import ShardOptions
 from keras_encdec.text.rare_words import read_dictionary
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
@@ -43,7 +55,22 @@ class GenerationSummary(FileSummary):
         lines: int. Sources for which targets were generated; 1 for a language model, which has no source.
         seconds: float.
         output: the file.
+        before: int. Lines in shards that an earlier call, which was interrupted, had done.
     """
+
+    before: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Lines per second, without those that were done before."""
+        return (self.lines - self.before) / max(self.seconds, 1e-9)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences for the user about the lines."""
+        return [f"{self.before:,} of the lines were done before, by a command that was interrupted."] * (
+            self.before > 0
+        )
 
 
 def generate_file(
@@ -54,11 +81,13 @@ def generate_file(
     options: GenerationOptions | None = None,
     *,
     progress: Callable[[InputLines], Progress] = Progress,
+    show: Callable[[str], object] | None = None,
     **values: Any,
 ) -> GenerationSummary:
     """Writes targets for each line of a file, or sentences of a language model.
 
-    The output appears when it is complete.
+    The output appears when it is complete. With `number_of_processes` or `shard_lines` the work is done in shards, as
+    by `keras_encdec.scoring.score_file`.
 
     Args:
         model_dirs: directory of a model, a loaded ModelDirectory, or a list of these, an ensemble of models with the
@@ -70,6 +99,7 @@ def generate_file(
         options: GenerationOptions. Defaults to `None`: the defaults.
         progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        show: callable of a sentence for the user before the work on shards starts. Defaults to `None`: nothing.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -91,38 +121,137 @@ def generate_file(
             "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
         )
     check_distinct_files(input, output, options.dictionary, options.alignments)
-    link_line = alignment_line(options.alignments, options.alignment_format, output)
+    alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     make_generator = _generator_maker(model_dirs, options)
-    writer = _target_writer(options, with_source=bool(input), with_count=sampler.needs_draws)
-    replacement = _unknown_replacement(options)
-    with contextlib.ExitStack() as files:
-        lines = files.enter_context(InputLines(input)) if input else None
-        output_file = files.enter_context(open_output(output))
-        alignments = None
-        if options.alignments and link_line:
-            alignments = AlignmentFile(files.enter_context(open_output(options.alignments)), link_line)
-        targets = TargetFiles(writer, output_file, alignments, options.encoding, input)
+    files = [output, *([options.alignments] if options.alignments else [])]
+    if options.in_shards:
+        if input is None:
+            raise ConfigurationError("found work in shards without {input}, expected the source text to translate")
+        work = GenerationWork(
+            _paths(model_dirs) if options.elsewhere else model_dirs, sampler, options, options.elsewhere
+        )
+        job = ShardedJob(
+            "generation", [input], files, _settings(model_dirs, sampler, options), WINDOW, options.shard_lines
+        )
+        run = run_in_shards(job, options.open_engine(), work, progress=progress, show=show)
+        return GenerationSummary(run.written.count, run.written.seconds, output, run.before)
+    with contextlib.ExitStack() as stack:
+        lines = stack.enter_context(InputLines(input)) if input else None
+        opened = [stack.enter_context(open_output(path)) for path in files]
         start = time.monotonic()
-        generator = make_generator()
+        generator = FileGenerator(make_generator(), sampler, options, input)
+        if lines is None:
+            generator.write(0, [""], opened)
+            return GenerationSummary(1, time.monotonic() - start, output)
+        with progress(lines) as read:
+            for window in _windows(lines, options.encoding):
+                generator.write(read.count, window, opened)
+                read.add(len(window))
+    return GenerationSummary(read.count, read.seconds, output)
+
+
+class FileGenerator:
+    """Generates the targets of a file, or of a part of it.
+
+    Args:
+        generator: TextGenerator.
+        sampler: Sampler.
+        options: GenerationOptions.
+        input: the path of the sources; `None` for a language model.
+
+    Raises:
+        ConfigurationError: a ValueError, if the options do not suit the model.
+    """
+
+    def __init__(
+        self, generator: TextGenerator, sampler: Sampler, options: GenerationOptions, input: FilePath | None
+    ) -> None:
         _check_model(generator, input, options)
+        self._options, self._input = options, input
+        self._writer = _target_writer(options, with_source=bool(input), with_count=sampler.needs_draws)
+        self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
         factor, max_length = _limits(generator.has_source, options)
-        generate = functools.partial(
+        self._generate = functools.partial(
             generator.generate,
             sampler=sampler,
-            replacement=replacement,
-            with_attention=alignments is not None,
+            replacement=_unknown_replacement(options),
+            with_attention=self._link_line is not None,
             max_length_factor=factor,
             max_length=max_length,
         )
-        if lines is None:
-            targets.write(0, [""], generate([""], first=0))
-            return GenerationSummary(1, time.monotonic() - start, output)
-        texts = _texts(lines, FileEncoding(options.encoding))
-        with progress(lines) as read:
-            while window := list(itertools.islice(texts, WINDOW)):
-                targets.write(read.count, window, generate(window, first=read.count))
-                read.add(len(window))
-    return GenerationSummary(read.count, read.seconds, output)
+
+    def write(self, first: int, sources: Sequence[str], outputs: Sequence[BinaryIO]) -> None:
+        """Writes the targets of consecutive sources.
+
+        Args:
+            first: int. Index of the first of them in the input, from 0.
+            sources: list of str.
+            outputs: list of binary files: one for the targets, and, if the options name one, one for the alignments.
+        """
+        alignments = AlignmentFile(outputs[1], self._link_line) if self._link_line else None
+        files = TargetFiles(self._writer, outputs[0], alignments, self._options.encoding, self._input)
+        files.write(first, sources, self._generate(sources, first=first))
+
+
+class ShardGenerator:
+    """Generates the targets of shards in a worker.
+
+    Args:
+        work: GenerationWork.
+
+    Raises:
+        InputError: when a model cannot be used.
+    """
+
+    def __init__(self, work: GenerationWork) -> None:
+        self._work = work
+        self._generator = _generator_maker(work.model_dirs, work.options)()
+
+    def __call__(self, shard: Shard) -> ShardResult:
+        """Generates the targets of a shard."""
+        options, [part] = self._work.options, shard.parts
+        outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
+        generator = FileGenerator(self._generator, self._work.sampler, options, part)
+        first = part.first_line - 1
+        with InputLines(part) as lines:
+            for window in _windows(lines, options.encoding):
+                generator.write(first, window, outputs)
+                first += len(window)
+        return ShardResult(tuple(output.getvalue() for output in outputs), {})
+
+
+def _windows(lines: InputLines, encoding: str | None) -> Iterator[list[str]]:
+    texts = _texts(lines, FileEncoding(encoding))
+    while window := list(itertools.islice(texts, WINDOW)):
+        yield window
+
+
+def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
+    """Returns the paths of models, for other processes.
+
+    Raises:
+        ConfigurationError: a ValueError, for a TextGenerator, which other processes cannot use.
+    """
+    if isinstance(model_dirs, TextGenerator):
+        raise ConfigurationError("found a TextGenerator with several processes, expected {model_dirs}")
+    directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
+    return [each.path.absolute() if isinstance(each, ModelDirectory) else os.path.abspath(each) for each in directories]
+
+
+def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, Any]:
+    """Describes all that decides the targets, apart from the sources."""
+    if isinstance(model_dirs, TextGenerator):
+        directories: Sequence[ModelDirectory] = model_dirs.directories
+    else:
+        directories = [ModelDirectory.open(path, weights=False) for path in _paths(model_dirs)]
+    shard_options = {parameter.name for parameter in ShardOptions.hyperparameters()}
+    return {
+        "software": software(),
+        "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
+        "dictionary": file_checksum(options.dictionary) if options.dictionary else None,
+        "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
+        "settings": {name: value for name, value in options.to_dict().items() if name not in shard_options},
+    }
 
 
 def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> Callable[[], TextGenerator]:

@@ -6,12 +6,12 @@ from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.target_files import TARGET_WRITERS
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
-from keras_encdec.task_options import AlignmentOptions, EncodingOption
+from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerationOptions(AlignmentOptions, EncodingOption):
+class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
     """Options of `generate_file`, apart from those of the sampler.
 
     Raises:

@@ -134,11 +134,11 @@ class TextGenerator:
         average: str = "arithmetic",
         dtype: str | None = None,
     ) -> None:
-        self._directories = [ModelDirectory.open(directory) for directory in directories]
-        self._first, *others = self._directories
+        self.directories = [ModelDirectory.open(directory) for directory in directories]
+        self._first, *others = self.directories
         for other in others:
             _check_alike(self._first, other)
-        self._generator = Generator([directory.model for directory in self._directories], weights, average, dtype)
+        self._generator = Generator([directory.model for directory in self.directories], weights, average, dtype)
 
     @property
     def has_source(self) -> bool:
@@ -148,7 +148,7 @@ class TextGenerator:
     @property
     def carries_attention(self) -> bool:
         """Whether one of the models has attention."""
-        return any(directory.model.decoder.carries_attention for directory in self._directories)
+        return any(directory.model.decoder.carries_attention for directory in self.directories)
 
     @property
     def has_position_words(self) -> bool:

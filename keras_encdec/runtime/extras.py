@@ -3,7 +3,11 @@
 import importlib.util
 from types import ModuleType
 
-LIBRARIES = {"web": ("starlette", "uvicorn"), "analysis": ("jinja2", "matplotlib", "openTSNE")}
+LIBRARIES = {
+    "web": ("starlette", "uvicorn"),
+    "analysis": ("jinja2", "matplotlib", "openTSNE"),
+    "ray": ("ray",),
+}
 
 
 def check_extra(extra: str, user: str) -> None:

@@ -99,7 +99,7 @@ def cut(
     inputs: Sequence[InputLines],
     window_lines: int,
     shard_windows: int = 1,
-    group: Callable[[bytes], object] = lambda _: None,
+    group: Callable[[bytes], object] | None = None,
 ) -> Iterator[Shard]:
     """Cuts files into shards while it reads them once.
 
@@ -108,7 +108,7 @@ def cut(
             others.
         window_lines: int. Lines that the work takes at once; a shard contains whole `windows`.
         shard_windows: int. Windows in a shard. Defaults to `1`.
-        group: callable of a line of the first file, see `windows`.
+        group: callable of a line of the first file, see `windows`. Optional.
 
     Yields:
         Shard.
@@ -118,7 +118,7 @@ def cut(
     """
     number, first, full = 0, 1, 0
     rows: list[tuple[bytes, ...]] = []
-    for window in windows(_rows(inputs), window_lines, lambda row: group(row[0])):
+    for window in windows(_rows(inputs), window_lines, group and (lambda row: group(row[0]))):
         if full == shard_windows:
             yield _shard(number, first, rows, inputs, [b"\n"] * len(inputs))
             number, first, full, rows = number + 1, first + len(rows), 0, []

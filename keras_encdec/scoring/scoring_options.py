@@ -25,7 +25,7 @@ class ColumnOptions(Configuration):
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedLinesOption, ShardOptions):
+class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOption, MalformedLinesOption):
     """Options of `score_file`.
 
     Raises:
@@ -94,7 +94,6 @@ class ScoringOptions(ColumnOptions, AlignmentOptions, EncodingOption, MalformedL
                     f"found {{{name}}} with {{format}}=%s, expected it with {{format}}=%s", self.format, able
                 )
         if self.dry_run and self.in_shards:
-            shards = "number_of_processes" if self.number_of_processes else "shard_lines"
-            raise ConfigurationError(f"found {{dry_run}} with {{{shards}}}, expected one of them")
+            raise ConfigurationError("found {dry_run} with work in shards, expected one of them")
         if self.feature_name is not None:
             check_feature_name(self.feature_name)

@@ -1,4 +1,4 @@
-"""What a process needs to score shards. Its import needs no Keras, so that a worker chooses how it is imported."""
+"""What a worker needs to score shards. It needs no Keras, so that the worker chooses how Keras is imported."""
 
 import dataclasses
 from collections.abc import Sequence

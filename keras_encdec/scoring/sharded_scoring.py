@@ -5,39 +5,35 @@ import dataclasses
 import functools
 import hashlib
 import io
-import itertools
 import operator
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import keras
-
-from keras_encdec import __version__
-from keras_encdec.configuration import ConfigurationError
+from keras_encdec.backend.startup import software
 from keras_encdec.formats import FilePath, InputLines, PairFormat, Record, open_output, pair_format
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.sentences import Sentences, read_sentences
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.engines import Engine, LocalProcesses, ThisProcess, do_missing
-from keras_encdec.runtime.files import STANDARD_STREAM
 from keras_encdec.runtime.progress import Progress
-from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult, cut
-from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
+from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.scoring.file_scorer import WINDOW, FileScorer, ScoreCounts, scored_windows
 from keras_encdec.scoring.record_scorer import score_columns
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.scoring.shard_work import ScoringWork
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
+from keras_encdec.task_options import ShardOptions
 
-# Windows in a shard of a single process: the models work on one window while others are read and written, but not
-# across shards.
-SHARD_WINDOWS = 4
 # Where and how the work is done, which does not change the scores.
-NO_SETTINGS = ("number_of_processes", "shard_lines", "source", "moses_ini", "moses_ini_out", "moses_feature")
-# Bytes that a column adds to a line, and the share of its size to which gzip compresses a file: rough, for an estimate.
-COLUMN_BYTES, GZIP_SHARE = 11, 0.3
+NO_SETTINGS = {parameter.name for parameter in ShardOptions.hyperparameters()} | {
+    "source",
+    "moses_ini",
+    "moses_ini_out",
+    "moses_feature",
+}
+# Bytes that a column adds to a line: rough, for an estimate.
+COLUMN_BYTES = 11
 
 
 class ShardScorer:
@@ -123,48 +119,41 @@ def score_in_shards(
     Raises:
         InputError: see `score_file`; also if a folder of shards of another job is in the way, or its input has changed.
     """
-    files = [output, *([options.alignments] if options.alignments else [])]
-    _check_outputs([*files, *([options.moses_ini_out] if options.moses_ini_out else [])])
-    directories = _directories(models)
-    known, processes = pair_format(options.format), options.number_of_processes
+    known, directories = pair_format(options.format), _directories(models)
+    columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
-    engine: Engine = LocalProcesses(processes) if processes else ThisProcess()
-    work = ScoringWork(options, [d.path for d in directories] if processes else models, sentences, bool(processes))
-    shard_windows = -(-options.shard_lines // WINDOW) if options.shard_lines else 1 if processes else SHARD_WINDOWS
-    with contextlib.ExitStack() as stack:
-        inputs = [stack.enter_context(InputLines(path)) for path in in_step]
-        stack.enter_context(directory_lock(f"{os.fspath(output)}.shards", "scoring", "--output"))
-        manifest = _manifest(options, directories, inputs, sentences, shard_windows * WINDOW)
-        folder = stack.enter_context(ShardFolder(output, manifest, [f"{path}".endswith(".gz") for path in files]))
-        shards = cut(inputs, WINDOW, shard_windows, known.group)
-        first = next(shards)
+    given = [directory.path.absolute() for directory in directories] if options.elsewhere else models
+    work = ScoringWork(options, given, sentences, options.elsewhere)
+    ini, notices = b"", []
+
+    def prepare(first: Shard) -> tuple[int, int]:
+        nonlocal ini, notices
+        if options.moses_ini_out:
+            with open_output(options.moses_ini_out, keep=False):  # finds what cannot be written before hours of scoring
+                pass
         with open_part(first, options, sentences) as reader:
-            columns = score_columns(known, options, len(models))
             for _ in scored_windows(reader, options, columns):  # finds the number of scores, and errors, at once
                 pass
             ini, notices = scored_ini(reader)
-        context = reader.num_scores, reader.num_scores_line
-        if show:
-            show(_space(folder, first, inputs, len(columns), files))
-        written = stack.enter_context(progress(inputs[0]))
-        with_context = (dataclasses.replace(shard, context=context) for shard in itertools.chain([first], shards))
-        number, before = do_missing(folder, engine, work, with_context, written)
-        with contextlib.ExitStack() as outputs:
-            folder.join([outputs.enter_context(open_output(path)) for path in files], number)
-            if options.moses_ini_out:
-                outputs.enter_context(open_output(options.moses_ini_out)).write(ini)
-        counts = [ScoreCounts.from_dict(folder.done[i]["counts"]) for i in range(number)]
-        folder.remove()
-    return WrittenScores(written, functools.reduce(operator.add, counts), notices, before)
+        return reader.num_scores, reader.num_scores_line
 
+    def finish(outputs: contextlib.ExitStack) -> None:
+        if options.moses_ini_out:
+            outputs.enter_context(open_output(options.moses_ini_out)).write(ini)
 
-def _check_outputs(paths: Sequence[FilePath]) -> None:
-    """Finds outputs that cannot be written, before hours of scoring."""
-    if STANDARD_STREAM in paths:
-        raise ConfigurationError("found the output - with shards, expected a file, beside which the shards are kept")
-    for path in paths:
-        with open_output(path, keep=False):
-            pass
+    job = ShardedJob(
+        "scoring",
+        in_step,
+        [output, *([options.alignments] if options.alignments else [])],
+        _settings(options, directories, sentences),
+        WINDOW,
+        options.shard_lines,
+        known.group,
+        COLUMN_BYTES * len(columns),
+    )
+    run = run_in_shards(job, options.open_engine(), work, prepare, finish, progress, show)
+    counts = functools.reduce(operator.add, map(ScoreCounts.from_dict, run.counts))
+    return WrittenScores(run.written, counts, notices, run.before)
 
 
 def _directories(models: Sequence[ModelOrPath]) -> list[ModelDirectory]:
@@ -188,43 +177,16 @@ def _sources(
     return [input], Sentences(os.fspath(source), read_sentences(source, options.encoding))
 
 
-def _manifest(
-    options: ScoringOptions,
-    directories: Sequence[ModelDirectory],
-    inputs: Sequence[InputLines],
-    sentences: Sentences | None,
-    shard_lines: int,
+def _settings(
+    options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
 ) -> dict[str, Any]:
-    """Describes what decides the scores. The journal has the checksums of the lines themselves."""
-    settings = {name: value for name, value in options.to_dict().items() if name not in NO_SETTINGS}
+    """Describes all that decides the scores, apart from the lines."""
+    values = {name: value for name, value in options.to_dict().items() if name not in NO_SETTINGS}
     text = "\n".join(sentences.texts) if sentences else ""
     return {
-        "software": {
-            "keras_encdec": __version__,
-            "keras": keras.__version__,
-            "backend": keras.backend.backend(),
-        },
-        "input size": [lines.bytes_total for lines in inputs],
+        "software": software(),
         "source sentences": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest() if sentences else None,
         "model": directories[0].checksums(),
         "reverse model": directories[1].checksums() if len(directories) > 1 else None,
-        "settings": settings,
-        "shard_lines": shard_lines,
+        "settings": values,
     }
-
-
-def _space(
-    folder: ShardFolder, first: Shard, inputs: Sequence[InputLines], columns: int, files: Sequence[FilePath]
-) -> str:
-    """Says how much disk space the shards and the output need, from the first shard."""
-    free = shutil.disk_usage(folder.path).free
-    size = sum(len(part.data) for part in first.parts) + columns * COLUMN_BYTES * first.lines
-    read, total = sum(lines.bytes_read for lines in inputs), sum(lines.bytes_total for lines in inputs)
-    if not total:
-        return f"{folder.path} keeps the shards; {free / 1e9:,.1f} GB are free."
-    share = GZIP_SHARE if f"{files[0]}".endswith(".gz") else 1.0
-    needed = 2 * size * share * total / max(read, 1)
-    return (
-        f"The shards in {folder.path} and the output will need about {needed / 1e9:,.2f} GB of disk space together; "
-        f"{free / 1e9:,.1f} GB are free."
-    )

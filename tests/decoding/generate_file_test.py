@@ -1,6 +1,7 @@
 """`generate_file`: targets written into files."""
 
 import gzip
+import importlib
 import json
 
 import numpy as np
@@ -13,6 +14,7 @@ from keras_encdec.decoding import BeamSampler, GreedySampler, RandomSampler, Tex
 from keras_encdec.decoding.text_generator import UnknownReplacement
 from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
+from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import TextScorer
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
@@ -285,3 +287,34 @@ def test_options_that_contradict_are_refused(generated, generator, arguments, me
 def test_wrong_options_of_an_ensemble_are_refused(generated, model, arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         generated(model, "greedy", **arguments)
+
+
+@pytest.mark.parametrize("sampler", [BeamSampler(3, num_best=3), RandomSampler(4, seed=7)], ids=["beam", "random"])
+@pytest.mark.parametrize("format", ["text", "tsv", "moses_nbest"])
+def test_an_interrupted_job_in_shards_goes_on_to_the_same_targets(
+    generated, generator, source, tmp_path, monkeypatch, sampler, format
+):
+    monkeypatch.setattr(importlib.import_module("keras_encdec.decoding.generate_file"), "WINDOW", 2)
+    whole = generated(generator, sampler, format)
+    keep = ShardFolder.keep
+
+    def keep_one(self, shard, result):
+        if self.done:
+            raise KeyboardInterrupt
+        keep(self, shard, result)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(ShardFolder, "keep", keep_one)
+        generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
+    summary = generate_file(generator, source, tmp_path / "out", sampler, format=format, shard_lines=1)
+    assert (tmp_path / "out").read_bytes().decode() == whole
+    assert (summary.lines, summary.before) == (len(LINES), 2) and "2 of the lines" in summary.remarks[0]
+
+
+def test_processes_generate_the_same_targets(generated, generator, model, source, monkeypatch):
+    whole = generated(generator, GreedySampler(), "tsv")
+    assert generated(model, GreedySampler(), "tsv", number_of_processes=2) == whole
+    with pytest.raises(ConfigurationError, match="found a TextGenerator with several processes, expected model_dirs"):
+        generated(generator, GreedySampler(), number_of_processes=2)
+    with pytest.raises(ConfigurationError, match="found work in shards without input"):
+        generated(generator, GreedySampler(), input=None, shard_lines=5)

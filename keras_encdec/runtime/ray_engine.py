@@ -1,0 +1,168 @@
+"""The engine that works on a Ray cluster, see `keras_encdec.runtime.engines`."""
+
+import collections
+import contextlib
+import logging
+import os
+import pickle
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.engines import RETRIES, Work, WorkOpener, died
+from keras_encdec.runtime.extras import check_extra
+from keras_encdec.runtime.shards import Shard, ShardResult
+
+# Seconds to wait for a cluster to answer.
+PATIENCE = 10.0
+
+
+class RayActors:
+    """Engine that works in actors of a Ray cluster, each with models of its own.
+
+    An actor whose process or node dies is replaced, as soon as the cluster has room for another, and its shard is given
+    to the next that is free. The shards travel from this process to the actors, and their results back: the nodes need
+    not see the input or the output. They need the package, and the models under the same paths.
+
+    Args:
+        number: int. Number of actors. Defaults to `None`: as many as the cluster has processors and GPUs for.
+        address: str. Address of the cluster, such as "auto". Defaults to `None`: Ray starts on this machine.
+        num_cpus: float. Processors that an actor needs. Defaults to `1`.
+        num_gpus: float. GPUs that an actor needs. Defaults to `0`.
+
+    Raises:
+        ImportError: if Ray is not installed.
+    """
+
+    def __init__(
+        self, number: int | None = None, address: str | None = None, num_cpus: float = 1.0, num_gpus: float = 0.0
+    ) -> None:
+        check_extra("ray", "The engine ray")
+        self._number, self._address = number, address
+        self._num_cpus, self._num_gpus = num_cpus, num_gpus
+
+    def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """See `Engine`.
+
+        Raises:
+            InputError: also if there is no cluster at the address, or it is too small for an actor.
+        """
+        import ray
+
+        with contextlib.ExitStack() as stack:
+            if not ray.is_initialized():
+                stack.callback(ray.shutdown)
+                self._connect()
+            number = self._number or self._actors_that_fit(ray.cluster_resources())
+            factory = ray.remote(num_cpus=self._num_cpus, num_gpus=self._num_gpus)(_Actor)
+            new_actor = factory.options(runtime_env={"env_vars": self._environment()}).remote
+            yield from _results(new_actor, number, ray.put(pickle.dumps(opener)), shards)
+
+    def _environment(self) -> dict[str, str]:
+        """Returns the environment of the actors: this process's backend, and a thread for each of their processors."""
+        environment = {name: os.environ[name] for name in ("KERAS_BACKEND",) if name in os.environ}
+        threads = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "NPROC")
+        return environment | dict.fromkeys(threads, f"{max(1, int(self._num_cpus))}")
+
+    def _connect(self) -> None:
+        import ray
+
+        try:
+            if self._address and ":" in self._address:  # Ray itself would try to connect for minutes
+                host, _, port = self._address.rpartition("//")[2].rpartition(":")
+                socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            ray.init(self._address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"found no Ray cluster at {self._address or 'this machine'} ({error})",
+                "expected one to work on",
+                "start it by ray start --head, or check --ray_address",
+            ) from error
+
+    def _actors_that_fit(self, resources: dict[str, float]) -> int:
+        fitting = [
+            int(resources.get(name, 0) // needed)
+            for name, needed in (("CPU", self._num_cpus), ("GPU", self._num_gpus))
+            if needed
+        ]
+        if not fitting or not min(fitting):
+            raise InputError(
+                f"found a Ray cluster of {resources.get('CPU', 0):g} processors and {resources.get('GPU', 0):g} GPUs",
+                f"expected {self._num_cpus:g} and {self._num_gpus:g} for each worker at least",
+                "add nodes, or lower --num_cpus and --num_gpus",
+            )
+        return min(fitting)
+
+
+def _results(
+    new_actor: Callable[[], Any], number: int, opener: Any, shards: Iterable[Shard]
+) -> Iterator[tuple[Shard, ShardResult]]:
+    """Yields each shard with its result.
+
+    Args:
+        new_actor: callable that starts an actor.
+        number: int. Number of actors.
+        opener: reference to the pickled WorkOpener in Ray's object store.
+        shards: iterable of Shard.
+    """
+    import ray
+
+    pending: dict[Any, tuple[Shard | None, Any]] = {}  # no shard while an actor starts
+    idle, again, more = [], [], iter(shards)
+    deaths: collections.Counter[int | None] = collections.Counter()
+    working = 0
+
+    def start() -> None:
+        actor = new_actor()
+        pending[actor.ready.remote()] = None, actor
+
+    for _ in range(number):
+        start()
+    while True:
+        while idle and (shard := again.pop() if again else next(more, None)):
+            actor = idle.pop()
+            pending[actor.work.remote(opener, shard)] = shard, actor
+            working += 1
+        if idle and not working:
+            return
+        [done], _ = ray.wait(list(pending), num_returns=1)
+        given, actor = pending.pop(done)
+        working -= given is not None
+        try:
+            result = ray.get(done)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from None
+        except ray.exceptions.RayError as error:  # its process or node has died
+            key = given.number if given else None
+            deaths[key] += 1
+            if deaths[key] > RETRIES:
+                raise died(given) if given else _not_started(error) from error
+            if given:
+                again.append(given)
+            start()
+        else:
+            idle.append(actor)
+            if given:
+                yield given, result
+
+
+def _not_started(error: Exception) -> InputError:
+    return InputError(
+        f"found that a worker of Ray does not start ({f'{error}'.strip().splitlines()[-1]})",
+        "expected the package and Python's version to be the same on all nodes",
+        "look at Ray's log",
+    )
+
+
+class _Actor:
+    """Does the work on shards, and opens it on the first."""
+
+    _work: Work | None = None
+
+    def ready(self) -> None:
+        """Does nothing: a call returns when the actor has started."""
+
+    def work(self, opener: bytes, shard: Shard) -> ShardResult:
+        self._work = self._work or pickle.loads(opener).open()
+        return self._work(shard)

@@ -1,0 +1,128 @@
+"""Runs a job that writes a file line by line in shards: what scoring and generating have in common."""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import FilePath
+from keras_encdec.runtime.engines import Engine, WorkOpener, do_missing
+from keras_encdec.runtime.files import STANDARD_STREAM, InputLines, open_output
+from keras_encdec.runtime.progress import Progress
+from keras_encdec.runtime.shards import Shard, ShardFolder, cut
+from keras_encdec.runtime.unfinished import directory_lock
+
+# The share of its size to which gzip compresses a file: rough, for an estimate.
+GZIP_SHARE = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardedJob:
+    """A job to run in shards.
+
+    Attributes:
+        task: str. The kind of job, such as "scoring".
+        inputs: list of paths of files that are read in step.
+        outputs: list of paths of the files to write.
+        settings: dict, values of JSON, of all that decides the output apart from the lines of the inputs.
+        window_lines: int. Lines that the work takes at once.
+        shard_lines: int. Lines in a shard, rounded up to whole windows; `None` for one window.
+        group: see `keras_encdec.runtime.shards.windows`. Optional.
+        added_bytes: float. Bytes by which a line of the output is longer than one of the inputs, for an estimate of
+            the disk space.
+    """
+
+    task: str
+    inputs: Sequence[FilePath]
+    outputs: Sequence[FilePath]
+    settings: Mapping[str, Any]
+    window_lines: int
+    shard_lines: int | None = None
+    group: Callable[[bytes], object] | None = None
+    added_bytes: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardedRun:
+    """What a job in shards gives, besides its files.
+
+    Attributes:
+        written: Progress, of the lines.
+        counts: list of dict, those of each `ShardResult`, in order.
+        before: int. Lines in shards that an earlier run, which was interrupted, had done.
+    """
+
+    written: Progress
+    counts: Sequence[Mapping[str, Any]]
+    before: int
+
+
+def run_in_shards(
+    job: ShardedJob,
+    engine: Engine,
+    opener: WorkOpener,
+    prepare: Callable[[Shard], object] = lambda shard: None,
+    finish: Callable[[contextlib.ExitStack], object] = lambda outputs: None,
+    progress: Callable[[InputLines], Progress] = Progress,
+    show: Callable[[str], object] | None = None,
+) -> ShardedRun:
+    """Runs a job in shards, or goes on with one that was interrupted.
+
+    Args:
+        job: ShardedJob.
+        engine: Engine.
+        opener: WorkOpener.
+        prepare: callable of the first shard, before the work begins. It returns the `context` of all shards.
+        finish: callable of an ExitStack, in which it opens further outputs and writes them, before any output appears.
+        progress: callable of the InputLines of the first input, which returns a Progress.
+        show: callable of a sentence for the user: the disk space that the job needs. Optional.
+
+    Returns:
+        ShardedRun.
+
+    Raises:
+        ConfigurationError: a ValueError, if an output is the standard output.
+        InputError: see `Engine.run` and `ShardFolder`; if another such job is at work on the same output.
+    """
+    if STANDARD_STREAM in job.outputs:
+        raise ConfigurationError("found the output - with shards, expected a file, beside which the shards are kept")
+    for path in job.outputs:
+        with open_output(path, keep=False):  # finds what cannot be written before hours of work
+            pass
+    windows = -(-(job.shard_lines or 1) // job.window_lines)
+    with contextlib.ExitStack() as stack:
+        inputs = [stack.enter_context(InputLines(path)) for path in job.inputs]
+        stack.enter_context(directory_lock(f"{os.fspath(job.outputs[0])}.shards", job.task, "--output"))
+        sizes = {"input size": [lines.bytes_total for lines in inputs], "shard_lines": windows * job.window_lines}
+        compressed = [f"{path}".endswith(".gz") for path in job.outputs]
+        folder = stack.enter_context(ShardFolder(job.outputs[0], {**job.settings, **sizes}, compressed))
+        shards = cut(inputs, job.window_lines, windows, job.group)
+        first = next(shards)
+        context = prepare(first)
+        if show:
+            show(_space(job, folder, first, inputs))
+        written = stack.enter_context(progress(inputs[0]))
+        all_shards = (dataclasses.replace(shard, context=context) for shard in itertools.chain([first], shards))
+        number, before = do_missing(folder, engine, opener, all_shards, written)
+        with contextlib.ExitStack() as outputs:
+            folder.join([outputs.enter_context(open_output(path)) for path in job.outputs], number)
+            finish(outputs)
+        counts = [folder.done[i]["counts"] for i in range(number)]
+        folder.remove()
+    return ShardedRun(written, counts, before)
+
+
+def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[InputLines]) -> str:
+    """Says how much disk space the shards and the output need, from the first shard."""
+    free = f"{shutil.disk_usage(folder.path).free / 1e6:,.0f} MB are free."
+    read, total = sum(lines.bytes_read for lines in inputs), sum(lines.bytes_total for lines in inputs)
+    if not total:  # a pipe
+        return f"{folder.path} keeps the shards; {free}"
+    size = sum(len(part.data) for part in first.parts) + job.added_bytes * first.lines
+    share = GZIP_SHARE if f"{job.outputs[0]}".endswith(".gz") else 1.0
+    needed = 2 * size * share * total / max(read, 1)
+    return f"The shards in {folder.path} and the output will need about {needed / 1e6:,.0f} MB of disk space; {free}"

@@ -1,0 +1,45 @@
+"""Work on shards for tests of the engines: a WorkOpener that another process can import."""
+
+import dataclasses
+import os
+import pathlib
+import signal
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.files import FilePart
+from keras_encdec.runtime.shards import Shard, ShardResult
+
+WORDS = ["one", "two", "three", "four", "five", "six"]
+
+
+def shards(words=WORDS):
+    """Yields shards of a word each."""
+    for number, word in enumerate(words):
+        yield Shard(number, 1, (FilePart("input", number + 1, f"{word}\n".encode()),))
+
+
+@dataclasses.dataclass(frozen=True)
+class Uppercase:
+    """Turns lines into uppercase.
+
+    Args:
+        deaths: path of a file, to which a worker adds a byte before it kills itself at a shard with the word "deadly".
+        times: int. Number of deaths before such a shard is done like any other.
+    """
+
+    deaths: pathlib.Path
+    times: int = 0
+
+    def open(self):
+        return self.work
+
+    def work(self, shard):
+        [part] = shard.parts
+        if b"wrong" in part.data:
+            raise InputError("found a wrong line", "expected none", path=part.path, line=part.first_line)
+        if b"deadly" in part.data:
+            with open(self.deaths, "ab") as file:
+                file.write(b".")
+            if self.deaths.stat().st_size <= self.times:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return ShardResult((part.data.upper(),), {"process": os.getpid()})

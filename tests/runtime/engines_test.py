@@ -1,0 +1,56 @@
+"""Tests of the engines: every shard is done once, whatever dies."""
+
+import pathlib
+
+import pytest
+from shard_work import WORDS, Uppercase, shards
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.engines import LocalProcesses, ThisProcess, do_missing
+from keras_encdec.runtime.progress import CountedWork, Progress
+from keras_encdec.runtime.shards import ShardFolder
+
+ENGINES = [ThisProcess(), LocalProcesses(1), LocalProcesses(3)]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["this", "one", "three"])
+def test_missing_shards_are_done_once_and_kept(engine, tmp_path):
+    pathlib.Path(tmp_path / "output.shards").mkdir()
+    folder = ShardFolder(tmp_path / "output", {}, [False])
+    opener, written = Uppercase(tmp_path / "deaths"), Progress(CountedWork(0))
+    assert do_missing(folder, engine, opener, list(shards())[:2], written) == (2, 0)
+    assert do_missing(folder, engine, opener, shards(), written) == (6, 2)
+    with open(tmp_path / "output", "wb") as file:
+        folder.join([file], 6)
+    assert (tmp_path / "output").read_text().split() == [word.upper() for word in WORDS]
+    assert written.count == 8 and len((tmp_path / "output.shards" / "shards.jsonl").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["this", "one", "three"])
+def test_an_error_of_the_work_ends_the_job(engine, tmp_path):
+    with pytest.raises(InputError, match="input, line 3: found a wrong line"):
+        list(engine.run(Uppercase(tmp_path / "deaths"), shards(["one", "two", "wrong", *WORDS])))
+
+
+def test_only_a_few_shards_are_read_ahead(tmp_path):
+    read = []
+
+    def counted():
+        for shard in shards(WORDS * 20):
+            read.append(shard)
+            yield shard
+
+    for done, _ in enumerate(LocalProcesses(2).run(Uppercase(tmp_path / "deaths"), counted())):
+        assert len(read) <= done + 4
+
+
+def test_a_process_that_dies_is_replaced_and_its_shard_done_again(tmp_path):
+    opener = Uppercase(tmp_path / "deaths", times=2)
+    results = dict(LocalProcesses(2).run(opener, shards(["one", "deadly", "two"])))
+    assert sorted(result.outputs[0] for result in results.values()) == [b"DEADLY\n", b"ONE\n", b"TWO\n"]
+    assert (tmp_path / "deaths").read_bytes() == b"..."
+
+
+def test_a_shard_that_kills_every_process_is_named(tmp_path):
+    with pytest.raises(InputError, match="input: found that the process at work on lines 2 to 2 was killed 3 times"):
+        list(LocalProcesses(2).run(Uppercase(tmp_path / "deaths", times=99), shards(["one", "deadly", "two"])))

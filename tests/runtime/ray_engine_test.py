@@ -1,0 +1,88 @@
+"""Tests of the engine on Ray: every shard is done once, whatever dies. The cluster has two nodes on this machine."""
+
+import itertools
+import pathlib
+import time
+
+import pytest
+from shard_work import WORDS, Uppercase, shards
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.engines import do_missing
+from keras_encdec.runtime.progress import CountedWork, Progress
+from keras_encdec.runtime.ray_engine import RayActors
+from keras_encdec.runtime.shards import ShardFolder
+
+pytest.importorskip("ray")
+HELPERS = pathlib.Path(__file__).parents[1] / "helpers"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HELPERS))
+        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        yield started
+        started.shutdown()
+
+
+@pytest.fixture
+def second_node(cluster):
+    node = cluster.add_node(num_cpus=1)
+    yield node
+    if node in cluster.worker_nodes:
+        cluster.remove_node(node)
+
+
+def test_an_output_is_the_same_although_a_worker_and_a_node_die(cluster, second_node, tmp_path):
+    pathlib.Path(tmp_path / "output.shards").mkdir()
+    words = [*WORDS, "deadly", *WORDS * 10]
+
+    def slowly():
+        for shard in shards(words):
+            time.sleep(0.02)
+            if shard.number == 30:
+                cluster.remove_node(second_node, allow_graceful=False)
+            yield shard
+
+    folder = ShardFolder(tmp_path / "output", {}, [False])
+    opener, written = Uppercase(tmp_path / "deaths", times=1), Progress(CountedWork(0))
+    engine = RayActors(2, cluster.address, num_cpus=0.5)
+    assert do_missing(folder, engine, opener, slowly(), written) == (len(words), 0)
+    with open(tmp_path / "output", "wb") as file:
+        folder.join([file], len(words))
+    assert (tmp_path / "output").read_text().split() == [word.upper() for word in words]
+    assert (tmp_path / "deaths").read_bytes() == b".."
+
+
+def test_a_shard_that_kills_every_worker_is_named(cluster, tmp_path):
+    opener = Uppercase(tmp_path / "deaths", times=99)
+    with pytest.raises(InputError, match="input: found that the process at work on lines 2 to 2 was killed 3 times"):
+        list(RayActors(1, cluster.address).run(opener, shards(["one", "deadly", "two"])))
+    assert len((tmp_path / "deaths").read_bytes()) == 3
+
+
+def test_an_error_of_the_work_ends_the_job(cluster, tmp_path):
+    with pytest.raises(InputError, match="input, line 3: found a wrong line"):
+        list(RayActors(1, cluster.address).run(Uppercase(tmp_path / "deaths"), shards(["one", "two", "wrong"])))
+
+
+def test_only_a_few_shards_are_read_ahead(cluster, tmp_path):
+    read = []
+
+    def counted():
+        for shard in shards(itertools.islice(itertools.cycle(WORDS), 40)):
+            read.append(shard)
+            yield shard
+
+    for done, _ in enumerate(RayActors(None, cluster.address).run(Uppercase(tmp_path / "deaths"), counted())):
+        assert len(read) <= done + 3
+
+
+def test_what_ray_lacks_is_named(cluster):
+    with pytest.raises(InputError, match="found no Ray cluster at 127.0.0.1:1 .*check --ray_address"):
+        list(RayActors(1, "127.0.0.1:1").run(Uppercase("deaths"), shards()))
+    with pytest.raises(InputError, match="found a Ray cluster of . processors and 0 GPUs, expected 1 and 1 for each"):
+        list(RayActors(None, cluster.address, num_gpus=1).run(Uppercase("deaths"), shards()))

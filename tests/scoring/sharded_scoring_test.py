@@ -1,0 +1,196 @@
+"""Tests of scoring in shards: the output is that of a single run, whatever was killed before."""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from plain_or_gzipped import read, write
+from scored_tables import INI, LINES
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.shards import ShardFolder
+from keras_encdec.scoring import file_scorer, score_file, sharded_scoring
+
+OPTIONS = {
+    "phrase_table": {"unknown_count": True, "length": True},
+    "tsv": {"token_scores": True},
+    "parallel": {"length": True},
+    "nbest": {"unknown_count": True},
+}
+PAIRS = [(f"le chat {'noir ' * (i % 4)}", f"the cat {i % 7} {'house ' * (i % 3)}") for i in range(50)]
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch):
+    monkeypatch.setattr(file_scorer, "WINDOW", 4)
+    monkeypatch.setattr(sharded_scoring, "WINDOW", 4)
+
+
+@pytest.fixture(params=OPTIONS)
+def job(request, tmp_path):
+    """Arguments of score_file for a file of each format; its last line has no line feed."""
+    name = request.param
+    sources, targets = zip(*PAIRS, strict=True)
+    arguments = {"format": name, **OPTIONS[name]}
+    if name == "phrase_table":
+        lines = [f"{source} ||| {target} ||| 0.5 0.25" for source, target in PAIRS]
+    elif name == "nbest":
+        lines = [f"{i // 3} ||| {target} ||| LM0= -{i} ||| -1" for i, target in enumerate(targets)]
+    else:
+        lines = targets if name == "parallel" else [f"{source}\t{target}" for source, target in PAIRS]
+    if name in ("nbest", "parallel"):
+        arguments["source"] = write(tmp_path / "source.gz", "\n".join(sources).encode())
+    return {"input": write(tmp_path / "input.gz", "\n".join(lines).encode()), **arguments}
+
+
+class Killed(BaseException):
+    pass
+
+
+def interrupted(monkeypatch, shards):
+    """Lets the job die after this many more shards."""
+    keep, left = ShardFolder.keep, [shards]
+
+    def keep_a_few(self, shard, result):
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        keep(self, shard, result)
+
+    monkeypatch.setattr(ShardFolder, "keep", keep_a_few)
+
+
+@pytest.mark.parametrize("name", ["output", "output.gz"])
+def test_an_interrupted_job_goes_on_to_the_same_output(forward_scorer, reverse_scorer, job, out, monkeypatch, name):
+    models = {"model_dir": forward_scorer, "reverse_model_dir": reverse_scorer}
+    whole = score_file(output=out / f"whole{name}", **models, **job)
+    expected = (out / f"whole{name}").read_bytes()
+    os.unlink(out / f"whole{name}")
+    for shards in (0, 1, 2):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            interrupted(patch, shards)
+            score_file(output=out / name, **models, **job, shard_lines=5)
+        assert os.listdir(out) == ([f"{name}.shards"] if shards else [])
+    said = []
+    summary = score_file(output=out / name, **models, **job, shard_lines=5, show=said.append)
+    assert (out / name).read_bytes() == expected and os.listdir(out) == [name]
+    assert summary.before > 0 and f"{summary.before} of the lines were scored before" in " ".join(summary.remarks)
+    assert (summary.lines, summary.unknown_words) == (len(PAIRS), whole.unknown_words)
+    assert len(said) == 1 and "disk space" in said[0]
+
+
+def test_malformed_and_long_lines_are_counted_once(forward_scorer, tmp_path, out, monkeypatch):
+    lines = [line if i % 5 else "bad" for i, line in enumerate([*LINES] * 4)] + [f"le ||| {'the ' * 30}||| 1"]
+    table = write(tmp_path / "table", "\n".join(lines).encode())
+    options = {"on_error": "keep", "max_tokens": 20}
+    whole = score_file(forward_scorer, table, out / "whole", **options)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        interrupted(patch, 2)
+        score_file(forward_scorer, table, out / "table", **options, shard_lines=4)
+    summary = score_file(forward_scorer, table, out / "table", **options, shard_lines=4)
+    assert read(out / "table") == read(out / "whole")
+    assert (summary.malformed, summary.too_long) == (whole.malformed, whole.too_long)
+    assert summary.malformed > 1 and summary.too_long > 0
+
+
+def test_errors_name_the_line_of_the_file(forward_scorer, tmp_path, out):
+    lines = ["le ||| the ||| 0.5 0.5"] * 30
+    for number, line, found in (
+        (20, "le ||| the ||| 0.5", "found 1 score, expected 2 as on line 1"),
+        (2, "le ||| the ||| 0.5", "found 1 score, expected 2 as on line 1"),
+        (29, "le", "found 1 field"),
+        (17, "\ufeffle ||| the ||| 0.5 x", 'found the score "x"'),
+    ):
+        changed = [*lines[: number - 1], line, *lines[number:]]
+        table = write(tmp_path / "table", "\n".join(changed).encode())
+        with pytest.raises(InputError, match=f"{table}, line {number}: {found}"):
+            score_file(forward_scorer, table, out / "table", shard_lines=4)
+        for name in os.listdir(out):
+            assert name == "table.shards" and number > 4
+            for part in (out / name).iterdir():
+                part.unlink()
+            (out / name).rmdir()
+
+
+def test_moses_ini_and_alignments_come_with_the_table(forward_scorer, table, tmp_path, out):
+    ini = write(tmp_path / "ini", INI.encode())
+    for name, shards in (("whole", {}), ("sharded", {"shard_lines": 4})):
+        (out / name).mkdir()
+        score_file(
+            forward_scorer, table, out / name / "table", moses_ini=ini, moses_ini_out=out / name / "ini", **shards
+        )
+    for name in ("table", "ini"):
+        whole = (out / "whole" / name).read_text()
+        assert (out / "sharded" / name).read_text() == whole.replace(str(out / "whole"), str(out / "sharded"))
+
+
+def test_what_cannot_go_on_is_refused(forward_scorer, table, out, monkeypatch):
+    for output, options, sentence in (
+        ("-", {}, "found the output - with shards"),
+        (out / "table", {"dry_run": True}, "found dry_run with work in shards"),
+        (out / "table", {"ray_address": "auto"}, "found ray_address without engine=ray"),
+    ):
+        with pytest.raises(ConfigurationError, match=sentence):
+            score_file(forward_scorer, table, output, shard_lines=4, **options)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        interrupted(patch, 1)
+        score_file(forward_scorer, table, out / "table", shard_lines=4)
+    lines = table.read_bytes()
+    for options, data, sentence in (
+        ({"length": True}, lines, "found the settings length true, expected false"),
+        ({}, lines + b"\n", "found the input size"),
+        ({}, lines.replace(b"0", b"1", 1), "found that lines 1 to 4 have changed"),
+    ):
+        table.write_bytes(data)
+        with pytest.raises(InputError, match=sentence):
+            score_file(forward_scorer, table, out / "table", shard_lines=4, **options)
+    table.write_bytes(lines)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="found the model "):
+        patch.setattr(ModelDirectory, "checksums", lambda directory: {"best.keras": "other"})
+        score_file(forward_scorer, table, out / "table", shard_lines=4)
+    assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
+
+
+def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, monkeypatch):
+    score_file(forward_scorer, table, out / "whole")
+    keep, left = ShardFolder.keep, [1]
+
+    def full(self, shard, result):
+        if not left[0]:
+            raise InputError("found the disk full when trying to write", path=self.path)
+        left[0] -= 1
+        keep(self, shard, result)
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="disk full"):
+        patch.setattr(ShardFolder, "keep", full)
+        score_file(forward_scorer, table, out / "table", shard_lines=4)
+    assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
+    assert read(out / "table") == read(out / "whole")
+
+
+def test_a_killed_command_goes_on_with_several_processes(model_dirs, tmp_path, out):
+    table = write(tmp_path / "table.gz", "\n".join(f"le chat ||| the {i % 50} ||| 1" for i in range(100_000)).encode())
+    flags = [f"--model_dir={model_dirs / 'forward'}", f"--input={table}", "--length"]
+    program = pathlib.Path(sys.executable).with_name("encdec-score")
+    subprocess.run([program, *flags, f"--output={out / 'whole.gz'}"], check=True, capture_output=True)
+    command = [program, *flags, f"--output={out / 'table.gz'}", "--processes=2"]
+    journal = out / "table.gz.shards" / "shards.jsonl"
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while not journal.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(random.random() / 10)
+        process.send_signal(signal.SIGKILL)
+    if not (out / "table.gz").exists():  # the machine was faster
+        assert len(journal.read_text().splitlines()) >= 1
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "of the lines were scored before" in result.stderr
+    assert (out / "table.gz").read_bytes() == (out / "whole.gz").read_bytes()
+    assert sorted(os.listdir(out)) == ["table.gz", "whole.gz"]
