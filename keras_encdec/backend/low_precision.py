@@ -1,12 +1,11 @@
 """A warning where bfloat16 or float16 is not faster than float32, as on most CPUs."""
 
 import functools
+import math
 import pathlib
 import time
 import warnings
 from collections.abc import Sequence
-
-import numpy as np
 
 from keras_encdec.backend.devices import name, on_cpu
 from keras_encdec.errors import EncdecWarning
@@ -93,7 +92,7 @@ def seconds_of_products(dtypes: Sequence[str], size: int) -> dict[str, float]:
     from keras import ops
 
     matrices = {dtype: ops.ones((size, size), dtype) for dtype in dtypes}
-    seconds = dict.fromkeys(matrices, np.inf)
+    seconds = dict.fromkeys(matrices, math.inf)
     for trial in range(4):  # alternating, as the machine's speed drifts; the first trial warms up
         for dtype, matrix in matrices.items():
             start = time.perf_counter()

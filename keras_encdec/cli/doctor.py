@@ -10,7 +10,6 @@ from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.diagnosis import DiagnosisOptions, Section, diagnose
-from keras_encdec.runtime.settings_files import write_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +46,9 @@ def main(arguments: Arguments, options: DoctorOptions) -> int:
     else:
         print("\nProblems", *(diagnosis.problems or ["none"]), sep="\n  ", flush=True)
     if arguments["output"]:
+        # Here, so that missing libraries are shown, not met at the start.
+        from keras_encdec.runtime.settings_files import write_json
+
         write_json(arguments["output"], diagnosis.to_dict())
     return 1 if diagnosis.problems else 0
 

@@ -1,7 +1,9 @@
 """The versions of the libraries that the package and its extras need, and the backend that is chosen."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
+import json
 import os
 import pathlib
 import platform
@@ -10,7 +12,6 @@ from collections.abc import Iterator
 from packaging.requirements import Requirement
 
 from keras_encdec import __version__
-from keras_encdec.runtime.settings_files import read_record
 
 BACKENDS = ("tensorflow", "jax", "torch")
 # Extras for those who change the package.
@@ -157,7 +158,9 @@ class ChosenBackend:
 def find_backend() -> ChosenBackend:
     """Finds the backend that Keras will use, as Keras chooses it, without importing Keras."""
     folder = pathlib.Path(os.environ.get("KERAS_HOME") or pathlib.Path("~/.keras").expanduser())
-    configured = read_record(folder / "keras.json").get("backend")
+    configured = None
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # Keras, too, passes over a file that is broken
+        configured = json.loads((folder / "keras.json").read_bytes()).get("backend")
     installed = tuple(name for name in BACKENDS if _installed_version(name))
     if given := os.environ.get("KERAS_BACKEND"):
         return ChosenBackend(given, "KERAS_BACKEND", installed)

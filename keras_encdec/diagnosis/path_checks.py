@@ -1,4 +1,7 @@
-"""Checks of models, exports and unfinished sharded jobs on disk: are they complete and unchanged?"""
+"""Checks of models, exports and unfinished sharded jobs on disk: are they complete and unchanged?
+
+Functions import what needs libraries, so that a missing library is a finding.
+"""
 
 import dataclasses
 import hashlib
@@ -7,10 +10,6 @@ import pathlib
 from collections.abc import Iterator
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.export.version_description import check_unchanged, version_checksums
-from keras_encdec.export.versions import versions
-from keras_encdec.runtime.settings_files import read_parsed
-from keras_encdec.runtime.streams import BrokenGzip, decompressed
 
 _MANIFEST, _JOURNAL = "manifest.json", "shards.jsonl"
 _BLOCK = 1 << 20
@@ -79,6 +78,8 @@ _SHARDS = "unfinished sharded job"
 
 def _kind(path: pathlib.Path) -> str:
     """Tells by its files what a path is."""
+    from keras_encdec.export.versions import versions
+
     with explained(path, "to look for a model or an export"):
         path.stat()
     if path.is_file():
@@ -124,6 +125,9 @@ def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
 
 
 def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]:
+    from keras_encdec.export.version_description import check_unchanged, version_checksums
+    from keras_encdec.export.versions import versions
+
     folders = [folder] if single else [folder / str(number) for number in versions(folder)]
     if not folders:
         raise InputError("found no version", "expected at least one", "export one first (encdec-export)", folder)
@@ -140,6 +144,8 @@ def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]
 
 def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     """Checks the parts that the journal of a sharded job lists. Without a manifest the job cannot go on."""
+    from keras_encdec.runtime.settings_files import read_parsed
+
     remedy = f"remove {folder} and run the job again"
     try:
         read_parsed(folder / _MANIFEST, json.loads)
@@ -163,6 +169,8 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
 
 
 def _part_checksum(folder: pathlib.Path, name: str) -> str:
+    from keras_encdec.runtime.streams import BrokenGzip, decompressed
+
     plain, compressed = folder / name, folder / f"{name}.gz"
     digest = hashlib.sha256()
     try:

@@ -49,6 +49,26 @@ def test_wrong_use_is_status_2():
     fail(in_process(COMMAND, "--backend=jax"), 2, "Unknown command line flag 'backend'")
 
 
+def test_libraries_that_do_not_import_are_findings(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "served" / "1").mkdir(parents=True)
+    for name in ("isal", "keras", "numpy", "tqdm", "tensorflow", "jax", "torch"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is broken')")
+    command = [sys.executable, "-m", "keras_encdec.cli.doctor", f"--path={tmp_path / 'served'}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr == ""
+    assert "cannot be imported (ImportError: keras is broken)" in done.stdout
+    assert "  isal is broken\n" in done.stdout
+
+
+def test_libraries_that_every_command_needs_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "filelock.py").write_text("raise ImportError('filelock is broken')")
+    command = [sys.executable, "-c", "from keras_encdec.cli.programs import doctor; doctor()"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    fail(done, 1, "encdec-doctor: cannot start (filelock is broken); install keras-encdec again with its libraries.")
+
+
 def test_a_broken_tensorflow_is_a_finding(tmp_path, monkeypatch):
     (tmp_path / "tensorflow.py").write_text("raise ImportError('undefined symbol: _ZN10')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
