@@ -34,6 +34,7 @@ COMMAND = task_command(
     optional={
         "reverse_model_dir": "Directory of a model trained with --reverse, for p(source | target) as a second score."
     },
+    progress=True,
 )
 
 if __name__ == "__main__":

@@ -3,7 +3,11 @@
 import importlib.util
 from types import ModuleType
 
-LIBRARIES = {"web": ("starlette", "uvicorn"), "analysis": ("jinja2", "matplotlib", "openTSNE")}
+LIBRARIES = {
+    "web": ("starlette", "uvicorn"),
+    "analysis": ("jinja2", "matplotlib", "openTSNE"),
+    "metrics": ("prometheus_client",),
+}
 
 
 def check_extra(extra: str, user: str) -> None:
