@@ -48,6 +48,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
         "serving",
         "python",
         "backends",
+        "progress",
         "troubleshooting",
     )
 ]
