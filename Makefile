@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
-EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray
+EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics
 
 .PHONY: demo test test-older-processor coverage lint docs bench wheel update-constraints clean
 

@@ -22,8 +22,8 @@ from keras_encdec.export.comparison import (
     random_pairs,
 )
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
-from keras_encdec.export.saved_model import check_unchanged, read_tokenization
 from keras_encdec.export.serving_config import VerificationOptions
+from keras_encdec.export.version_description import check_unchanged, read_tokenization
 from keras_encdec.export.versions import versions
 
 # Number of pairs that the exported model scores together.

@@ -32,6 +32,7 @@ ROOMS = [
     ("web",),
     ("datasets",),
     ("experiment",),
+    ("diagnosis",),
     ("cli",),
 ]
 # What each folder of smt imports of the others.

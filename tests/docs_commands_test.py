@@ -18,6 +18,7 @@ from eagerly import eagerly, uncompiled
 from scores_here import scores_here
 from serving_process import ServingProcess
 from undrawn import undrawn
+from unprobed import unprobed
 from unserved import unserved
 
 from keras_encdec.cli.command import Command
@@ -48,6 +49,8 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
         "serving",
         "python",
         "backends",
+        "progress",
+        "troubleshooting",
     )
 ]
 ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -69,6 +72,7 @@ SMALL = "--units=16"
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly,
+    "encdec-doctor": unprobed,
     "encdec-generate": uncompiled,
     "encdec-score": uncompiled,
     "encdec-select": uncompiled,

@@ -14,11 +14,15 @@ from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY, Checkpoints
-from keras_encdec.trainers.reporting import RoundReports, TrainingReporter
+from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
+
+# In the model directory.
+PROGRESS = "progress.json"
 
 
 class TrainingState(NamedTuple):
@@ -78,6 +82,7 @@ def fit(
     patience_updates = config.patience_epochs and config.patience_epochs * batches.updates_per_epoch
     checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates)
     if budget.done < 1.0 and not checkpoints.out_of_patience:
+        record = ProgressRecord("encdec-train", folder / PROGRESS)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
@@ -85,20 +90,22 @@ def fit(
             *_tensorboard(config, folder),
             average,
             checkpoints,
+            ProgressUpdates(record, budget),
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
             GeneratorRestoration(generator_state) if generator_state else None,
         ]
-        model.fit(
-            training_stream(lambda: batches.stream(first_update)),
-            validation_data=validation and evaluation_batches(validation.once),
-            # Keras calls a round an epoch.
-            steps_per_epoch=min(config.round_updates, updates - first_update) if updates else config.round_updates,
-            initial_epoch=len(rounds),
-            epochs=sys.maxsize,
-            shuffle=False,  # the stream of batches is already in random order
-            verbose=0,
-            callbacks=[callback for callback in callbacks if callback],
-        )
+        with record:
+            model.fit(
+                training_stream(lambda: batches.stream(first_update)),
+                validation_data=validation and evaluation_batches(validation.once),
+                # Keras calls a round an epoch.
+                steps_per_epoch=min(config.round_updates, updates - first_update) if updates else config.round_updates,
+                initial_epoch=len(rounds),
+                epochs=sys.maxsize,
+                shuffle=False,  # the stream of batches is already in random order
+                verbose=0,
+                callbacks=[callback for callback in callbacks if callback],
+            )
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
         if not average.rounds:
             raise InputError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import keras
 
+from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 
@@ -151,6 +152,29 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
             f"Round {epoch + 1}: {budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}"
         )
         super().on_epoch_begin(epoch, logs)
+
+
+class ProgressUpdates(keras.callbacks.Callback):
+    """Keeps the record of a training up to date.
+
+    Args:
+        record: ProgressRecord.
+        budget: Budget, which must come before this one in the list of callbacks.
+    """
+
+    def __init__(self, record: ProgressRecord, budget: Budget) -> None:
+        super().__init__()
+        self._record, self._budget = record, budget
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._record.begin("updates", self._budget.updates_done, self._budget.done)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        self._record.update(self._budget.updates_done, share=self._budget.done or None)
+
+    def on_train_end(self, logs: dict[str, float] | None = None) -> None:
+        if self._budget.signal is not None:
+            self._record.fail(f"stopped by signal {self._budget.signal}; --resume continues the training")
 
 
 class RoundReports(keras.callbacks.Callback):

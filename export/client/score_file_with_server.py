@@ -14,6 +14,7 @@ from keras_encdec.export.client.served_scorer import ServedScorer
 from keras_encdec.formats import FilePath, InputLines, PairRecord, Record, open_output, pair_format
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.progress_state import count_error
 from keras_encdec.runtime.shards import windows
 from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, write_scored_lines
 from keras_encdec.scoring.scoring_options import ScoringOptions
@@ -179,6 +180,7 @@ class ServedLines:
             raise report from refusal
         with self._lock:
             self.refused += 1
+            count_error(str(report))
         # Every record is a named tuple, but the protocol `Record` does not declare the methods of one.
         malformed = cast("PairRecord", record)._replace(problem=str(report))
         return self._scorer([malformed])[0]

@@ -10,6 +10,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.export.client.connection import retrying
 from keras_encdec.export.client.model_server import Server, ServerError
 from keras_encdec.formats import escape, model_words
+from keras_encdec.runtime.metrics import measured_request
 from keras_encdec.scoring.pair_scorer import PairScores, WordPair
 
 
@@ -91,7 +92,8 @@ class ServedScorer:
     def _predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
         """Calls the server once. A request that was merged with another, which the server refuses, is UNAVAILABLE."""
         try:
-            return self._server.predict(signature, inputs, outputs)
+            with measured_request():
+                return self._server.predict(signature, inputs, outputs)
         except ServerError as error:
             if self._is_about_another_request(error, inputs):
                 raise ServerError("UNAVAILABLE", f"merged with a request that it refused: {error.message}") from error

@@ -12,6 +12,27 @@ def name() -> str:
     return keras.backend.backend()
 
 
+def device_names() -> list[str]:
+    """Returns the names of the devices that the backend can compute on, such as "CPU" or "GPU NVIDIA H100"."""
+    if name() == "jax":
+        import jax
+
+        kinds = [(device.platform.upper(), device.device_kind) for device in jax.devices()]
+        return [platform if kind == "cpu" else f"{platform} {kind}" for platform, kind in kinds]
+    if name() == "tensorflow":
+        import tensorflow as tf
+
+        described = tf.config.experimental.get_device_details
+        devices = [
+            (one.device_type, described(one).get("device_name", "")) for one in tf.config.list_physical_devices()
+        ]
+        return [f"{kind} {model}".strip() for kind, model in devices]
+    import torch
+
+    graphics = [f"GPU {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
+    return ["CPU", *graphics, *(["MPS"] if torch.backends.mps.is_available() else [])]
+
+
 def on_cpu() -> bool:
     """Returns whether the backend computes on a CPU, not on a GPU or TPU."""
     if name() == "jax":

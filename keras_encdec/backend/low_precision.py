@@ -1,11 +1,11 @@
 """A warning where bfloat16 or float16 is not faster than float32, as on most CPUs."""
 
 import functools
+import math
 import pathlib
 import time
 import warnings
-
-import numpy as np
+from collections.abc import Sequence
 
 from keras_encdec.backend.devices import name, on_cpu
 from keras_encdec.errors import EncdecWarning
@@ -75,15 +75,29 @@ def speed_against_float32(dtype: str) -> float:
 
 
 def _speed_of_products(dtype: str, size: int) -> float:
+    seconds = seconds_of_products((dtype, "float32"), size)
+    return seconds["float32"] / seconds[dtype]
+
+
+def seconds_of_products(dtypes: Sequence[str], size: int) -> dict[str, float]:
+    """Measures how long the product of two square matrices takes, on the backend and device in use.
+
+    Args:
+        dtypes: list of str. The dtypes of the matrices to multiply.
+        size: int. Rows and columns of the matrices.
+
+    Returns:
+        dict from dtype to the shortest time in seconds.
+    """
     from keras import ops
 
-    matrices = {kind: ops.ones((size, size), kind) for kind in (dtype, "float32")}
-    seconds = dict.fromkeys(matrices, np.inf)
+    matrices = {dtype: ops.ones((size, size), dtype) for dtype in dtypes}
+    seconds = dict.fromkeys(matrices, math.inf)
     for trial in range(4):  # alternating, as the machine's speed drifts; the first trial warms up
-        for kind, matrix in matrices.items():
+        for dtype, matrix in matrices.items():
             start = time.perf_counter()
             ops.convert_to_numpy(ops.matmul(matrix, matrix)[0])
             taken = time.perf_counter() - start
             if trial:
-                seconds[kind] = min(seconds[kind], taken)
-    return seconds["float32"] / seconds[dtype]
+                seconds[dtype] = min(seconds[dtype], taken)
+    return seconds

@@ -70,6 +70,7 @@ COMMAND = task_command(
         "input": "Phrase table or TSV file, plain or gzipped.",
         "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete.",
     },
+    progress=True,
 )
 
 if __name__ == "__main__":

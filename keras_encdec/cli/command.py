@@ -189,7 +189,25 @@ class Command:
                     raise UsageError(f"flag --{name}={item}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
-        return self.work(flag_values) or 0
+        with self._progress(flag_values):
+            return self.work(flag_values) or 0
+
+    @contextlib.contextmanager
+    def _progress(self, flag_values: flags.FlagValues) -> Iterator[None]:
+        """Records and serves the progress of the work, if the flags of `define_progress_flags` are given."""
+        names = "progress_file", "metrics_port"
+        path, port = (flag_values[name].value if name in flag_values else None for name in names)
+        with contextlib.ExitStack() as stack:
+            record = None
+            if not self.serves and (path or port is not None):
+                from keras_encdec.runtime.progress_state import ProgressRecord
+
+                record = stack.enter_context(ProgressRecord(self.name, path))
+            if port is not None:
+                from keras_encdec.runtime.metrics import served_metrics
+
+                stack.enter_context(served_metrics(self.name, port, record))
+            yield
 
     def _show_version(self) -> int:
         print(f"{self.name} (keras-encdec {__version__})")

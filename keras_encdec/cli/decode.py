@@ -40,6 +40,7 @@ COMMAND = task_command(
         ),
     },
     flag_names={"number_of_processes": "processes", "other_weights": "weight"},
+    progress=True,
 )
 
 if __name__ == "__main__":

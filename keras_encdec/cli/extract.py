@@ -30,6 +30,7 @@ COMMAND = task_command(
     },
     optional={**TEXT, **ALIGNMENT},
     flag_names={"number_of_processes": "processes"},
+    progress=True,
 )
 
 if __name__ == "__main__":

@@ -84,6 +84,30 @@ def warn_of_missing(missing: int, consequence: str) -> None:
         print(f"{gap}; check that the ids in the list are those of its sentences, the first 0.", file=sys.stderr)
 
 
+def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -> None:
+    """Defines the flags with which a long command records and serves its progress, see `Command`.
+
+    Args:
+        flag_values: defines the flags here.
+        serves: bool. Whether the command serves requests, and so has no progress. Defaults to `False`.
+    """
+    section = "progress"
+    if not serves:
+        text = (
+            "File that keeps the state of the work as JSON, also after its end: done, total, rate, time left, errors."
+        )
+        flags.DEFINE_string("progress_file", None, text, flag_values, module_name=section)
+    flags.DEFINE_integer(
+        "metrics_port",
+        None,
+        "Serve metrics for Prometheus at this port, on all addresses of the machine; 0 is any free port.",
+        lower_bound=0,
+        upper_bound=65535,
+        flag_values=flag_values,
+        module_name=section,
+    )
+
+
 class PathOrFlagParser(flags.ArgumentParser):
     """Parses a flag that is given without a value, `--flag` or `--noflag`, or with a path, `--flag=path`."""
 

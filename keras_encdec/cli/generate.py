@@ -11,6 +11,7 @@ from keras_encdec.cli.flags import (
     check_flags_of_choice,
     configuration_from_flags,
     define_configuration_flags,
+    define_progress_flags,
     given_flags,
     path_flag,
 )
@@ -77,6 +78,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     own_flags = ("weights", "replace_unknown")
     define_configuration_flags(flag_values, GenerationOptions, __name__, FLAG_NAMES, own_flags)
     define_configuration_flags(flag_values, _samplers(), "search and sampling", FLAG_NAMES)
+    define_progress_flags(flag_values)
 
 
 def main(flag_values: flags.FlagValues) -> None:

@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 
@@ -18,15 +19,20 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 
 def _run(name: str) -> None:
+    program = f"encdec-{name.replace('_', '-')}"
+
     def end(*_: object) -> None:
         with contextlib.suppress(OSError):  # the standard error may be closed
-            os.write(2, f"encdec-{name.replace('_', '-')}: interrupted before it began.\n".encode())
+            os.write(2, f"{program}: interrupted before it began.\n".encode())
         os._exit(130)
 
     # Python ignores exceptions in callbacks of an import, so that a KeyboardInterrupt could be lost there.
     interrupted = signal.getsignal(signal.SIGINT)
     if interrupted is signal.default_int_handler:
         signal.signal(signal.SIGINT, end)
-    command = importlib.import_module(f"keras_encdec.cli.{name}").COMMAND
+    try:
+        command = importlib.import_module(f"keras_encdec.cli.{name}").COMMAND
+    except ImportError as error:
+        sys.exit(f"{program}: cannot start ({error}); install keras-encdec again with its libraries.")
     signal.signal(signal.SIGINT, interrupted)
     command.run()

@@ -37,6 +37,7 @@ COMMAND = task_command(
         "reverse_model_dir": "Directory of a model trained with --reverse, for p(source | target) as a second score."
     },
     flag_names={"number_of_processes": "processes"},
+    progress=True,
 )
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ COMMAND = task_command(
         "is computed from, in nats per token.",
         **_MODELS,
     },
+    progress=True,
 )
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ COMMAND = task_command(
         "input": "Text, a phrase or sentence per line, to use instead of a phrase table.",
     },
     serves=True,
+    progress=True,
 )
 
 if __name__ == "__main__":

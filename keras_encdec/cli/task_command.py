@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 from absl import flags
 
 from keras_encdec.cli.command import SENTENCE, Command
-from keras_encdec.cli.flags import Repeated, configuration_from_flags, define_configuration_flags, text_flag
+from keras_encdec.cli.flags import (
+    Repeated,
+    configuration_from_flags,
+    define_configuration_flags,
+    define_progress_flags,
+    text_flag,
+)
 from keras_encdec.configuration import Configuration
 
 Options = TypeVar("Options", bound=Configuration)
@@ -25,6 +31,7 @@ def task_command(
     repeated: Collection[str] = (),
     interrupted: str = SENTENCE,
     serves: bool = False,
+    progress: bool = False,
 ) -> Command:
     """Makes a command with a flag for each file or folder of a task, and for each of its options.
 
@@ -41,6 +48,8 @@ def task_command(
             other tuple takes its items separated by commas. Defaults to none.
         interrupted: str. Message shown when a signal ends the command, see `Command`.
         serves: bool. Whether the command serves requests, see `Command`. Defaults to `False`.
+        progress: bool. Whether the work takes long, so that the command has the flags of `define_progress_flags`.
+            Defaults to `False`.
 
     Returns:
         Command.
@@ -58,6 +67,8 @@ def task_command(
             flag = text_flag(names[argument], text, isinstance(text, Repeated))
             flags.DEFINE_flag(flag, flag_values, module_name=module)
         define_configuration_flags(flag_values, options, module, names, repeated=repeated)
+        if progress:
+            define_progress_flags(flag_values, serves)
 
     def main(flag_values: flags.FlagValues) -> int | None:
         arguments = {argument: flag_values[names[argument]].value for argument in help_texts}

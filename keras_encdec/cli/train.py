@@ -11,6 +11,7 @@ from keras_encdec.cli.flags import (
     check_flags_of_choice,
     configuration_from_flags,
     define_configuration_flags,
+    define_progress_flags,
     given_flags,
 )
 from keras_encdec.configuration import Configuration
@@ -38,6 +39,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     define_configuration_flags(flag_values, TrainingData, "data")
     define_configuration_flags(flag_values, TrainingConfig, "training")
     define_configuration_flags(flag_values, _model_configurations(), "model")
+    define_progress_flags(flag_values)
 
 
 def main(flag_values: flags.FlagValues) -> int:

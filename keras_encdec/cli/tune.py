@@ -5,7 +5,29 @@ import sys
 from keras_encdec.cli.command import UsageError
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights, warn_of_missing
 from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.runtime.progress_state import current_record
 from keras_encdec.smt.tuning.tune import TuningOptions
+from keras_encdec.smt.tuning.tuning_result import TunedWeights
+
+
+class CountedSearches:
+    """Reports each search for weights, and records how many have ended.
+
+    Args:
+        number: int. Number of searches.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number, self._done, self._record = number, 0, current_record()
+        if self._record is not None:
+            self._record.begin("searches")
+
+    def ended(self, tuned: TunedWeights) -> None:
+        """Reports the weights that a search has found."""
+        print(tuned, file=sys.stderr, flush=True)
+        self._done += 1
+        if self._record is not None:
+            self._record.update(self._done, self._number)
 
 
 def main(arguments: Arguments, options: TuningOptions) -> None:
@@ -32,12 +54,8 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
             check_distinct_files(path, json_out)
         with open_output(json_out, keep=False):  # raises before the search if the file cannot be written
             pass
-    tuning = tune(
-        **arguments,
-        options=options,
-        other_weights=other_weights,
-        report=lambda tuned: print(tuned, file=sys.stderr, flush=True),
-    )
+    searches = CountedSearches(options.seeds)
+    tuning = tune(**arguments, options=options, other_weights=other_weights, report=searches.ended)
     if json_out:
         write_json(json_out, tuning.to_dict())
     print(tuning, file=sys.stderr if "-" in outputs.values() else sys.stdout)
@@ -70,6 +88,7 @@ COMMAND = task_command(
         "json_out": "File for weights and scores of all seeds as JSON. Optional.",
     },
     flag_names={"references": "reference", "test_references": "test_reference", "other_weights": "weight"},
+    progress=True,
 )
 
 if __name__ == "__main__":

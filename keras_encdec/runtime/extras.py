@@ -7,6 +7,7 @@ LIBRARIES = {
     "web": ("starlette", "uvicorn"),
     "analysis": ("jinja2", "matplotlib", "openTSNE"),
     "ray": ("ray",),
+    "metrics": ("prometheus_client",),
 }
 
 

@@ -9,6 +9,8 @@ from typing import Protocol, Self, TextIO
 
 from tqdm import tqdm
 
+from keras_encdec.runtime.progress_state import current_record
+
 _MINUTE = 60.0
 
 
@@ -88,6 +90,8 @@ ShowProgress = Callable[[CountedInput, str], Progress]
 class ReadingProgress(Progress):
     """Shows the rate and the time left: as a bar on a terminal, otherwise as one plain line per minute.
 
+    It also updates the record of the task, if there is one, see `keras_encdec.runtime.progress_state`.
+
     The time left is estimated from the bytes read of the file on disk, because the number of lines is not known.
 
     Args:
@@ -103,6 +107,9 @@ class ReadingProgress(Progress):
         super().__init__(lines, unit)
         self._stream, self._pause = stream or sys.stderr, pause
         self._next_line = pause
+        self._record = current_record()
+        if self._record is not None:
+            self._record.begin(unit)
         self._bar = None
         if self._stream.isatty():
             self._bar = tqdm(
@@ -111,6 +118,9 @@ class ReadingProgress(Progress):
 
     def add(self, count: int) -> None:
         super().add(count)
+        if self._record is not None:
+            total = self.lines.bytes_total
+            self._record.update(self.count, share=self.lines.bytes_read / total if total else None)
         if self._bar is not None:
             self._bar.update(self.lines.bytes_read - self._bar.n)
             self._bar.set_postfix_str(f"{self.rate:,.0f} {self.unit}/s")

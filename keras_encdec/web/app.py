@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.metrics import measured_request
 from keras_encdec.web.computations import BusyError, Computations, ReplacedError, RequestRate
 from keras_encdec.web.endpoints import ENDPOINTS, PAGE, Endpoint
 from keras_encdec.web.explorer import Explorer
@@ -119,7 +120,11 @@ def create_app(
                 seconds = math.ceil(wait)
                 sentence = f"Found more than {limit} requests within a minute; ask again in {seconds} s."
                 return refusal(429, sentence, Retry_After=f"{seconds}")
-            return await handler(request)
+            with measured_request() as outcome:
+                response = await handler(request)
+                # A newer request of the same page replaces another one (409), which is no error.
+                outcome.failed = response.status_code >= 400 and response.status_code != 409
+            return response
 
         return handle
 

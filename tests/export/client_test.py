@@ -1,6 +1,7 @@
 """The client against a server that is made up."""
 
 import gzip
+import json
 import os
 import random
 import re
@@ -51,6 +52,27 @@ def test_a_table_gets_the_scores_of_the_server(client, model, tmp_path, out, end
     succeed(client(*flags, "--unknown_count"))
     assert gzip.decompress((out / "scored.gz").read_bytes()) == expected(table, unknown=True)
     assert len(model.requests) == 6, "one call a batch, whatever is asked for"
+
+
+def test_the_requests_to_the_server_are_measured(client, tmp_path, out, monkeypatch):
+    prometheus_client = pytest.importorskip("prometheus_client", reason="pip install '.[metrics]'")
+    registries = []
+
+    def start(port, registry):
+        registries.append(registry)
+        return started(port, registry=registry)
+
+    started = prometheus_client.start_http_server
+    monkeypatch.setattr(prometheus_client, "start_http_server", start)
+    table = write(tmp_path / "table", "\n".join(LINES).encode())
+    flags = f"--input={table}", f"--output={out}/scored", "--batch_size=3", "--metrics_port=0"
+    done = client(*flags, f"--progress_file={tmp_path / 'progress.json'}")
+    assert done.returncode == 0 and done.stderr.startswith("encdec-client: metrics at http://localhost:")
+    label = {"task": "encdec-client"}
+    assert registries[0].get_sample_value("encdec_request_seconds_count", label) == 3
+    assert registries[0].get_sample_value("encdec_request_errors_total", label) == 0
+    assert registries[0].get_sample_value("encdec_done", label) == 7
+    assert json.loads((tmp_path / "progress.json").read_text())["state"] == "finished"
 
 
 @pytest.mark.parametrize("columns", [(), ("unknown",), ("tokens",), ("unknown", "tokens")], ids=" ".join)

@@ -1,10 +1,12 @@
 """The API and the files of the page, asked in this process."""
 
 import gc
+import io
 import json
 import os
 import pathlib
 import sys
+import urllib.request
 
 import jsonschema
 import numpy as np
@@ -13,6 +15,7 @@ from eagerly import uncompiled
 from starlette.testclient import TestClient
 from toy_explorer import PHRASES, toy_explorer
 
+from keras_encdec.runtime.metrics import served_metrics
 from keras_encdec.scoring import TextScorer
 from keras_encdec.web import create_app
 from keras_encdec.web.openapi import openapi
@@ -249,3 +252,14 @@ def test_memory_does_not_grow_with_the_requests(tmp_path):
         assert megabytes() - before < 200
     finally:
         gc.set_threshold(*threshold)
+
+
+def test_requests_are_measured(asked):
+    pytest.importorskip("prometheus_client", reason="pip install '.[metrics]'")
+    with served_metrics("encdec-serve", 0, stream=io.StringIO()) as port:
+        assert asked("translate", POSTED["translate"]).status_code == 200
+        assert asked("translate", "{").status_code == 415
+        with urllib.request.urlopen(f"http://localhost:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    assert 'encdec_request_seconds_count{task="encdec-serve"} 2.0' in text
+    assert 'encdec_request_errors_total{task="encdec-serve"} 1.0' in text

@@ -1,0 +1,72 @@
+"""encdec-doctor: says what is installed, what the machine can do, and whether models and exports are undamaged.
+
+The exit status is 0 if all is well, and 1 if something is broken or damaged.
+"""
+
+import dataclasses
+import json
+
+from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.configuration import hyperparameter
+from keras_encdec.diagnosis import DiagnosisOptions, Section, diagnose
+
+
+@dataclasses.dataclass(frozen=True)
+class DoctorOptions(DiagnosisOptions):
+    """Options of the command: those of the diagnosis, and how it is shown."""
+
+    json: bool = hyperparameter(False, "Whether to print JSON instead of text, when all is done.")
+
+
+class _Text:
+    """Prints each section when it is done, the values of a section below one another."""
+
+    def __init__(self) -> None:
+        self._title = ""
+
+    def show(self, section: Section) -> None:
+        rows = list(section.rows())
+        if section.title != self._title:
+            self._title = section.title
+            print(f"\n{section.title}" if section.title != "Versions" else section.title)
+        width = max(len(label) for label, _ in rows)
+        for label, value in rows:
+            print(f"  {label:{width}}  {value}", flush=True)
+
+
+def main(arguments: Arguments, options: DoctorOptions) -> int:
+    """Examines as the flags say."""
+    shown = DiagnosisOptions(all_backends=options.all_backends)
+    show = (lambda section: None) if options.json else _Text().show
+    folder = arguments["folder"] or "."
+    diagnosis = diagnose(shown, paths=arguments["path"], folder=folder, show=show)
+    if options.json:
+        print(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        print("\nProblems", *(diagnosis.problems or ["none"]), sep="\n  ", flush=True)
+    if arguments["output"]:
+        # Here, so that missing libraries are shown, not met at the start.
+        from keras_encdec.runtime.settings_files import write_json
+
+        write_json(arguments["output"], diagnosis.to_dict())
+    return 1 if diagnosis.problems else 0
+
+
+COMMAND = task_command(
+    "encdec-doctor",
+    main,
+    DoctorOptions,
+    required={},
+    optional={
+        "path": Repeated(
+            "Model directory, export, or folder of a sharded job (.shards) to check: are its files complete and "
+            "unchanged? May be given several times."
+        ),
+        "folder": "Folder whose free disk space is shown. Default: the working directory.",
+        "output": "File to write everything to as JSON, too.",
+    },
+)
+
+if __name__ == "__main__":
+    COMMAND.run()

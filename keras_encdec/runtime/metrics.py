@@ -1,0 +1,147 @@
+"""Serves the progress of a task, and the requests that it sends or answers, as metrics for Prometheus."""
+
+import contextlib
+import dataclasses
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.extras import check_extra
+from keras_encdec.runtime.progress_state import ProgressRecord
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+# In seconds.
+_LATENCIES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class RequestMetrics:
+    """Counts requests and those that failed, and measures how long they take.
+
+    Args:
+        registry: of the metrics.
+        task: str. Label of the metrics, such as "encdec-client".
+    """
+
+    def __init__(self, registry: "CollectorRegistry", task: str) -> None:
+        from prometheus_client import Counter, Histogram
+
+        self._failures = Counter("encdec_request_errors", "Requests that failed.", ["task"], registry=registry)
+        self._seconds = Histogram(
+            "encdec_request_seconds", "Duration of requests.", ["task"], registry=registry, buckets=_LATENCIES
+        )
+        self._task = task
+        self._failures.labels(task)  # shown from the start, with 0
+        self._seconds.labels(task)
+
+    def observe(self, seconds: float, failed: bool) -> None:
+        """Counts a request."""
+        self._seconds.labels(self._task).observe(seconds)
+        if failed:
+            self._failures.labels(self._task).inc()
+
+
+@contextlib.contextmanager
+def served_metrics(
+    task: str, port: int, record: ProgressRecord | None = None, stream: TextIO | None = None
+) -> Iterator[int]:
+    """Serves metrics at http://HOST:PORT/metrics during the `with` block, on all addresses of this machine.
+
+    Args:
+        task: str, such as "encdec-score".
+        port: int. 0 is any free port.
+        record: ProgressRecord, whose state is served; `None` for a task without an end, such as a server.
+        stream: text file that gets a line with the address. Defaults to `None`: standard error.
+
+    Yields:
+        the port.
+
+    Raises:
+        ImportError: if prometheus_client is not installed. The error names the extra to install.
+        InputError: if the port is taken.
+    """
+    check_extra("metrics", "--metrics_port")
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry()
+    requests = functools.cache(lambda: RequestMetrics(registry, task))
+    if record is None:
+        requests()  # a server shows 0 requests before the first
+    else:
+        _serve_progress(registry, task, record)
+    try:
+        server, thread = start_http_server(port, registry=registry)
+    except OSError as error:
+        raise InputError(
+            f"found that port {port} cannot be listened on ({error.strerror})",
+            "expected a free port for the metrics",
+            "give another --metrics_port",
+        ) from error
+    _current.append(requests)
+    try:
+        print(
+            f"{task}: metrics at http://localhost:{server.server_port}/metrics", file=stream or sys.stderr, flush=True
+        )
+        yield server.server_port
+    finally:
+        _current.remove(requests)
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _serve_progress(registry: "CollectorRegistry", task: str, record: ProgressRecord) -> None:
+    from prometheus_client import Gauge
+    from prometheus_client.core import CounterMetricFamily
+    from prometheus_client.registry import Collector
+
+    def gauge(name: str, text: str, value: Callable[[], float | None]) -> None:
+        def shown() -> float:
+            now = value()
+            return math.nan if now is None else now
+
+        Gauge(name, text, ["task"], registry=registry).labels(task).set_function(shown)
+
+    class Errors(Collector):
+        def collect(self) -> Iterator[CounterMetricFamily]:
+            errors = CounterMetricFamily(
+                "encdec_errors", "Errors, those included that the task goes on after.", labels=["task"]
+            )
+            errors.add_metric([task], record.state.errors)
+            yield errors
+
+    gauge("encdec_done", "Units that are done, such as lines or updates.", lambda: record.state.done)
+    gauge("encdec_total", "All units, or an estimate; NaN if not known.", lambda: record.state.total)
+    gauge("encdec_rate", "Units per second.", lambda: record.state.rate)
+    gauge("encdec_eta_seconds", "Estimate of the seconds left; NaN if not known.", lambda: record.state.eta_seconds)
+    registry.register(Errors())
+
+
+# Of the tasks in this process; most send no requests, so that the metrics of requests are made by the first.
+_current: list[Callable[[], RequestMetrics]] = []
+
+
+@dataclasses.dataclass
+class RequestOutcome:
+    """Whether a request failed; set it for a failure without an exception."""
+
+    failed: bool = False
+
+
+@contextlib.contextmanager
+def measured_request() -> Iterator[RequestOutcome]:
+    """Measures the request in the `with` block if metrics are served. One that raises an exception failed."""
+    outcome, start = RequestOutcome(), time.perf_counter()
+    try:
+        yield outcome
+    except BaseException:
+        outcome.failed = True
+        raise
+    finally:
+        if _current:
+            _current[-1]().observe(time.perf_counter() - start, outcome.failed)

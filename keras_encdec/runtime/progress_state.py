@@ -1,0 +1,205 @@
+"""Keeps the state of a long task in one JSON file beside its output, while it runs and after its end."""
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Self
+
+from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.settings_files import read_record
+from keras_encdec.runtime.unfinished import temporary_beside
+
+RUNNING, FINISHED, FAILED = "running", "finished", "failed"
+_PAUSE = 2.0
+_MOST_BYTES = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgressState:
+    """The state of a task at one time.
+
+    Attributes:
+        task: str, such as "encdec-score".
+        process: int. Its process id.
+        state: str: "running", "finished" or "failed".
+        step: int. Number of the step, from 1, of a task of several steps; 0 before the first.
+        unit: str. What is counted, such as "lines".
+        done: int. Units done in this step.
+        total: int. Units of this step; estimated from the share of the input that is read where only the size of a
+            file is known. `None` if nothing is known.
+        rate: float. Units per second since the step began.
+        eta_seconds: float. Estimate of the time until the end of the step; `None` if it is not known.
+        started: str. When the task began, in ISO 8601.
+        updated: str. When this was written.
+        errors: int. Errors so far, those included that the task went on after, such as malformed lines.
+        last_error: str. The sentence of the last one; `None` without any.
+    """
+
+    task: str
+    process: int
+    state: str
+    step: int
+    unit: str
+    done: int
+    total: int | None
+    rate: float
+    eta_seconds: float | None
+    started: str
+    updated: str
+    errors: int
+    last_error: str | None
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+class ProgressRecord:
+    """Records the state of a task; what runs in its `with` block finds it by `current_record`.
+
+    The file is written at most every two seconds and replaced at once, so that a reader never sees half of it. It stays
+    at the end, "finished", or "failed" if the block raises an exception. If the process is killed it says "running",
+    with the time of the last update. A record in the block of another one passes everything on to it.
+
+    Args:
+        task: str, such as "encdec-score".
+        path: the file to keep. Optional.
+
+    Attributes:
+        state: ProgressState.
+
+    Raises:
+        InputError: at the start of the block, if the file cannot be written, or is another one that would be lost.
+            Later failures to write do not stop the task.
+
+    Example:
+
+    >>> with ProgressRecord("encdec-score") as record:
+    ...     record.begin("lines")
+    ...     record.update(25, share=0.5)
+    ...     record.state.total
+    50
+    """
+
+    def __init__(self, task: str, path: FilePath | None = None) -> None:
+        self.state = ProgressState(task, os.getpid(), RUNNING, 0, "", 0, None, 0.0, None, _now(), _now(), 0, None)
+        self._path = path and os.path.realpath(path)
+        self._outer: ProgressRecord | None = None
+        self._written, self._lock = 0.0, threading.RLock()
+        self._begin = (time.monotonic(), 0, 0.0)
+
+    def __enter__(self) -> Self:
+        if self._path:
+            with explained(self._path, "to write the progress"):
+                self._check_replaceable()
+                self._write()
+        self._outer = current_record()
+        _current.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *traceback: object) -> None:
+        _current.remove(self)
+        if error is not None:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            self.fail("interrupted" if interrupted else str(error) or type(error).__name__)
+        if self.state.state == RUNNING:
+            self._change(state=FINISHED, total=self.state.done, eta_seconds=0.0)
+        self._keep()
+
+    def begin(self, unit: str, done: int = 0, share: float = 0.0) -> None:
+        """Begins a step.
+
+        Args:
+            unit: str. What is counted.
+            done: int. Units that were done before, by an earlier process. Defaults to `0`.
+            share: float. Share of the step that was done before. Defaults to `0`.
+        """
+        self._begin = (time.monotonic(), done, share)
+        self._change(step=self.state.step + 1, unit=unit, done=done, total=None, rate=0.0, eta_seconds=None)
+        self._pass_on(lambda outer: outer.begin(unit, done, share))
+
+    def update(self, done: int, total: int | None = None, share: float | None = None) -> None:
+        """Records how much of the step is done.
+
+        Args:
+            done: int. Units done.
+            total: int. All units of the step; `None` if their number is not known.
+            share: float. Share of the step that is done. Defaults to `done / total`; `None` if neither is known.
+        """
+        start, first_done, first_share = self._begin
+        seconds = max(time.monotonic() - start, 1e-9)
+        if share is None and total:
+            share = done / total
+        if total is None and share:
+            total = round(done / share)
+        eta = None
+        if share is not None and share > first_share:
+            eta = seconds * max(1 - share, 0.0) / (share - first_share)
+        self._change(done=done, total=total, rate=(done - first_done) / seconds, eta_seconds=eta)
+        if time.monotonic() - self._written >= _PAUSE:
+            self._keep()
+        self._pass_on(lambda outer: outer.update(done, total, share))
+
+    def count_error(self, sentence: str) -> None:
+        """Counts an error that the task goes on after."""
+        with self._lock:
+            self._change(errors=self.state.errors + 1, last_error=sentence)
+        self._pass_on(lambda outer: outer.count_error(sentence))
+
+    def fail(self, sentence: str) -> None:
+        """Marks the task as failed; call it for a task that ends early without an exception."""
+        if self.state.state != FAILED:
+            self._change(state=FAILED, errors=self.state.errors + 1, last_error=sentence, eta_seconds=None)
+            self._pass_on(lambda outer: outer.fail(sentence))
+
+    def _change(self, **values: object) -> None:
+        with self._lock:
+            self.state = dataclasses.replace(self.state, **values)  # type: ignore[arg-type]
+
+    def _check_replaceable(self) -> None:
+        """Checks that the file is a record of an earlier task, or does not exist: a wrong path must not cost a file."""
+        assert self._path
+        path = pathlib.Path(self._path)
+        ours = path.is_file() and path.stat().st_size <= _MOST_BYTES and "eta_seconds" in read_record(path)
+        if path.exists() and not ours:
+            remedy = "name another file for the progress, or remove this one"
+            raise InputError("found a file that holds no progress", "expected one to replace, or none", remedy, path)
+
+    def _pass_on(self, call: "Callable[[ProgressRecord], None]") -> None:
+        if self._outer is not None:
+            call(self._outer)
+
+    def _keep(self) -> None:
+        if self._path:
+            with contextlib.suppress(OSError):
+                self._write()
+
+    def _write(self) -> None:
+        assert self._path
+        self._change(updated=_now())
+        with temporary_beside(self._path) as (temporary, descriptor):
+            with open(descriptor, "wb") as file:
+                file.write(json.dumps(dataclasses.asdict(self.state), indent=1, ensure_ascii=False).encode() + b"\n")
+            os.replace(temporary, self._path)
+        self._written = time.monotonic()
+
+
+# Of this process, not of a thread: the threads of a task record in the same one.
+_current: list[ProgressRecord] = []
+
+
+def current_record() -> ProgressRecord | None:
+    """Returns the record of the task that runs in this process, the innermost one; `None` without one."""
+    return _current[-1] if _current else None
+
+
+def count_error(sentence: str) -> None:
+    """Counts an error that the current task goes on after, if its progress is recorded."""
+    if record := current_record():
+        record.count_error(sentence)

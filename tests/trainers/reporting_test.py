@@ -1,0 +1,52 @@
+"""The record of a training in its model directory; what is printed is tested with `keras_encdec.trainers.train`."""
+
+import json
+import signal
+
+import pytest
+from tiny_trainings import train_tiny
+
+from keras_encdec.errors import InputError
+from keras_encdec.runtime.progress_state import ProgressRecord
+from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers.checkpoints import Checkpoints
+
+
+@pytest.fixture
+def data(training_files):
+    return TrainingData(tsv=training_files / "tsv")
+
+
+def test_a_training_keeps_its_progress(data, tmp_path):
+    with ProgressRecord("encdec-train", tmp_path / "given.json"):
+        train_tiny(data, tmp_path / "model", updates=10)
+    for path in (tmp_path / "model" / "progress.json", tmp_path / "given.json"):
+        state = json.loads(path.read_text())
+        assert (state["task"], state["state"], state["unit"]) == ("encdec-train", "finished", "updates")
+        assert (state["done"], state["total"]) == (10, 10)
+    train_tiny(data, tmp_path / "model", resume=True, updates=20)
+    state = json.loads((tmp_path / "model" / "progress.json").read_text())
+    assert (state["state"], state["done"]) == ("finished", 20)
+
+
+def test_a_training_that_a_signal_stops_or_that_fails_says_so(data, tmp_path, monkeypatch):
+    end = Checkpoints.on_epoch_end
+
+    def signalled(self, *arguments):
+        end(self, *arguments)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Checkpoints, "on_epoch_end", signalled)
+    train_tiny(data, tmp_path / "model", updates=30)
+    state = json.loads((tmp_path / "model" / "progress.json").read_text())
+    assert state["state"] == "failed" and 10 <= state["done"] < 30
+    assert state["last_error"] == "stopped by signal 15; --resume continues the training"
+
+    def full(self, *arguments):
+        raise InputError("found the disk full")
+
+    monkeypatch.setattr(Checkpoints, "on_epoch_end", full)
+    with pytest.raises(InputError):
+        train_tiny(data, tmp_path / "other", updates=30)
+    state = json.loads((tmp_path / "other" / "progress.json").read_text())
+    assert (state["state"], state["last_error"]) == ("failed", "found the disk full.")
