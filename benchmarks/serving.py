@@ -31,7 +31,8 @@ from keras_encdec.data import open_pairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.export import export_model
 from keras_encdec.export.serving_config import BATCHING_PARAMETERS
-from keras_encdec.model_directory import WEIGHTS, ModelDirectory
+from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import RNNEncoderDecoder
 from keras_encdec.text import most_frequent
 

@@ -16,7 +16,8 @@ from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in
 from keras_encdec.export.search_graph import alignment_text, search_in_graph, target_limits
 from keras_encdec.export.served_replacement import ServedReplacement
 from keras_encdec.export.serving_config import ServingConfig
-from keras_encdec.model_directory import SOURCE_VOCABULARY, TARGET_VOCABULARY, ModelDirectory
+from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import UNKNOWN, Tokenizer

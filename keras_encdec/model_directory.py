@@ -16,15 +16,18 @@ from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import model_words, open_output
+from keras_encdec.model_config import (
+    CONFIG,
+    FORMAT,
+    SOURCE_VOCABULARY,
+    TARGET_VOCABULARY,
+    WEIGHTS,
+    check_has_weights,
+    read_model_config,
+)
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum
-from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.text import Tokenizer, Vocabulary
-
-FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "best.keras"
-SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
-NOT_A_MODEL = "expected a model directory made by encdec-train"
 
 
 @dataclasses.dataclass
@@ -114,7 +117,7 @@ class ModelDirectory:
                 those of the training, or its parts do not fit.
         """
         path = pathlib.Path(path)
-        config = _read_config(path)
+        config = read_model_config(path)
         _check_vocabularies(path, config["sha256"])
         directory = cls(
             path,
@@ -197,13 +200,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         InputError: when the file does not exist, cannot be read, or is not a model of this package.
     """
     path = pathlib.Path(path)
-    if not path.is_file():
-        raise InputError(
-            f"found no {path.name}",
-            "expected the model's weights",
-            "train the model (encdec-train keeps them from its first round on)",
-            path.parent,
-        )
+    check_has_weights(path)
     try:
         model = keras.saving.load_model(path, compile=compiled)
     except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
@@ -283,7 +280,7 @@ def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
         expected = checksums.get(WEIGHTS, [])
         if not expected or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
             return
-        checksums = _read_config(folder)["sha256"]  # a running training may have replaced both meanwhile
+        checksums = read_model_config(folder)["sha256"]  # a running training may have replaced both meanwhile
     raise _changed(folder / WEIGHTS, "", expected[0])
 
 
@@ -294,52 +291,3 @@ def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
         "put back the file, or copy the whole directory again",
         path,
     )
-
-
-def _is_direction(value: object) -> bool:
-    return value in ("forward", "reverse")
-
-
-def _is_tokenization(value: object) -> bool:
-    return value in (None, {}, {"lowercase": True}, {"lowercase": False})
-
-
-def _is_checksums(value: object) -> bool:
-    vocabularies = (SOURCE_VOCABULARY, TARGET_VOCABULARY)
-    return isinstance(value, dict) and all(
-        isinstance(checksums, str if name in vocabularies else list) and name in (*vocabularies, WEIGHTS)
-        for name, checksums in value.items()
-    )
-
-
-def _read_config(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        config = read_parsed(path / CONFIG, json.loads)
-        found = config["format"]
-        if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
-            raise ValueError("its direction or its tokenization is unknown")
-        if found == FORMAT and not all(isinstance(config.get(name, {}), dict) for name in ("model", "training")):
-            raise ValueError("its model or its training is not a list of settings")
-        if found == FORMAT and not isinstance(config.get("has_source", True), bool):
-            raise ValueError("its has_source is neither true nor false")
-        if found == FORMAT and not _is_checksums(config.get("sha256", {})):
-            raise ValueError("its checksums are not those of its vocabularies and weights")
-    except (FileNotFoundError, NotADirectoryError):
-        other = "found a file" if path.is_file() else "found no such directory"
-        what = f"found no {CONFIG} in it" if path.is_dir() else other
-        raise InputError(what, NOT_A_MODEL, "check the path", path) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        remedy = "copy the directory again from where it worked, or train again"
-        raise InputError(f"found a file that does not read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
-    if found != FORMAT:
-        raise InputError(
-            f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",
-            f"expected format {FORMAT}, which keras-encdec {__version__} reads",
-            "use the version that made it, or train again",
-            path / CONFIG,
-        )
-    config.setdefault("sha256", {})  # the first versions kept no checksums, and later ones none of the weights
-    # The first version recognized language models by their number of source words, 0.
-    config.setdefault("has_source", config["model"].get("source_words") != 0)
-    return config

@@ -5,9 +5,12 @@ command has a flag for each option.
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.runtime.engines import Engine, LocalProcesses, ThisProcess
+
+if TYPE_CHECKING:
+    from keras_encdec.runtime.engines import Engine
 
 ALIGNMENT_FORMATS = ("links", "weights")
 
@@ -118,7 +121,7 @@ class ShardOptions(Configuration):
             if getattr(self, name) is not None and self.engine != "ray":
                 raise ConfigurationError(f"found {{{name}}} without {{engine}}=ray, expected both")
 
-    def open_engine(self) -> Engine:
+    def open_engine(self) -> "Engine":
         """Returns the engine that works on the shards.
 
         Raises:
@@ -129,6 +132,9 @@ class ShardOptions(Configuration):
 
             cpus = 1.0 if self.num_cpus is None else self.num_cpus
             return RayActors(self.number_of_processes, self.ray_address, cpus, self.num_gpus or 0.0)
+        # Not imported above: flags need the options, and encdec-doctor flags, where a library is missing.
+        from keras_encdec.runtime.engines import LocalProcesses, ThisProcess
+
         return LocalProcesses(self.number_of_processes) if self.number_of_processes else ThisProcess()
 
 

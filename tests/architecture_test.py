@@ -13,6 +13,7 @@ ROOMS = [
     ("configuration",),
     ("registry",),
     ("runtime",),
+    ("model_config",),
     ("architectures",),
     ("task_options",),
     ("formats",),

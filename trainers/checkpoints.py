@@ -18,7 +18,8 @@ from keras_encdec.backend.random import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.model_directory import WEIGHTS, load_model, replace_weights
+from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.trainers.budget import Budget

@@ -11,7 +11,8 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
-from keras_encdec.model_directory import WEIGHTS, ModelDirectory
+from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model, model_class
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.runtime.unfinished import directory_lock

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from keras_encdec.backend.startup import import_keras
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
 from keras_encdec.export.versions import LARGEST
@@ -48,6 +48,7 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
         )
     if not folder:
         raise ConfigurationError("found an empty {export_dir}, expected a name")
+    check_paths([model_dir])
     import_keras("tensorflow")
     from keras_encdec.export import export_model, move_stable_label, remove_version
 

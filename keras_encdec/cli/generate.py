@@ -15,7 +15,7 @@ from keras_encdec.cli.flags import (
     given_flags,
     path_flag,
 )
-from keras_encdec.cli.task_command import show_summary
+from keras_encdec.cli.task_command import check_paths, show_summary
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
@@ -89,6 +89,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if sampler.needs_draws and options.most is None and options.format != "text":
         options = options.replace(most=TOP)
 
+    check_paths(flag_values.model_dir, [flag_values.input])
     import_keras()
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress

@@ -5,11 +5,12 @@ import sys
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 
 
 def main(arguments: Arguments, options: ReportOptions) -> None:
     """Writes a report as the flags say."""
+    check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["source"]])
     import_keras()
     from keras_encdec.analysis.report import report
 

@@ -5,12 +5,14 @@ import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import OUTPUT
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.scoring.scoring_options import ScoringOptions
 
 
 def main(arguments: Arguments, options: ScoringOptions) -> None:
     """Scores a file as the flags say."""
+    models = arguments["model_dir"], arguments["reverse_model_dir"]
+    check_paths(models, [arguments["input"], options.source, options.moses_ini])
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.scoring.score_file import score_file

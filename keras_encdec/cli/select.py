@@ -4,7 +4,7 @@ import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import TEXT, text_input
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.selection.selection_options import SelectionOptions
 
 _MODELS = {
@@ -22,6 +22,7 @@ for _side in ("source", "target"):
 def main(arguments: Arguments, options: SelectionOptions) -> None:
     """Selects as the flags say."""
     text = text_input(arguments)
+    check_paths(inputs=[text["input"], text.get("source")])
     import_keras()
     from keras_encdec.runtime.progress import ReadingProgress
     from keras_encdec.selection.select_pairs import select_pairs

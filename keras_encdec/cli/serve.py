@@ -3,7 +3,7 @@
 import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
-from keras_encdec.cli.task_command import Arguments, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.web.serve_options import ServeOptions
 
 
@@ -12,6 +12,7 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     from keras_encdec.runtime.extras import check_extra
 
     check_extra("web", "The page")
+    check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
     import_keras()
     from keras_encdec.web.serve import serve
 

@@ -1,7 +1,7 @@
 """Makes a command from a task's function and its options."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from absl import flags
@@ -15,6 +15,7 @@ from keras_encdec.cli.flags import (
     text_flag,
 )
 from keras_encdec.configuration import Configuration
+from keras_encdec.errors import FilePath
 
 Options = TypeVar("Options", bound=Configuration)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
@@ -79,6 +80,28 @@ def task_command(
 
     needed = [names[argument] for argument in required]
     return Command(name, define_flags, main, needed, names, interrupted, serves, module)
+
+
+def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePath | None] = ()) -> None:
+    """Checks paths before Keras is imported, so that a wrong one is found at once. `None` is ignored.
+
+    Args:
+        models: paths of model directories.
+        inputs: paths of files to read.
+
+    Raises:
+        InputError: for the first path that is not what is expected.
+    """
+    # Not imported above, so that encdec-doctor starts where one of their libraries is missing.
+    from keras_encdec.model_config import check_model_directory
+    from keras_encdec.runtime.files import check_readable
+
+    for model in models:
+        if model:
+            check_model_directory(model)
+    for path in inputs:
+        if path:
+            check_readable(path)
 
 
 def show_summary(summary: Any) -> None:

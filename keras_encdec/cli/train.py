@@ -14,6 +14,7 @@ from keras_encdec.cli.flags import (
     define_progress_flags,
     given_flags,
 )
+from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
@@ -47,6 +48,7 @@ def main(flag_values: flags.FlagValues) -> int:
     config, data = configurations(flag_values)
     check_together(config, data)
 
+    check_paths(inputs=[*data.files.values(), *(data.validation or ())])
     import_keras()
     from keras_encdec.trainers.train import train
 

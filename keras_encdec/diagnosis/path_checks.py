@@ -107,7 +107,8 @@ def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
     from keras_encdec.backend.startup import import_keras
 
     import_keras()
-    from keras_encdec.model_directory import CONFIG, WEIGHTS, ModelDirectory, load_model
+    from keras_encdec.model_config import CONFIG, WEIGHTS
+    from keras_encdec.model_directory import ModelDirectory, load_model
 
     try:
         directory = ModelDirectory.load(folder)

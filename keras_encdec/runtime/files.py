@@ -267,6 +267,24 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
                     os.replace(temporary, final)
 
 
+def check_readable(path: FilePath) -> None:
+    """Checks that a file can be read, without opening it: a pipe can be opened only once.
+
+    Args:
+        path: the file; "-" is the standard input.
+
+    Raises:
+        InputError: if it is missing, a directory, or may not be read.
+    """
+    if path == STANDARD_STREAM:
+        return
+    with explained(path, "to read a file"):
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+
 def check_distinct_files(*paths: FilePath | None) -> None:
     """Checks that the inputs and outputs of a job are different files.
 

@@ -19,6 +19,7 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
         return ReportSummary(tmp_path / "index.html", ("scores", "words"), 2.0, ("Most words are unknown.",))
 
     monkeypatch.setattr(sys.modules[report.__module__], "report", stub)
+    monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths: None)
     options = {
         "phrases_per_kind": 3,
         "samples": 2,
@@ -50,9 +51,10 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
     assert done.stderr.splitlines() == ["Scoring.", "warning: Most words are unknown.", expected]
 
 
-def test_unusable_arguments_are_errors(tmp_path):
+def test_unusable_arguments_are_errors(tmp_path, monkeypatch):
     fail(in_process(COMMAND), 2, "--model_dir must have a value")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--samples=0"), 2, "samples=0")
+    fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")
+    monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths: None)
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--target=t"), 2, "found --target without --source")
     fail(in_process(COMMAND, "--model_dir=m", "--output=o", "--phrase=p"), 2, "found --phrase without --phrase_table")
-    fail(in_process(COMMAND, "--model_dir=/none", f"--output={tmp_path}"), 1, "/none: found no such directory")

@@ -115,8 +115,8 @@ def test_the_installed_command_shows_its_progress_on_a_terminal(model_dirs, forw
     assert done.stdout == (out / "table").read_bytes()
 
 
-def test_an_unusable_backend_is_reported_in_a_sentence(table):
-    command = [SCRIPT, "--model_dir=x", f"--input={table}", "--output=-"]
+def test_an_unusable_backend_is_reported_in_a_sentence(model_dirs, table):
+    command = [SCRIPT, f"--model_dir={model_dirs}/forward", f"--input={table}", "--output=-"]
     done = subprocess.run(command, env={**os.environ, "KERAS_BACKEND": "abacus"}, capture_output=True, text=True)
     fail(done, 1, "found no usable backend of Keras", "abacus")
 

@@ -1,0 +1,97 @@
+"""The configuration file of a model directory. Reading it needs no Keras."""
+
+import json
+import pathlib
+from typing import Any
+
+from keras_encdec import __version__
+from keras_encdec.errors import FilePath, InputError
+from keras_encdec.runtime.settings_files import read_parsed
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "best.keras"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
+NOT_A_MODEL = "expected a model directory made by encdec-train"
+
+
+def check_model_directory(path: FilePath) -> None:
+    """Checks, without Keras and in little time, that a path is a model directory with weights.
+
+    Raises:
+        InputError: if it is not.
+    """
+    folder = pathlib.Path(path)
+    read_model_config(folder)
+    check_has_weights(folder / WEIGHTS)
+
+
+def check_has_weights(path: pathlib.Path) -> None:
+    """Checks that a file of weights exists.
+
+    Raises:
+        InputError: if it does not.
+    """
+    if not path.is_file():
+        raise InputError(
+            f"found no {path.name}",
+            "expected the model's weights",
+            "train the model (encdec-train keeps them from its first round on)",
+            path.parent,
+        )
+
+
+def read_model_config(path: pathlib.Path) -> dict[str, Any]:
+    """Reads the configuration of a model directory.
+
+    Args:
+        path: of the directory.
+
+    Raises:
+        InputError: if it is not a model directory, or is of another format.
+    """
+    try:
+        config = read_parsed(path / CONFIG, json.loads)
+        found = config["format"]
+        if found == FORMAT and not (_is_direction(config["direction"]) and _is_tokenization(config["tokenization"])):
+            raise ValueError("its direction or its tokenization is unknown")
+        if found == FORMAT and not all(isinstance(config.get(name, {}), dict) for name in ("model", "training")):
+            raise ValueError("its model or its training is not a list of settings")
+        if found == FORMAT and not isinstance(config.get("has_source", True), bool):
+            raise ValueError("its has_source is neither true nor false")
+        if found == FORMAT and not _is_checksums(config.get("sha256", {})):
+            raise ValueError("its checksums are not those of its vocabularies and weights")
+    except (FileNotFoundError, NotADirectoryError):
+        other = "found a file" if path.is_file() else "found no such directory"
+        what = f"found no {CONFIG} in it" if path.is_dir() else other
+        raise InputError(what, NOT_A_MODEL, "check the path", path) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        remedy = "copy the directory again from where it worked, or train again"
+        raise InputError(f"found a file that does not read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
+    if found != FORMAT:
+        raise InputError(
+            f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",
+            f"expected format {FORMAT}, which keras-encdec {__version__} reads",
+            "use the version that made it, or train again",
+            path / CONFIG,
+        )
+    config.setdefault("sha256", {})  # the first versions kept no checksums, and later ones none of the weights
+    # The first version recognized language models by their number of source words, 0.
+    config.setdefault("has_source", config["model"].get("source_words") != 0)
+    return config
+
+
+def _is_direction(value: object) -> bool:
+    return value in ("forward", "reverse")
+
+
+def _is_tokenization(value: object) -> bool:
+    return value in (None, {}, {"lowercase": True}, {"lowercase": False})
+
+
+def _is_checksums(value: object) -> bool:
+    vocabularies = (SOURCE_VOCABULARY, TARGET_VOCABULARY)
+    return isinstance(value, dict) and all(
+        isinstance(checksums, str if name in vocabularies else list) and name in (*vocabularies, WEIGHTS)
+        for name, checksums in value.items()
+    )
