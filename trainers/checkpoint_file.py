@@ -75,7 +75,7 @@ class Progress:
             return cls(rounds, rounds[-1]["updates"], rounds[-1]["seconds"], generator=generator)
         names = "updates", "seconds", "learning_rate", "factor", "sums"
         progress = cls(rounds, **{name: found[name] for name in names}, generator=generator)
-        numbers = progress.seconds, progress.learning_rate, progress.factor or 0.0, *progress.sums
+        numbers = progress.seconds, progress.learning_rate or 0.0, progress.factor or 0.0, *progress.sums
         if type(progress.updates) is not int or progress.round_updates < 0 or not all(map(math.isfinite, numbers)):
             raise ValueError("its number of updates, its time or its sums are wrong")
         return progress

@@ -1,5 +1,6 @@
 """What a training keeps of itself, on each backend."""
 
+import contextlib
 import shutil
 import signal
 
@@ -9,7 +10,7 @@ import pytest
 from recurrent_toys import stirred, toy
 from tiny_trainings import number_of_updates, rounds, tiny_config, train_tiny
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.trainers import TrainingData, TrainingReporter, train
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
@@ -73,17 +74,19 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
 def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
     settings = {"updates": 14, "round_updates": 5, **settings}
     train_tiny(tsv, tmp_path / "whole", **settings)
-    for update, interrupt, minutes in ((3, kill, 1e-9), (4, terminate, 15), (9, kill, 1e-9), (12, terminate, 15)):
+    # Each with the minutes between checkpoints, and the update of the last one. The last ends a round.
+    interruptions = [(3, kill, 1e-9, 2), (4, terminate, 15, 4), (9, kill, 1e-9, 8), (12, kill, 15, 10)]
+    for update, interrupt, minutes, saved in interruptions:
         keras.utils.set_random_seed(update)  # of another process
         config = tiny_config(**settings, checkpoint_minutes=minutes)
-        try:
+        with contextlib.suppress(Killed):
             result = train(config, tsv, tmp_path / "stopped", resume=True, reporter=Interrupting(update, interrupt))
             assert (result.signal, result.updates) == (signal.SIGTERM, update)
-        except Killed:
-            pass
         done = load_checkpoint(tmp_path / "stopped").progress
-        assert (done.updates, len(done.rounds)) == (update - (interrupt is kill), update // 5)
-    train_tiny(tsv, tmp_path / "stopped", resume=True, **settings)
+        assert (done.updates, len(done.rounds)) == (saved, saved // 5)
+    (tmp_path / "stopped" / "last.keras").write_bytes(b"damaged")
+    with pytest.warns(EncdecWarning, match="continuing from the checkpoint before it, after 8 updates"):
+        train_tiny(tsv, tmp_path / "stopped", resume=True, **settings)
     assert_same_training(tmp_path / "whole", tmp_path / "stopped")
 
 
