@@ -21,9 +21,10 @@ class Budget(keras.callbacks.Callback):
     The learning rate of update n, counted from 1, is the full learning rate times the schedule's factor; in a warm-up
     of N updates also times n / N.
 
-    A round that is cut short is still validated and saved. The first interrupt, termination, hang-up or quit signal
-    ends the training in this way; a second signal, more than a second later, has its usual effect. Only the main thread
-    receives signals; in other threads the callback leaves the signal handlers unchanged.
+    A round that is cut short by a limit is still validated and saved. The first interrupt, termination, hang-up or quit
+    signal ends the training after the current update, see `Checkpoints`; a second signal, more than a second later, has
+    its usual effect. Only the main thread receives signals; in other threads the callback leaves the signal handlers
+    unchanged.
 
     Args:
         learning_rate: float. The full learning rate.
@@ -35,8 +36,13 @@ class Budget(keras.callbacks.Callback):
         first_update: int. Number of updates before a resumption. Defaults to `0`.
         first_seconds: float. Time spent before a resumption. Defaults to `0`.
         warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
+        first_factor: float. The `factor` before a resumption. Defaults to `None`: unknown.
+        round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
+        round_updates_done: int. Number of updates in the round that a resumption continues. Defaults to `0`.
 
     Attributes:
+        learning_rate: float. The full learning rate.
+        factor: float. The factor of the full learning rate that was last set in the optimizer; `None` before.
         updates_done: int. Number of updates so far, including those before a resumption.
         signal: int. Number of the signal that stopped the training; `None` without one.
     """
@@ -51,16 +57,22 @@ class Budget(keras.callbacks.Callback):
         first_update: int = 0,
         first_seconds: float = 0.0,
         warmup_updates: int = 0,
+        first_factor: float | None = None,
+        round_updates: int | None = None,
+        round_updates_done: int = 0,
     ) -> None:
         super().__init__()
         self.updates_done, self._signalled = first_update, 0.0
         self.signal: int | None = None
         self._limits = updates, seconds
-        self._learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
+        self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
         self._before, self._handlers = first_seconds, {}
         self._start: float | None = None
-        self._share: float | None = None  # the share of the full learning rate that was last set in the optimizer
+        self.factor = self._first_factor = first_factor
+        self._round_updates, self._round_updates_done = round_updates, round_updates_done
+        # Keras counts the updates of a round from the resumption: the first round ends before Keras would end it.
+        self._ends_round = round_updates_done > 0
 
     @property
     def seconds(self) -> float:
@@ -73,10 +85,16 @@ class Budget(keras.callbacks.Callback):
         spent = zip((self.updates_done, self.seconds), self._limits, strict=True)
         return min(1.0, max((now / limit for now, limit in spent if limit), default=0.0))
 
+    @property
+    def round_is_complete(self) -> bool:
+        """Whether the current round has all its updates."""
+        return self._round_updates is not None and self._round_updates_done >= self._round_updates
+
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._start = time.monotonic()
         self._handlers = handle_stop_signals(self._stop)
-        self._share = None
+        # A factor that is set again would be more exact than that of a training without the interruption.
+        self.factor = self._first_factor
         self._adjust()  # a resumed training may have been given another learning rate
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
@@ -87,9 +105,17 @@ class Budget(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         self.updates_done += 1
+        self._round_updates_done += 1
         self._stop_when_spent()
+        if self.model.stop_training:
+            self._ends_round = False  # somebody ends the training
+        elif self._ends_round and self.round_is_complete:
+            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if self._ends_round:
+            self.model.stop_training = self._ends_round = False
+        self._round_updates_done = 0
         self._stop_when_spent()  # validation takes time too
 
     def _stop_when_spent(self) -> None:
@@ -98,15 +124,15 @@ class Budget(keras.callbacks.Callback):
 
     def _adjust(self) -> None:
         """Sets the learning rate of the next update."""
-        share, update = self._schedule(self.done, self.updates_done / self._epoch), self.updates_done + 1
+        factor, update = self._schedule(self.done, self.updates_done / self._epoch), self.updates_done + 1
         if update < self._warmup:
-            share *= update / self._warmup
-        changed = self._share is None or abs(share - self._share) > LEAST_CHANGE * self._share
+            factor *= update / self._warmup
+        changed = self.factor is None or abs(factor - self.factor) > LEAST_CHANGE * self.factor
         # A change at the end of the warm-up is always set: with a constant schedule, no later change would correct it.
         if changed or update == self._warmup:
             sync_training_state(self.model)  # under JAX the optimizer's variables are out of date within a round
-            self.model.optimizer.learning_rate = self._learning_rate * share
-            self._share = share
+            self.model.optimizer.learning_rate = self.learning_rate * factor
+            self.factor = factor
 
     def _stop(self, number: int, frame: types.FrameType | None) -> None:
         """Handles a stop signal."""

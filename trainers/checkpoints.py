@@ -1,4 +1,4 @@
-"""Saves the best and the last model of a training after each round: a killed process loses at most a round."""
+"""Saves the best model of a training, and checkpoints from which it continues exactly if it is killed."""
 
 import contextlib
 import dataclasses
@@ -7,9 +7,8 @@ import math
 import os
 import pathlib
 import threading
-import zipfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -19,12 +18,9 @@ from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.model_config import WEIGHTS
-from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
-from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.preparation import PREPARED
-from keras_encdec.trainers.training_result import TrainingRound
+from keras_encdec.trainers.checkpoint_file import HISTORY, LAST, PARTIAL, Progress, round_sums, save_model
 
 _LOCK = threading.RLock()
 
@@ -75,33 +71,35 @@ PERPLEXITY, HELD_OUT_PERPLEXITY = Monitor("perplexity"), Monitor(HELD_OUT)
 HELD_OUT_BLEU = Monitor("val_bleu", higher_is_better=True)
 
 
-LAST, HISTORY = "last.keras", "history.json"
-GENERATOR = "generator.npz"
-PARTIAL = ".partial-"
+class StoppedInRound(Exception):
+    """Ends `fit` without a validation, after a signal in the middle of a round; the checkpoint is saved."""
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Saves the history, the last model with its optimizer, and the best model after every round.
+    """Saves the best model and the history after every round, and a checkpoint then and within rounds.
 
-    The file of the last model also contains the history up to this model, so that the two match even if the process is
-    killed between writing two files. It also contains the state of the random generator that dropout uses. Users read
-    `history.json`; the training does not.
+    A checkpoint is a single file with the model, its optimizer and all of `Progress`, so that its parts match whenever
+    the process is killed. It is saved after every round, after a number of minutes, and at a signal. A signal within a
+    round ends the training at the next update without a validation; if there is no best model yet, the present model is
+    saved in its place. Users read `history.json`; the training does not.
 
     Args:
         folder: path of the model directory.
-        budget: Budget, for the number of updates and the time so far.
+        budget: Budget, for the number of updates, the time so far and signals.
         batch_size: int. Number of pairs per update.
         monitor: Monitor. Decides which model is the best. Defaults to the perplexity of the validation pairs.
         rounds: list of dict, the rounds before a resumption. Defaults to none.
         patience: int. Stop after this number of rounds without a better model. Defaults to `None`: never.
         patience_updates: float. Stop after this number of updates without a better model. Defaults to `None`: never.
+        minutes: float. Maximum time between checkpoints. Defaults to no maximum.
 
     Attributes:
         folder: pathlib.Path.
         rounds: list of dict of name to value, a dict for each round so far, as in `history.json`.
 
     Raises:
-        InputError: when the training diverged in a round, which is then not saved; when the disk is full.
+        InputError: when the training diverged, which is then not saved; when the disk is full.
+        StoppedInRound: after a signal within a round.
     """
 
     def __init__(
@@ -113,6 +111,7 @@ class Checkpoints(keras.callbacks.Callback):
         rounds: Sequence[dict[str, float]] = (),
         patience: int | None = None,
         patience_updates: float | None = None,
+        minutes: float = math.inf,
     ) -> None:
         super().__init__()
         self.folder = pathlib.Path(folder)
@@ -120,7 +119,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._budget, self._batch_size, self._monitor = budget, batch_size, monitor
         self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
         self._plain: keras.Model | None = None
-        self._gradients_before = (budget.updates_done, 0.0, 0.0)
+        self._seconds_between, self._saved = 60 * minutes, 0.0
         for partial in self.folder.glob(f"{PARTIAL}*"):
             partial.unlink()  # left by a killed process
 
@@ -139,20 +138,45 @@ class Checkpoints(keras.callbacks.Callback):
         updates = rounds[-1]["updates"] - rounds[best]["updates"]
         return len(rounds) - 1 - best >= self._patience or updates >= self._patience_updates
 
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._saved = time.monotonic()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if norms := GradientNorms.of(self.model.optimizer):
+            norms.reset()  # Keras itself resets the metrics
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        budget = self._budget
+        if budget.round_is_complete or budget.done >= 1.0:
+            return  # it will be validated and saved
+        if budget.signal or time.monotonic() - self._saved >= self._seconds_between:
+            self._save_in_round()
+        if budget.signal:
+            if not self.rounds:
+                save_model(self.folder, WEIGHTS, self._without_optimizer())
+            raise StoppedInRound
+
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         now = self._record(logs, **self._gradients())
         name = next(name for name in ("val_perplexity", "perplexity") if name in now)
         if not math.isfinite(now[name]):
-            again = "continue from the previous round with --resume and" if len(self.rounds) > 1 else "train again with"
-            raise InputError(
-                f"found the {name} {now[name]} after {now['updates']:,} updates",
-                "expected a finite number",
-                f"the training diverged: {again} a lower --learning_rate",
-                self.folder,
-            )
+            raise self._diverged(f"found the {name} {now[name]}", "expected a finite number")
         self._keep()
         if self.out_of_patience:
             self.model.stop_training = True
+
+    def _diverged(self, found: str, expected: str) -> InputError:
+        again = "continue from the last checkpoint with --resume and" if self._has_saved else "train again with"
+        return InputError(
+            f"{found} after {self._budget.updates_done:,} updates",
+            expected,
+            f"the training diverged: {again} a lower --learning_rate",
+            self.folder,
+        )
+
+    @property
+    def _has_saved(self) -> bool:
+        return (self.folder / LAST).exists()
 
     def _gradients(self) -> dict[str, float]:
         """Computes the mean norm of the round's gradients before clipping, and the share of clipped updates."""
@@ -160,13 +184,11 @@ class Checkpoints(keras.callbacks.Callback):
         if norms is None:
             return {}
         sync_training_state(self.model)
-        updates_before, norm_before, clipped_before = self._gradients_before
         norm, clipped = norms.totals
-        self._gradients_before = self._budget.updates_done, norm, clipped or 0.0
-        updates = max(self._budget.updates_done - updates_before, 1)
-        measured = {"gradient_norm": (norm - norm_before) / updates}
+        updates = max(self._budget.updates_done - (int(self.rounds[-1]["updates"]) if self.rounds else 0), 1)
+        measured = {"gradient_norm": norm / updates}
         if clipped is not None:
-            measured["clipped_share"] = (clipped - clipped_before) / updates
+            measured["clipped_share"] = clipped / updates
         return measured
 
     def add_average(
@@ -201,115 +223,34 @@ class Checkpoints(keras.callbacks.Callback):
         return self.rounds[-1]
 
     def _keep(self, weights: Sequence[np.ndarray] = ()) -> None:
+        """Saves the end of a round."""
         if self.best is self.rounds[-1]:
-            self._save(self._without_optimizer(weights), WEIGHTS)
-        history = json.dumps({"rounds": self.rounds}, indent=1) + "\n"
-        self._save(self.model, LAST, history)
+            save_model(self.folder, WEIGHTS, self._without_optimizer(weights))
+        self._save()
         with open_output(self.folder / HISTORY) as file:
-            file.write(history.encode())
+            file.write((json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode())
 
-    def _without_optimizer(self, weights: Sequence[np.ndarray]) -> keras.Model:
+    def _save_in_round(self) -> None:
+        sync_training_state(self.model)
+        sums = [float(keras.ops.convert_to_numpy(variable)) for variable in round_sums(self.model)]
+        finite = all(bool(keras.ops.all(keras.ops.isfinite(weight))) for weight in self.model.weights)
+        if not finite or not all(map(math.isfinite, sums)):
+            raise self._diverged("found weights or sums that are infinite or not a number", "expected finite numbers")
+        self._save(sums)
+
+    def _save(self, sums: Sequence[float] = ()) -> None:
+        budget = self._budget
+        seconds = max([budget.seconds, *(past["seconds"] for past in self.rounds[-1:])])
+        progress = Progress(
+            self.rounds, budget.updates_done, seconds, budget.learning_rate, budget.factor, sums, generator_state()
+        )
+        save_model(self.folder, LAST, self.model, progress)
+        self._saved = time.monotonic()
+
+    def _without_optimizer(self, weights: Sequence[np.ndarray] = ()) -> keras.Model:
         """Copies the weights to a model that was never compiled: its file is smaller, and loads on every backend."""
         if self._plain is None:
             with building():
                 self._plain = type(self.model).from_config(self.model.get_config())
         self._plain.set_weights(weights or self.model.get_weights())
         return self._plain
-
-    def _save(self, model: keras.Model, name: str, history: str | None = None) -> None:
-        partial = self.folder / f"{PARTIAL}{name}"
-        try:
-            with unfinished(partial):
-                model.save(partial)
-                if history:
-                    with zipfile.ZipFile(partial, "a") as archive:
-                        archive.writestr(HISTORY, history)
-                        arrays: Mapping[str, Any] = generator_state()
-                        with archive.open(GENERATOR, "w") as file:
-                            np.savez(file, **arrays)
-                if name == WEIGHTS:
-                    replace_weights(self.folder, partial)
-                else:
-                    os.replace(partial, self.folder / name)
-        except OSError as error:
-            again = "continue with --resume" if (self.folder / LAST).exists() else "train again"
-            raise InputError(
-                f"could not be written ({error.strerror or error})",
-                remedy=f"free space, then {again}",
-                path=self.folder / name,
-            ) from error
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder contains a training that can be resumed.
-
-    Raises:
-        InputError: when there is a model of a training without its last checkpoint.
-    """
-    folder = pathlib.Path(folder)
-    if (folder / LAST).exists():
-        return True
-    # A training that was killed within its first round has prepared pairs but no history. A model directory that was
-    # copied for scoring has neither.
-    if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
-        raise InputError(
-            f"found {WEIGHTS} and no {LAST}",
-            f"expected {LAST} to resume the training, or no model",
-            f"restore {LAST}, or give another --model_dir",
-            folder,
-        )
-    return False
-
-
-def load_checkpoint(
-    folder: str | os.PathLike[str],
-) -> tuple[keras.Model, list[dict[str, float]], dict[str, np.ndarray]]:
-    """Loads the last model of a training, compiled as before, with the history up to it.
-
-    Returns:
-        tuple: TranslationModel; list of rounds; dict, the state of the random generator for `set_generator_state`,
-        empty if the checkpoint has none.
-
-    Raises:
-        InputError: when there is no checkpoint, or it cannot be loaded.
-    """
-    path = pathlib.Path(folder) / LAST
-    model = load_model(path, compiled=True)
-    with zipfile.ZipFile(path) as archive:
-        if HISTORY not in archive.namelist():
-            raise InputError(
-                "found no history of the training in it",
-                "expected a checkpoint of encdec-train",
-                "restore the file, or train again",
-                path,
-            )
-        try:
-            rounds, generator = _read_rounds(archive.read(HISTORY)), {}
-            if GENERATOR in archive.namelist():
-                with archive.open(GENERATOR) as file, np.load(file) as arrays:
-                    generator = dict(arrays)
-        except (ValueError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"found an invalid history or generator state in it ({error})",
-                "expected a checkpoint of encdec-train",
-                "restore the file, or train again",
-                path,
-            ) from error
-    return model, rounds, generator
-
-
-def _read_rounds(text: bytes) -> list[dict[str, float]]:
-    """Parses the rounds of a history. Raises ValueError or TypeError for any other text."""
-    history = json.loads(text)
-    rounds = history.get("rounds") if isinstance(history, dict) else None
-    if not isinstance(rounds, list) or not rounds:
-        raise ValueError("it has no rounds")
-    for entry in rounds:
-        if not isinstance(entry, dict):
-            raise ValueError(f"a round is {entry!r}")
-        TrainingRound.from_dict(entry)  # raises for a round that lacks a required value
-        if type(entry["updates"]) is not int or not all(map(math.isfinite, entry.values())):
-            raise ValueError(f"a round is {entry}")
-    return rounds

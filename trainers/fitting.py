@@ -4,11 +4,8 @@ import importlib.util
 import math
 import pathlib
 import sys
-from collections.abc import Mapping
-from typing import NamedTuple
 
 import keras
-import numpy as np
 
 from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.training_step import evaluation_batches, training_stream
@@ -16,27 +13,20 @@ from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
-from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, HELD_OUT_PERPLEXITY, PERPLEXITY, Checkpoints
+from keras_encdec.trainers.checkpoint_file import Progress, TrainingState, round_sums
+from keras_encdec.trainers.checkpoints import (
+    HELD_OUT_BLEU,
+    HELD_OUT_PERPLEXITY,
+    PERPLEXITY,
+    Checkpoints,
+    StoppedInRound,
+)
 from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
 
 # In the model directory.
 PROGRESS = "progress.json"
-
-
-class TrainingState(NamedTuple):
-    """A model to train, and the rounds before a resumption.
-
-    Attributes:
-        model: compiled TranslationModel.
-        rounds: list of dict, see `Checkpoints.rounds`; empty for a new model.
-        generator_state: dict, see `keras_encdec.backend.random.set_generator_state`; empty if it is unknown.
-    """
-
-    model: keras.Model
-    rounds: list[dict[str, float]]
-    generator_state: Mapping[str, np.ndarray]
 
 
 def fit(
@@ -63,8 +53,7 @@ def fit(
     Raises:
         InputError: when the training diverges, the disk is full, or there are no saved rounds to average.
     """
-    model, rounds, generator_state = state
-    first_update, first_seconds = (int(rounds[-1]["updates"]), rounds[-1]["seconds"]) if rounds else (0, 0.0)
+    model, progress = state
     updates = _update_limit(config, batches.updates_per_epoch)
     budget = Budget(
         config.learning_rate,
@@ -72,16 +61,18 @@ def fit(
         batches.updates_per_epoch,
         updates,
         config.minutes and 60 * config.minutes,
-        first_update,
-        first_seconds,
+        progress.updates,
+        progress.seconds,
         config.warmup_updates,
+        progress.factor if progress.learning_rate == config.learning_rate else None,
+        config.round_updates,
+        progress.round_updates,
     )
-    average = RoundAverage(folder, budget, config.average_rounds, rounds) if config.average_rounds else None
+    average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = ValidationBleu(model, validation.once()) if config.validation_bleu and validation else None
-    monitor = HELD_OUT_BLEU if bleu else HELD_OUT_PERPLEXITY if validation else PERPLEXITY
-    patience_updates = config.patience_epochs and config.patience_epochs * batches.updates_per_epoch
-    checkpoints = Checkpoints(folder, budget, batches.batch_size, monitor, rounds, config.patience, patience_updates)
-    if budget.done < 1.0 and not checkpoints.out_of_patience:
+    checkpoints = _checkpoints(config, progress, batches, validation, folder, budget)
+    # A training that was killed in its first round has no best model: its round is ended even if the budget is spent.
+    if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ProgressRecord("encdec-train", folder / PROGRESS)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
@@ -92,22 +83,28 @@ def fit(
             checkpoints,
             ProgressUpdates(record, budget),
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
-            GeneratorRestoration(generator_state) if generator_state else None,
+            Restoration(progress),
         ]
+        callbacks = [callback for callback in callbacks if callback]
+        left = updates - progress.updates + progress.round_updates if updates else config.round_updates
         with record:
-            model.fit(
-                training_stream(lambda: batches.stream(first_update)),
-                validation_data=validation and evaluation_batches(validation.once),
-                # Keras calls a round an epoch.
-                steps_per_epoch=min(config.round_updates, updates - first_update) if updates else config.round_updates,
-                initial_epoch=len(rounds),
-                epochs=sys.maxsize,
-                shuffle=False,  # the stream of batches is already in random order
-                verbose=0,
-                callbacks=[callback for callback in callbacks if callback],
-            )
+            try:
+                model.fit(
+                    training_stream(lambda: batches.stream(progress.updates)),
+                    validation_data=validation and evaluation_batches(validation.once),
+                    # Keras calls a round an epoch.
+                    steps_per_epoch=max(1, min(config.round_updates, left)),
+                    initial_epoch=len(progress.rounds),
+                    epochs=sys.maxsize,
+                    shuffle=False,  # the stream of batches is already in random order
+                    verbose=0,
+                    callbacks=callbacks,
+                )
+            except StoppedInRound:
+                for callback in callbacks:
+                    callback.on_train_end()
     if average and validation and not budget.signal and "averaged_rounds" not in checkpoints.rounds[-1]:
-        if not average.rounds:
+        if not average.has_rounds:
             raise InputError(
                 "found a training that has ended and saved no rounds",
                 "expected saved rounds to average",
@@ -116,6 +113,29 @@ def fit(
             )
         add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
+
+
+def _checkpoints(
+    config: TrainingConfig,
+    progress: Progress,
+    batches: Batches,
+    validation: Batches | None,
+    folder: pathlib.Path,
+    budget: Budget,
+) -> Checkpoints:
+    monitor = PERPLEXITY
+    if validation:
+        monitor = HELD_OUT_BLEU if config.validation_bleu else HELD_OUT_PERPLEXITY
+    return Checkpoints(
+        folder,
+        budget,
+        batches.batch_size,
+        monitor,
+        progress.rounds,
+        config.patience,
+        config.patience_epochs and config.patience_epochs * batches.updates_per_epoch,
+        config.checkpoint_minutes,
+    )
 
 
 def _update_limit(config: TrainingConfig, updates_per_epoch: int) -> int | None:
@@ -130,24 +150,27 @@ def _tensorboard(config: TrainingConfig, folder: pathlib.Path) -> list[keras.cal
     return [keras.callbacks.TensorBoard(folder / "logs", write_graph=False)]
 
 
-class GeneratorRestoration(keras.callbacks.Callback):
-    """Restores the state of the random generator before the first update of a resumed training.
+class Restoration(keras.callbacks.Callback):
+    """Restores the sums of the interrupted round, and the random generator, before the first update of a training.
 
-    Dropout then continues with the random numbers of an uninterrupted training. An earlier restoration would be undone:
-    PyTorch draws from the generator when it begins to read the batches.
+    The first round then has the measurements, and dropout the random numbers, of a training without the interruption.
+    This callback must come after those that reset the sums at the beginning of a round. The generator is restored
+    later than the sums: PyTorch draws from it when it begins to read the batches.
 
     Args:
-        state: dict, see `keras_encdec.backend.random.set_generator_state`.
+        progress: Progress.
     """
 
-    def __init__(self, state: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, progress: Progress) -> None:
         super().__init__()
-        self._state = state
+        self._sums, self._generator = progress.sums, progress.generator
 
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._is_restored = False
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        for variable, value in zip(round_sums(self.model), self._sums, strict=False):  # no sums: at the end of a round
+            variable.assign(value)
+        self._sums = ()
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        if not self._is_restored:
-            set_generator_state(self._state)
-            self._is_restored = True
+        if self._generator:
+            set_generator_state(self._generator)
+            self._generator = {}

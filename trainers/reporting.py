@@ -108,7 +108,10 @@ class TrainingReporter:
 
 
 def _summary(result: TrainingResult) -> str:
-    best, last = result.best, result.last
+    best = result.best
+    summary = f"{result.updates:,} updates in {result.seconds:,.0f} s."
+    if best is None:
+        return f"{summary} No round is complete: {result.model_dir}"
     held_out = best.val_perplexity is not None
     perplexity = best.val_perplexity if held_out else best.perplexity
     log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
@@ -116,8 +119,9 @@ def _summary(result: TrainingResult) -> str:
     after = f"after {best.updates:,} updates"
     if best.averaged_rounds is not None:
         after = f"of the average of the last {best.averaged_rounds} rounds"
+    pairs = result.updates * best.pairs // best.updates
     return (
-        f"{last.updates:,} updates, {last.pairs:,} pairs in {result.seconds:,.0f} s. Best "
+        f"{result.updates:,} updates, {pairs:,} pairs in {result.seconds:,.0f} s. Best "
         f"{'held-out ' if held_out else ''}{bleu}perplexity {perplexity:.3f} per token, log-likelihood "
         f"{log_likelihood:.3f} per pair, {after}: {result.model_dir}"
     )
@@ -196,16 +200,15 @@ class RoundReports(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._done, self._start = self._budget.done, time.monotonic()
-        self._round_start, self._pairs = self._start, 0
-        if self._checkpoints.rounds:
-            self._pairs = int(self._checkpoints.rounds[-1]["pairs"])
+        self._round_start, self._updates = self._start, self._budget.updates_done
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         now, training_round = time.monotonic(), TrainingRound.from_dict(self._checkpoints.rounds[-1])
         done, left = self._budget.done, None
         if done > self._done:
             left = (now - self._start) / (done - self._done) * (1 - done)
-        rate = (training_round.pairs - self._pairs) / max(now - self._round_start, 1e-9)
+        pairs = (training_round.updates - self._updates) * training_round.pairs / training_round.updates
+        rate = pairs / max(now - self._round_start, 1e-9)
         epochs = training_round.updates / self._updates_per_epoch
         self._reporter.round_ended(len(self._checkpoints.rounds), training_round, epochs, rate, left)
-        self._round_start, self._pairs = now, training_round.pairs
+        self._round_start, self._updates = now, training_round.updates

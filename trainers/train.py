@@ -16,8 +16,9 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model, model_class
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.trainers.checkpoints import building, has_checkpoint, load_checkpoint
-from keras_encdec.trainers.fitting import TrainingState, fit
+from keras_encdec.trainers.checkpoint_file import Progress, TrainingState, has_checkpoint, load_checkpoint
+from keras_encdec.trainers.checkpoints import building
+from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import check_same_training, fixed_settings, save_settings, update_settings
@@ -37,19 +38,19 @@ def train(
     """Learns p(target | source) from pairs.
 
     Training proceeds in rounds. A round is the interval between two validations: after `round_updates` updates the
-    model is validated, and a checkpoint is saved.
+    model is validated, and a checkpoint is saved. Checkpoints are also saved within rounds, `checkpoint_minutes` apart.
 
-    An interrupt, termination, hang-up or quit signal cuts the current round short; the training ends when that round
-    is validated and saved. The same call with `resume` continues from there. It continues after the last complete
-    round if the process was killed.
+    An interrupt, termination, hang-up or quit signal ends the training after the current update, with a checkpoint. The
+    same call with `resume` continues from there; if the process was killed, it continues from the last checkpoint. On
+    a CPU, the weights and measurements are in the end exactly those of a training without interruptions.
 
     Args:
         config: TrainingConfig: the model, and how it is trained.
         data: TrainingData: the pairs to train and validate on.
         model_dir: path of the model directory, which is created if it does not exist. It gets the best and the last
             model, the vocabularies, the history of the rounds and the settings.
-        resume: bool. Whether to continue the training in the model directory. If it has no complete round, a new
-            training begins; if it has already ended, nothing is trained. Defaults to `False`.
+        resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
+            begins; if it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
 
     Returns:
@@ -59,7 +60,7 @@ def train(
         ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the
             training to resume, and for a directory that already contains a model, unless `resume` is true.
         InputError: when an input file cannot be used, another process trains in the directory, the training diverges,
-            or the disk is full.
+            the disk is full, or no checkpoint of the training to resume can be loaded.
 
     Example:
 
@@ -108,13 +109,14 @@ def _train(
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
-        TrainingRound.from_dict(checkpoints.best),
+        TrainingRound.from_dict(checkpoints.best) if checkpoints.rounds else None,
+        budget.updates_done,
         budget.seconds,
         budget.signal,
         compilation.shapes,
         compilation.seconds,
     )
-    if len(result.rounds) == len(state.rounds):
+    if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
         reporter.already_ended(result)
         return result
     if has_begun:
@@ -148,7 +150,7 @@ def _new_model(
         config.label_smoothing,
         jit_compile=step.jit_compile,
     )
-    # A killed training without a complete round may have left weights that do not match the new vocabularies.
+    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
     (directory.path / WEIGHTS).unlink(missing_ok=True)
     directory.save_config(
         config.architecture,
@@ -156,19 +158,19 @@ def _new_model(
         fixed_settings(config, data),
     )
     save_settings(directory.path, config, data)
-    return TrainingState(model, [], {})
+    return TrainingState(model, Progress())
 
 
 def _last_checkpoint(config: TrainingConfig, data: TrainingData, folder: pathlib.Path) -> TrainingState:
     """Loads the last checkpoint, and checks that its settings match."""
     directory = ModelDirectory.load(folder, weights=False)
     with building():
-        model, rounds, generator_state = load_checkpoint(folder)
-    check_same_training(config, data, directory.training, model.get_config())
+        state = load_checkpoint(folder)
+    check_same_training(config, data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.
-    with building((config.seed + int(rounds[-1]["updates"])) % 2**32):
-        return TrainingState(model, rounds, generator_state)
+    with building((config.seed + state.progress.updates) % 2**32):
+        return state
 
 
 def _optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:

@@ -60,7 +60,14 @@ class TrainingConfig(Configuration):
         fixed=True,
     )
     round_updates: int = hyperparameter(
-        500, "Updates per round, the interval of validation and checkpoints.", minimum=1
+        500, "Updates per round, the interval of validation and of the checkpoints after it.", minimum=1
+    )
+    checkpoint_minutes: float = hyperparameter(
+        15.0,
+        "Save a checkpoint within a round, too, if the last one is this number of minutes old: what a killed training "
+        "loses at most, besides the time of a validation.",
+        above=0,
+        maximum=1440,
     )
     optimizer: str = hyperparameter(
         "adadelta",

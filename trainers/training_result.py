@@ -54,8 +54,9 @@ class TrainingResult:
 
     Attributes:
         model_dir: pathlib.Path. The model directory.
-        rounds: tuple of TrainingRound, including those before a resumption.
-        best: TrainingRound. The round whose model was saved as the best.
+        rounds: tuple of TrainingRound, the complete rounds, including those before a resumption.
+        best: TrainingRound. The round whose model was saved as the best; `None` if a signal stopped the first round.
+        updates: int. Number of updates, including those of a round that a signal stopped.
         seconds: float. Time of training in seconds, including that before a resumption.
         signal: int. Number of the signal that stopped the training; `None` if no signal did.
         compiled_shapes: int. Number of batch shapes for which a training step was compiled; 0 if the backend compiles
@@ -65,7 +66,8 @@ class TrainingResult:
 
     model_dir: pathlib.Path
     rounds: tuple[TrainingRound, ...]
-    best: TrainingRound
+    best: TrainingRound | None
+    updates: int
     seconds: float
     signal: int | None = None
     compiled_shapes: int = 0
@@ -73,5 +75,5 @@ class TrainingResult:
 
     @property
     def last(self) -> TrainingRound:
-        """The last round."""
+        """The last complete round."""
         return self.rounds[-1]

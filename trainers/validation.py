@@ -16,6 +16,7 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
+from keras_encdec.trainers.checkpoint_file import flush_to_disk
 from keras_encdec.trainers.checkpoints import Checkpoints, building
 
 WITHOUT = ", or train without --validation_bleu"
@@ -70,7 +71,8 @@ class RoundAverage(keras.callbacks.Callback):
     """Saves the weights after each round, and averages those of the last rounds.
 
     The weights are saved in the model directory, so that a killed training can be resumed. This callback must come
-    before `Checkpoints`, so that each round in the history has its file.
+    before `Checkpoints`, so that each round in the history has its file. It keeps the file of a round more than it
+    averages, because a training may be resumed from the checkpoint before the last one.
 
     Args:
         folder: path of the model directory.
@@ -88,9 +90,9 @@ class RoundAverage(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
-        last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number:]
-        for updates, path in self._files().items():
-            if updates not in last_rounds:
+        last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number - 1 :]
+        for path in self._files():
+            if int(path.stem) not in last_rounds:
                 path.unlink()  # an earlier round, or a round that is not in the history because the process was killed
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
@@ -100,9 +102,9 @@ class RoundAverage(keras.callbacks.Callback):
         with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
             # NumPy files have no bfloat16.
             np.savez(file, *(weight.astype(np.float32) for weight in self.model.get_weights()))
-        files = self._files()
-        for updates in sorted(files)[: -self._number]:
-            files[updates].unlink()
+        flush_to_disk(self._folder)
+        for path in self._files()[: -self._number - 1]:
+            path.unlink()
 
     def mean(self) -> tuple[list[np.ndarray], int]:
         """Averages the saved weights.
@@ -110,7 +112,7 @@ class RoundAverage(keras.callbacks.Callback):
         Returns:
             tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
         """
-        paths = list(self._files().values())
+        paths = self._files()[-self._number :]
         total: list[np.ndarray] = []
         for path in paths:
             with np.load(path) as file:
@@ -119,13 +121,14 @@ class RoundAverage(keras.callbacks.Callback):
         return [weight / len(paths) for weight in total], len(paths)
 
     @property
-    def rounds(self) -> int:
-        """Number of rounds whose weights are saved."""
-        return len(self._files())
+    def has_rounds(self) -> bool:
+        """Whether the weights of any round are saved."""
+        return bool(self._files())
 
-    def _files(self) -> dict[int, pathlib.Path]:
-        """Lists the files with the weights of a round by its number of updates."""
-        return {int(path.stem): path for path in self._folder.glob("*.npz") if path.stem.isdecimal()}
+    def _files(self) -> list[pathlib.Path]:
+        """Lists the files with the weights of a round, in the order of the rounds."""
+        paths = (path for path in self._folder.glob("*.npz") if path.stem.isdecimal())
+        return sorted(paths, key=lambda path: int(path.stem))
 
 
 def add_average(

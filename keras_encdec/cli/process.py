@@ -96,7 +96,7 @@ class Interruption:
                     os._exit(128 + number)
                 return
             asked = True
-            notice = "stopping after the current batch, whose round is kept; another signal ends it at once."
+            notice = "stopping after the current batch, with a checkpoint; another signal ends it at once."
             os.write(errors, f"{self._program}: {notice}\n".encode())
             if select.select([received], [], [], 0)[0]:
                 os.read(received, 1 << 10)  # the same signal

@@ -65,6 +65,7 @@ def train_model(
     result = train(TrainingConfig.from_dict(config), text, model_dir, resume=True)
     if result.signal is not None:
         raise TrainingStopped(result.signal)
+    assert result.best, "only a training that a signal stopped has no best round"
     best = {"updates": result.best.updates, "perplexity": result.best.val_perplexity or result.best.perplexity}
     return {"seconds": result.seconds, **best}
 

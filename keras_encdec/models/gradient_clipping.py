@@ -21,11 +21,14 @@ class GradientNorms:
 
     Args:
         optimizer: `keras.optimizers.Optimizer`. Norms above its `global_clipnorm` count as clipped.
+
+    Attributes:
+        variables: list of two scalar `keras.Variable`, the sums.
     """
 
     def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
         self._bound = optimizer.global_clipnorm
-        self._norms, self._clipped = self._variables = [
+        self._norms, self._clipped = self.variables = [
             optimizer.add_variable((), dtype="float32", aggregation="only_first_replica", name=name)
             for name in ("gradient_norms", "clipped_gradients")
         ]
@@ -41,7 +44,7 @@ class GradientNorms:
         """Makes an optimizer save and load only its other variables."""
 
         def variables() -> list[keras.Variable]:
-            own = {id(variable) for variable in self._variables}
+            own = {id(variable) for variable in self.variables}
             return [variable for variable in optimizer.variables if id(variable) not in own]
 
         def save_own_variables(store: MutableMapping[str, np.ndarray]) -> None:
@@ -70,10 +73,15 @@ class GradientNorms:
         if self._bound:
             self._clipped.assign(self._clipped + ops.cast(norm > self._bound, "float32"))
 
+    def reset(self) -> None:
+        """Sets the sums to 0."""
+        for variable in self.variables:
+            variable.assign(0.0)
+
     @property
     def totals(self) -> tuple[float, float | None]:
         """The sum of the norms, and the number of clipped updates, `None` if norms are not clipped."""
-        norms, clipped = (float(ops.convert_to_numpy(variable)) for variable in self._variables)
+        norms, clipped = (float(ops.convert_to_numpy(variable)) for variable in self.variables)
         return norms, clipped if self._bound else None
 
 

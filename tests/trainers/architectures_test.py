@@ -14,7 +14,8 @@ from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
-from keras_encdec.trainers.checkpoints import Checkpoints, load_checkpoint
+from keras_encdec.trainers.checkpoint_file import load_checkpoint
+from keras_encdec.trainers.checkpoints import Checkpoints
 from keras_encdec.trainers.validation import RoundAverage
 
 
@@ -127,13 +128,13 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
     assert [one["val_perplexity"] for one in history[1] if one["updates"] > 24] == pytest.approx(
         [one["val_perplexity"] for one in history[0] if one["updates"] > 24], rel=1e-4
     )
-    trained = load_checkpoint(other)[0]
+    trained = load_checkpoint(other).model
     assert (trained.reduction, trained.clip_elements, trained.optimizer.global_clipnorm) == ("mean", 0.3, 5.0)
     # The average is on record as a round more, and is kept where it is the best.
     assert history[0][-1]["averaged_rounds"] == 3 and history[0][-1]["updates"] == updates[-1]
     best = min(history[0], key=lambda one: one["val_perplexity"])
     for path, lines in ((whole, whole_lines), (other, resumed_lines)):
-        assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-3:]
+        assert sorted(int(file.stem) for file in (path / "rounds").iterdir()) == updates[-4:]
         assert any("of the average of the last 3 rounds" in line for line in lines) == ("averaged_rounds" in best)
     assert len(train_tiny(data, other, resume=True, **settings)[1]) == 1  # the training has already ended
     # Killed before it was averaged, it goes on with that alone.
@@ -141,7 +142,8 @@ def test_training_as_in_the_thesis_is_resumed_and_averages_its_last_rounds(pairs
         last.unlink()
     rewrite_history(whole / "last.keras", other / "last.keras", plain)
     train_tiny(data, other, resume=True, **settings)
-    assert load_checkpoint(other)[1][:-1] == plain and load_checkpoint(other)[1][-1]["averaged_rounds"] == 3
+    assert load_checkpoint(other).progress.rounds[:-1] == plain
+    assert load_checkpoint(other).progress.rounds[-1]["averaged_rounds"] == 3
 
 
 @pytest.mark.usefixtures("eager")
@@ -186,5 +188,5 @@ def test_an_average_is_saved_as_the_best_model_if_it_is_the_best(tmp_path):
         for name, expected in (("best.keras", best), ("last.keras", weights[2])):
             for one, other in zip(load_model(tmp_path / name).get_weights(), expected, strict=True):
                 np.testing.assert_allclose(one, other, atol=1e-6)
-    history = load_checkpoint(tmp_path)[1]
+    history = load_checkpoint(tmp_path).progress.rounds
     assert [one.get("averaged_rounds") for one in history] == [None, None, None, 2, 2]

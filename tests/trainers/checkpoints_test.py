@@ -1,31 +1,119 @@
 """What a training keeps of itself, on each backend."""
 
+import contextlib
 import shutil
+import signal
 
 import keras
 import numpy as np
 import pytest
 from recurrent_toys import stirred, toy
-from tiny_trainings import train_tiny
+from tiny_trainings import number_of_updates, rounds, tiny_config, train_tiny
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
-from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers import TrainingData, TrainingReporter, train
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.checkpoint_file import load_checkpoint
 from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, PERPLEXITY, Checkpoints
 
 
-@pytest.mark.usefixtures("eager")
-def test_dropout_of_a_resumed_training_continues_the_random_numbers(training_files, tmp_path):
-    data = TrainingData(tsv=training_files / "tsv")
-    settings = {"architecture": "recurrent", "model": {"cell": "rnn", "layers": 1, "dropout": 0.5}, "round_updates": 2}
-    train_tiny(data, tmp_path / "whole", updates=4, **settings)
-    train_tiny(data, tmp_path / "stopped", updates=2, **settings)
-    keras.utils.set_random_seed(7)  # of another process
-    train_tiny(data, tmp_path / "stopped", resume=True, updates=4, **settings)
-    weights = [load_model(tmp_path / name / "last.keras").get_weights() for name in ("whole", "stopped")]
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+class Killed(Exception):
+    pass
+
+
+class Interrupting(TrainingReporter):
+    """Interrupts a training at an update: before its checkpoint is saved, if one is due."""
+
+    def __init__(self, update, interrupt):
+        super().__init__(lambda line: None)
+        self._update, self._interrupt = update, interrupt
+
+    def callbacks(self, budget, updates_per_epoch):
+        def interrupt(batch, logs):
+            if budget.updates_done == self._update:
+                self._interrupt()
+
+        return [keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)]
+
+
+def kill():
+    raise Killed
+
+
+def terminate():
+    signal.raise_signal(signal.SIGTERM)
+
+
+def assert_same_training(one, other):
+    """Asserts that two trainings have exactly the same weights, optimizers and measurements."""
+    for name in ("best.keras", "last.keras"):
+        is_last = name == "last.keras"
+        models = [load_model(folder / name, compiled=is_last) for folder in (one, other)]
+        variables = [model.variables + model.optimizer.variables if is_last else model.weights for model in models]
+        for mine, its in zip(*variables, strict=True):
+            np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (mine, its)), err_msg=mine.path)
+    histories = [rounds(folder) for folder in (one, other)]
+    for past in (past for history in histories for past in history):
+        del past["seconds"]
+    assert histories[0] == histories[1]
+
+
+RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, "dropout": 0.5}}
+
+
+@pytest.mark.usefixtures("eager", "signals_obeyed")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {**RECURRENT, "schedule": "cosine", "label_smoothing": 0.1, "average_rounds": 2},
+        {**RECURRENT, "schedule": "halving", "halving_start": 0.2, "halving_every": 0.2, "warmup_updates": 5},
+    ],
+    ids=["cosine", "halving"],
+)
+def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
+    settings = {"updates": 14, "round_updates": 5, **settings}
+    train_tiny(tsv, tmp_path / "whole", **settings)
+    # Each with the minutes between checkpoints, and the update of the last one. The last ends a round.
+    interruptions = [(3, kill, 1e-9, 2), (4, terminate, 15, 4), (9, kill, 1e-9, 8), (12, kill, 15, 10)]
+    for update, interrupt, minutes, saved in interruptions:
+        keras.utils.set_random_seed(update)  # of another process
+        config = tiny_config(**settings, checkpoint_minutes=minutes)
+        with contextlib.suppress(Killed):
+            result = train(config, tsv, tmp_path / "stopped", resume=True, reporter=Interrupting(update, interrupt))
+            assert (result.signal, result.updates) == (signal.SIGTERM, update)
+        done = load_checkpoint(tmp_path / "stopped").progress
+        assert (done.updates, len(done.rounds)) == (saved, saved // 5)
+    (tmp_path / "stopped" / "last.keras").write_bytes(b"damaged")
+    with pytest.warns(EncdecWarning, match="continuing from the checkpoint before it, after 8 updates"):
+        train_tiny(tsv, tmp_path / "stopped", resume=True, **settings)
+    assert_same_training(tmp_path / "whole", tmp_path / "stopped")
+
+
+@pytest.mark.usefixtures("eager", "signals_obeyed")
+def test_a_signal_with_the_last_update_of_a_round_or_of_the_training_ends_the_round(tsv, tmp_path):
+    settings = {"updates": 5, "round_updates": 3}
+    train_tiny(tsv, tmp_path / "whole", **settings)
+    for update in (3, 5):
+        reporter = Interrupting(update, terminate)
+        result = train(tiny_config(**settings), tsv, tmp_path / "stopped", resume=True, reporter=reporter)
+        assert (result.signal, result.last.updates) == (signal.SIGTERM, update)
+    assert_same_training(tmp_path / "whole", tmp_path / "stopped")
+
+
+@pytest.mark.usefixtures("eager", "signals_obeyed")
+def test_a_round_goes_on_with_other_limits(tsv, tmp_path):
+    """The first round is always ended; a later one only if the training has not reached its end."""
+    stop = Interrupting(4, terminate)
+    train(tiny_config(updates=9, round_updates=6), tsv, tmp_path, reporter=stop)
+    result, _ = train_tiny(tsv, tmp_path, resume=True, updates=2, round_updates=2)
+    assert number_of_updates(tmp_path) == [5] and result.best.updates == 5
+    train(tiny_config(updates=9, round_updates=6), tsv, tmp_path, True, Interrupting(7, terminate))
+    result, lines = train_tiny(tsv, tmp_path, resume=True, updates=6)
+    assert len(result.rounds) == 1 and lines[0].startswith("Nothing to train: the training has already ended. 7 upd")
+    train_tiny(tsv, tmp_path, resume=True, updates=9, round_updates=3, learning_rate=0.01)
+    assert number_of_updates(tmp_path) == [5, 8, 9]
+    assert [past["learning_rate"] for past in rounds(tmp_path)] == pytest.approx([0.02, 0.01, 0.01])
 
 
 @pytest.mark.usefixtures("eager")

@@ -15,7 +15,7 @@ from tiny_trainings import number_of_updates, rounds, train_tiny
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.checkpoints import load_checkpoint
+from keras_encdec.trainers.checkpoint_file import load_checkpoint
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="others have one way to compile")
@@ -89,7 +89,9 @@ def test_a_resumed_training_must_have_the_same_validation_pairs(tsv, tmp_path):
 @pytest.mark.usefixtures("eager")
 def test_resume_starts_a_training_without_a_complete_round(trained, tsv, tmp_path):
     """As a scheduler repeats the same command whenever it was killed."""
-    path = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "logs"))
+    path = shutil.copytree(
+        trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("last.keras", "previous.keras", "logs")
+    )
     copied = shutil.copytree(path, tmp_path / "copied", ignore=shutil.ignore_patterns("history.json", "prepared"))
     for folder, resume in itertools.product((path, copied), (True, False)):
         with pytest.raises(InputError, match=f"{folder}: found best.keras and no last.keras, expected last.keras to"):
@@ -119,7 +121,7 @@ def test_resume_reports_that_a_training_has_already_ended(training_files, traine
 
 
 def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, trained, tmp_path):
-    model = shutil.copytree(trained[0].model_dir, tmp_path / "m")
+    model = shutil.copytree(trained[0].model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("previous.keras"))
     data = TrainingData(phrase_table=training_files / "table.gz")
     shutil.copy(model / "best.keras", model / "last.keras")
     with pytest.raises(InputError, match=f"{model}/last.keras: found no history of the training in it, expected a ch"):

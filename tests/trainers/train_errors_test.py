@@ -97,7 +97,7 @@ def test_a_diverging_training_stops_and_keeps_the_last_good_round(tsv, tmp_path)
         train_tiny(tsv, path, updates=10, **settings, learning_rate=1e30)
     assert not (path / "best.keras").exists()
     train_tiny(tsv, path, updates=4, **settings, learning_rate=0.001)
-    with pytest.raises(InputError, match="continue from the previous round with --resume and a lower --learn"):
+    with pytest.raises(InputError, match="continue from the last checkpoint with --resume and a lower --learn"):
         train_tiny(tsv, path, resume=True, updates=10, **settings, learning_rate=1e30)
     assert number_of_updates(path) == [2, 4]
     best = (path / "best.keras").read_bytes()
