@@ -109,9 +109,8 @@ class TrainingReporter:
 
 def _summary(result: TrainingResult) -> str:
     best = result.best
-    summary = f"{result.updates:,} updates in {result.seconds:,.0f} s."
     if best is None:
-        return f"{summary} No round is complete: {result.model_dir}"
+        return f"{result.updates:,} updates in {result.seconds:,.0f} s. No round is complete: {result.model_dir}"
     held_out = best.val_perplexity is not None
     perplexity = best.val_perplexity if held_out else best.perplexity
     log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
