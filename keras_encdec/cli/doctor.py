@@ -5,6 +5,7 @@ The exit status is 0 if all is well, and 1 if something is broken or damaged.
 
 import dataclasses
 import json
+from collections.abc import Sequence
 
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, task_command
@@ -20,17 +21,22 @@ class DoctorOptions(DiagnosisOptions):
 
 
 class _Text:
-    """Prints each section when it is done, the values of a section below one another."""
+    """Prints each section when it is done, the values of a section below one another.
 
-    def __init__(self) -> None:
-        self._title = ""
+    Args:
+        paths: list of str. The labels of the sections that follow one another under one heading.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._title, self._paths = "", paths
 
     def show(self, section: Section) -> None:
         rows = list(section.rows())
         if section.title != self._title:
             self._title = section.title
             print(f"\n{section.title}" if section.title != "Versions" else section.title)
-        width = max(len(label) for label, _ in rows)
+        labels = [label for label, _ in rows]
+        width = max(map(len, [*labels, *self._paths] if set(labels) <= set(self._paths) else labels))
         for label, value in rows:
             print(f"  {label:{width}}  {value}", flush=True)
 
@@ -38,7 +44,7 @@ class _Text:
 def main(arguments: Arguments, options: DoctorOptions) -> int:
     """Examines as the flags say."""
     shown = DiagnosisOptions(all_backends=options.all_backends)
-    show = (lambda section: None) if options.json else _Text().show
+    show = (lambda section: None) if options.json else _Text(arguments["path"]).show
     folder = arguments["folder"] or "."
     diagnosis = diagnose(shown, paths=arguments["path"], folder=folder, show=show)
     if options.json:

@@ -93,9 +93,7 @@ def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -
     """
     section = "progress"
     if not serves:
-        text = (
-            "File that keeps the state of the work as JSON, also after its end: done, total, rate, time left, errors."
-        )
+        text = "File that keeps the state of the work as JSON, also when it ends: done, total, rate, time left, errors."
         flags.DEFINE_string("progress_file", None, text, flag_values, module_name=section)
     flags.DEFINE_integer(
         "metrics_port",

@@ -21,13 +21,15 @@ class CheckedPath:
 
     Attributes:
         path: str.
-        kind: str. What is there, such as "model directory".
+        kind: str. What is there, such as "model directory"; "unknown" if this cannot be told.
+        state: str: "complete and unchanged", "damaged" or "not checked".
         found: str. What was checked, such as its size.
         problems: tuple of str: sentences that say what is wrong, and what to do.
     """
 
     path: str
     kind: str
+    state: str
     found: str
     problems: tuple[str, ...]
 
@@ -35,7 +37,7 @@ class CheckedPath:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yields what to show: labels and values."""
-        state = "DAMAGED" if self.problems else "complete and unchanged"
+        state = self.state.upper() if self.problems else self.state
         yield self.path, f"{self.kind}, {state}" + (f": {self.found}" if self.found else "")
 
 
@@ -50,12 +52,13 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
         CheckedPath, whatever is wrong.
     """
     folder = pathlib.Path(path)
-    kind, found = "unknown", ""
+    kind, found, checked = "unknown", "", False
     problems: list[str] = []
     try:
         kind = _kind(folder)
         if folder.is_file():
             folder = folder.parent
+        checked = kind != _MODEL or backend_works
         if kind == _SHARDS:
             found, problems = _check_shards(folder)
         elif kind in (_EXPORT, _VERSION):
@@ -63,13 +66,16 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
         elif backend_works:
             found, problems = _check_model(folder)
         else:
-            found = "not checked"
             problems.append(f"{path}: models cannot be loaded without a backend that works; mend the backend first.")
-    except (InputError, ImportError) as error:
+    except InputError as error:
         problems.append(str(error))
+    except ImportError as error:
+        checked = False
+        problems.append(f"{path}: found a library that does not import ({error}); install it again.")
     except Exception as error:  # a diagnosis goes on, whatever the bytes on disk lead to
         problems.append(f"{path}: found that it cannot be checked ({type(error).__name__}: {error}); copy it again.")
-    return CheckedPath(str(path), kind, found, tuple(problems))
+    state = "not checked" if not checked else "damaged" if problems else "complete and unchanged"
+    return CheckedPath(str(path), kind, state, found, tuple(problems))
 
 
 _MODEL, _EXPORT, _VERSION = "model directory", "export", "version of an export"

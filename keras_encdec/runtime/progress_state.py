@@ -122,6 +122,7 @@ class ProgressRecord:
         """
         self._begin = (time.monotonic(), done, share)
         self._change(step=self.state.step + 1, unit=unit, done=done, total=None, rate=0.0, eta_seconds=None)
+        self._keep()
         self._pass_on(lambda outer: outer.begin(unit, done, share))
 
     def update(self, done: int, total: int | None = None, share: float | None = None) -> None:
@@ -140,8 +141,8 @@ class ProgressRecord:
             total = round(done / share)
         eta = None
         if share is not None and share > first_share:
-            eta = seconds * max(1 - share, 0.0) / (share - first_share)
-        self._change(done=done, total=total, rate=(done - first_done) / seconds, eta_seconds=eta)
+            eta = round(seconds * max(1 - share, 0.0) / (share - first_share), 1)
+        self._change(done=done, total=total, rate=round((done - first_done) / seconds, 3), eta_seconds=eta)
         if time.monotonic() - self._written >= _PAUSE:
             self._keep()
         self._pass_on(lambda outer: outer.update(done, total, share))

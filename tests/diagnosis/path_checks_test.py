@@ -58,7 +58,8 @@ def flip_byte(path):
 def problem(path):
     """The only problem of a path."""
     checked = check_path(path)
-    assert dict(checked.rows())[str(path)].startswith(f"{checked.kind}, DAMAGED")
+    assert dict(checked.rows())[str(path)].startswith(f"{checked.kind}, {checked.state.upper()}")
+    assert checked.state == ("not checked" if checked.kind == "unknown" else "damaged")
     [sentence] = checked.problems
     assert sentence.endswith(".") and "; " in sentence
     return sentence
@@ -104,7 +105,9 @@ def test_a_model_may_have_two_problems(model):
 
 def test_without_a_backend_that_works_a_model_is_not_checked(model, export):
     checked = check_path(model, backend_works=False)
-    assert "models cannot be loaded without a backend that works" in checked.problems[0]
+    assert (
+        checked.state == "not checked" and "models cannot be loaded without a backend that works" in checked.problems[0]
+    )
     assert not check_path(export, backend_works=False).problems
 
 

@@ -33,6 +33,7 @@ def test_a_state_has_everything_that_a_monitor_needs(path, clock):
     with ProgressRecord("encdec-score", path) as record:
         assert read(path)["state"] == "running" and read(path)["done"] == 0
         record.begin("lines")
+        assert (read(path)["step"], read(path)["unit"]) == (1, "lines")
         clock[0] += 10
         record.update(200, share=0.25)
         state = read(path)
