@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_encdec.backend.training_step import sync_training_state
+from keras_encdec.backend.training_step import Compilation, sync_training_state
 from keras_encdec.runtime.workers import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
 # The optimizer's learning rate is set only when it has changed by this share, because setting it takes time.
@@ -39,6 +39,7 @@ class Budget(keras.callbacks.Callback):
         first_factor: float. The `factor` before a resumption. Defaults to `None`: unknown.
         round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
         round_updates_done: int. Number of updates in the round that a resumption continues. Defaults to `0`.
+        compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
 
     Attributes:
         learning_rate: float. The full learning rate.
@@ -60,6 +61,7 @@ class Budget(keras.callbacks.Callback):
         first_factor: float | None = None,
         round_updates: int | None = None,
         round_updates_done: int = 0,
+        compilation: Compilation | None = None,
     ) -> None:
         super().__init__()
         self.updates_done, self._signalled = first_update, 0.0
@@ -68,6 +70,7 @@ class Budget(keras.callbacks.Callback):
         self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
         self._before, self._handlers = first_seconds, {}
+        self._compilation = compilation or Compilation()
         self._start: float | None = None
         self.factor = self._first_factor = first_factor
         self._round_updates, self._round_updates_done = round_updates, round_updates_done
@@ -76,8 +79,10 @@ class Budget(keras.callbacks.Callback):
 
     @property
     def seconds(self) -> float:
-        """Seconds of training so far, including those before a resumption."""
-        return self._before + (0.0 if self._start is None else time.monotonic() - self._start)
+        """Seconds of training so far, including those before a resumption, and without those of compiling."""
+        if self._start is None:
+            return self._before
+        return self._before + time.monotonic() - self._start - self._compilation.seconds
 
     @property
     def done(self) -> float:

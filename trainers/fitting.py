@@ -8,7 +8,7 @@ import sys
 import keras
 
 from keras_encdec.backend.random import set_generator_state
-from keras_encdec.backend.training_step import evaluation_batches, training_stream
+from keras_encdec.backend.training_step import Compilation, evaluation_batches, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
@@ -21,7 +21,7 @@ from keras_encdec.trainers.checkpoints import (
     Checkpoints,
     StoppedInRound,
 )
-from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter
+from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter, UpdateReports
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
 
@@ -36,6 +36,7 @@ def fit(
     validation: Batches | None,
     folder: pathlib.Path,
     reporter: TrainingReporter,
+    compilation: Compilation,
 ) -> tuple[Checkpoints, Budget]:
     """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
 
@@ -46,6 +47,7 @@ def fit(
         validation: Batches to validate on. With `None`, the best round is the one with the lowest training perplexity.
         folder: path of the model directory.
         reporter: TrainingReporter, which gets the progress.
+        compilation: Compilation, the cost of compiling, whose time does not count.
 
     Returns:
         tuple: Checkpoints with the rounds; Budget with the time and the signal.
@@ -67,6 +69,7 @@ def fit(
         progress.factor if progress.learning_rate == config.learning_rate else None,
         config.round_updates,
         progress.round_updates,
+        compilation,
     )
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = ValidationBleu(model, validation.once()) if config.validation_bleu and validation else None
@@ -82,6 +85,7 @@ def fit(
             average,
             checkpoints,
             ProgressUpdates(record, budget),
+            UpdateReports(reporter, budget, batches.batch_size),
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
             Restoration(progress),
         ]

@@ -67,6 +67,30 @@ class TrainingReporter:
         """Called with the number of weights after a new model is built."""
         self.say(f"{weights:,} weights.")
 
+    def compiling(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Called before the training step is compiled, which may take minutes.
+
+        Args:
+            shapes: list of the shapes of the parts of a batch, for which it is compiled; empty if it is compiled for
+                each shape without a further call.
+        """
+        if shapes:
+            parts = ", ".join(" x ".join(map(str, shape)) for shape in dict.fromkeys(map(tuple, shapes)))
+            self.say(f"Compiling for batches of the shape {parts}.")
+        else:
+            self.say("The first updates take longer: they include compiling, for each shape of batches.")
+
+    def updated(self, updates: int, rate: float, perplexity: float) -> None:
+        """Called every half minute until the first round has ended.
+
+        Args:
+            updates: int. Updates so far.
+            rate: float. Pairs per second since the last call.
+            perplexity: float. Perplexity of the pairs of the round so far.
+        """
+        if not self.bar:
+            self.say(f"{updates:,} updates, {rate:,.0f} pairs/s, perplexity {perplexity:,.3f}.")
+
     def callbacks(self, budget: Budget, updates_per_epoch: int) -> Sequence[keras.callbacks.Callback]:
         """Makes Keras callbacks that show the progress within a round."""
         return [RoundProgress(budget, updates_per_epoch)] if self.bar else []
@@ -99,8 +123,10 @@ class TrainingReporter:
         self.say(_summary(result))
         if result.compiled_shapes:
             self.say(
-                f"Compiling took {result.compile_seconds:,.0f} s of it; shapes of batches: {result.compiled_shapes}."
+                f"Compiling took {result.compile_seconds:,.0f} s more; shapes of batches: {result.compiled_shapes}."
             )
+        elif result.compile_seconds >= 1:
+            self.say(f"Compiling took {result.compile_seconds:,.0f} s more.")
 
     def already_ended(self, result: TrainingResult) -> None:
         """Called when the training to resume had already ended."""
@@ -178,6 +204,36 @@ class ProgressUpdates(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
         if self._budget.signal is not None:
             self._record.fail(f"stopped by signal {self._budget.signal}; --resume continues the training")
+
+
+class UpdateReports(keras.callbacks.Callback):
+    """Passes the progress to the reporter every half minute, until the first round has ended.
+
+    Args:
+        reporter: TrainingReporter.
+        budget: Budget, which must come before this one in the list of callbacks.
+        batch_size: int. Number of pairs per update.
+        pause: float. Seconds between reports. Defaults to `30`.
+    """
+
+    def __init__(self, reporter: TrainingReporter, budget: Budget, batch_size: int, pause: float = 30.0) -> None:
+        super().__init__()
+        self._reporter, self._budget, self._batch_size, self._pause = reporter, budget, batch_size, pause
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._said, self._is_over = time.monotonic(), False
+        self._seconds, self._updates = self._budget.seconds, self._budget.updates_done
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        if self._is_over or time.monotonic() - self._said < self._pause:
+            return
+        seconds, updates = self._budget.seconds, self._budget.updates_done
+        rate = (updates - self._updates) * self._batch_size / max(seconds - self._seconds, 1e-9)
+        self._reporter.updated(updates, rate, float((logs or {})["perplexity"]))
+        self._said, self._seconds, self._updates = time.monotonic(), seconds, updates
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self._is_over = True
 
 
 class RoundReports(keras.callbacks.Callback):

@@ -104,8 +104,8 @@ def _train(
     if state is None:
         state = _new_model(config, data, directory, step)
         reporter.built(state.model.count_params())
-    compilation = step.apply(state.model)
-    checkpoints, budget = fit(config, state, batches, validation, folder, reporter)
+    compilation = step.apply(state.model, reporter.compiling)
+    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation)
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),

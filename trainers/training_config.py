@@ -40,7 +40,9 @@ class TrainingConfig(Configuration):
     epochs: float | None = hyperparameter(
         None, "Stop after this number of passes over the pairs.", above=0, published={_LUONG: 12.0}
     )
-    minutes: float | None = hyperparameter(None, "Stop after this number of minutes of training.", above=0)
+    minutes: float | None = hyperparameter(
+        None, "Stop after this number of minutes of training; compiling does not count.", above=0
+    )
     patience: int | None = hyperparameter(
         None,
         "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of rounds.",

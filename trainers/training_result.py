@@ -57,7 +57,7 @@ class TrainingResult:
         rounds: tuple of TrainingRound, the complete rounds, including those before a resumption.
         best: TrainingRound. The round whose model was saved as the best; `None` if a signal stopped the first round.
         updates: int. Number of updates, including those of a round that a signal stopped.
-        seconds: float. Time of training in seconds, including that before a resumption.
+        seconds: float. Time of training in seconds, including that before a resumption, and without that of compiling.
         signal: int. Number of the signal that stopped the training; `None` if no signal did.
         compiled_shapes: int. Number of batch shapes for which a training step was compiled; 0 if the backend compiles
             on its own.

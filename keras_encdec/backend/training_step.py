@@ -1,6 +1,7 @@
 """How a training step is compiled on each backend."""
 
 import dataclasses
+import importlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,6 +11,9 @@ import keras
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.data.pairs import tf_dataset
+
+#: Shapes of the parts of a batch, such as source and target.
+Shapes = tuple[tuple[int, ...], ...]
 
 
 def prepare_process_for_training() -> None:
@@ -54,15 +58,27 @@ class StepCompilation:
         self._by_shape = self.compiled and name() == "tensorflow"
         self.jit_compile = self.compiled and not self._by_shape
 
-    def apply(self, model: keras.Model) -> "Compilation":
-        """Sets up the step of a compiled `TranslationModel`; returns the cost of compiling, updated during training."""
+    def apply(self, model: keras.Model, begin: Callable[[Shapes], object] = lambda shapes: None) -> "Compilation":
+        """Sets up the step of a compiled `TranslationModel`.
+
+        Args:
+            model: TranslationModel.
+            begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled; of an
+                empty tuple at the beginning where the backend does not tell when it compiles.
+
+        Returns:
+            Compilation: the cost of compiling, updated during training.
+        """
+        if self.compiled and name() == "jax":
+            begin(())
+            return _jax_compilation()
         if not self._by_shape:
             return Compilation()
         # On a CPU XLA multiplies bfloat16 in float32, TensorFlow does not. In float32, too, TensorFlow's products are
         # faster for a model without a recurrence, where XLA has nothing to fuse (`benchmarks/ngrams.py`, train).
         without_recurrence = model.decoder.context_length is not None
         slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
-        return compile_by_shape(model, jit_compile=self._always or not slower)
+        return compile_by_shape(model, self._always or not slower, begin)
 
 
 @dataclasses.dataclass
@@ -70,15 +86,34 @@ class Compilation:
     """The cost of compiling so far.
 
     Attributes:
-        shapes: int. Shapes of batches.
-        seconds: float. Time of the first step of each shape, most of it compiling.
+        shapes: int. Shapes of batches; 0 under JAX, which compiles them itself.
+        seconds: float. Time of the first step of each shape, most of it compiling; under JAX of compiling alone.
     """
 
     shapes: int = 0
     seconds: float = 0.0
 
 
-def compile_by_shape(model: keras.Model, jit_compile: bool = True) -> Compilation:
+# The compilation to which JAX's listener adds, which is registered once.
+_jax_compilations: list[Compilation] = []
+
+
+def _jax_compilation() -> Compilation:
+    """Returns the cost of all that JAX compiles until the next call."""
+    if not _jax_compilations:
+        importlib.import_module("jax").monitoring.register_event_duration_secs_listener(_add_compilation)
+    _jax_compilations[:] = [Compilation()]
+    return _jax_compilations[0]
+
+
+def _add_compilation(event: str, seconds: float, **_: object) -> None:
+    if event.endswith(("/backend_compile_duration", "/jaxpr_to_mlir_module_duration")):
+        _jax_compilations[0].seconds += seconds
+
+
+def compile_by_shape(
+    model: keras.Model, jit_compile: bool = True, begin: Callable[[Shapes], object] = lambda shapes: None
+) -> Compilation:
     """Makes `model.fit` compile its step for each shape of batch, with every length known.
 
     Keras traces one step for all batches of a `tf.data` pipeline. The number of time steps is then unknown, and XLA
@@ -90,6 +125,7 @@ def compile_by_shape(model: keras.Model, jit_compile: bool = True) -> Compilatio
         model: compiled `keras.Model` under the TensorFlow backend.
         jit_compile: bool. Whether XLA compiles the whole step, or only the optimizer, which then makes one pass over
             the weights instead of many. Defaults to `True`.
+        begin: see `StepCompilation.apply`. Optional.
 
     Returns:
         Compilation, updated during training.
@@ -105,6 +141,7 @@ def compile_by_shape(model: keras.Model, jit_compile: bool = True) -> Compilatio
         shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
         if shapes in functions:
             return functions[shapes](batch)
+        begin(shapes)
         functions[shapes] = tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
         start = time.monotonic()
         logs = functions[shapes](batch)

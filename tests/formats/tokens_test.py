@@ -16,6 +16,7 @@ OTHER_TEXT = {
     "analysis/page/state_sections.py",
     "backend/low_precision.py",
     "datasets/libreoffice.py",
+    "diagnosis/machine.py",  # files of the Linux kernel
     "formats/phrase_table.py",  # for speed, after a check that there is no other white space
     "smt/extraction/phrase_scoring.py",
     "smt/extraction/sentence_batches.py",

@@ -1,12 +1,14 @@
 """The end of a training and the learning rate until then, on each backend."""
 
 import signal
+import time
 
 import keras
 import numpy as np
 import pytest
 from recurrent_toys import SOURCE, TARGET, toy
 
+from keras_encdec.backend.training_step import Compilation
 from keras_encdec.runtime.workers import STOP_SIGNALS
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 
@@ -97,3 +99,24 @@ def test_halving_begins_after_a_number_of_epochs_and_repeats():
 @pytest.mark.parametrize("name, expected", [("constant", [1, 1, 1]), ("linear", [1, 0.5, 0]), ("cosine", [1, 0.5, 0])])
 def test_other_schedules_follow_the_share_of_the_training_that_is_done(name, expected):
     assert [learning_rate_schedule(name)(done, 99) for done in (0, 0.5, 1)] == pytest.approx(expected)
+
+
+def test_compiling_does_not_count(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    compilation = Compilation()
+    schedule = learning_rate_schedule("constant")
+    model = toy(layers=1, cell="rnn")
+    model.compile(keras.optimizers.SGD(0.5))
+    model.stop_training = False
+    budget = Budget(0.5, schedule, updates_per_epoch=2, seconds=60, compilation=compilation)
+    budget.set_model(model)
+    budget.on_train_begin()
+    now[0] += 250
+    compilation.seconds += 240
+    budget.on_train_batch_end(0)
+    assert (budget.seconds, budget.done, budget.model.stop_training) == (10, 1 / 6, False)
+    now[0] += 50
+    budget.on_train_batch_end(1)
+    assert budget.model.stop_training
+    budget.on_train_end()

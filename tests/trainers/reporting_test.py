@@ -1,6 +1,7 @@
 """The record of a training in its model directory; what is printed is tested with `keras_encdec.trainers.train`."""
 
 import json
+import re
 import signal
 
 import pytest
@@ -10,6 +11,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.checkpoints import Checkpoints
+from keras_encdec.trainers.reporting import UpdateReports
 
 
 @pytest.fixture
@@ -50,3 +52,11 @@ def test_a_training_that_a_signal_stops_or_that_fails_says_so(data, tmp_path, mo
         train_tiny(data, tmp_path / "other", updates=30)
     state = json.loads((tmp_path / "other" / "progress.json").read_text())
     assert (state["state"], state["last_error"]) == ("failed", "found the disk full.")
+
+
+def test_updates_are_reported_until_the_first_round_has_ended(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(UpdateReports.__init__, "__defaults__", (0.0,))
+    _, lines = train_tiny(data, tmp_path / "model", updates=20)
+    updates = [line for line in lines if re.fullmatch(r"\d+ updates, [\d,]+ pairs/s, perplexity [\d,.]+\.", line)]
+    first_round = next(i for i, line in enumerate(lines) if line.startswith("Round 1"))
+    assert len(updates) >= 5 and all(line in lines[:first_round] for line in updates)

@@ -67,6 +67,7 @@ def test_the_command_serves_until_it_is_interrupted(model_dirs, tmp_path, monkey
 def test_flags_are_passed_on(monkeypatch):
     calls = []
     monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
+    monkeypatch.setattr("keras_encdec.cli.serve.check_paths", lambda *paths: None)
     flags = ["--model_dir=m", "--host=h", "--port=1", "--phrase_table=t", "--encoding=latin-1"]
     assert COMMAND.main([*flags, "--max_words=9", "--requests_per_minute=8"]) == 0
     options = ServeOptions(host="h", port=1, max_words=9, requests_per_minute=8, encoding="latin-1")
@@ -80,10 +81,11 @@ def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
     fail(in_process(COMMAND, "--model_dir=/none", "--port=0"), 1, "/none: found no such directory")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        fail(in_process(COMMAND, "--model_dir=m", f"--port={port}"), 1, f"port {port}", "in use", "another --port")
-    fail(in_process(COMMAND, "--model_dir=m", "--port=0", "--host=no.such.host.invalid"), 1, "no.such.host.invalid")
+        model = f"--model_dir={model_dirs / 'forward'}"
+        fail(in_process(COMMAND, model, f"--port={port}"), 1, f"port {port}", "in use", "another --port")
+    fail(in_process(COMMAND, model, "--port=0", "--host=no.such.host.invalid"), 1, "no.such.host.invalid")
     two = "--phrase_table=t", "--input=i"
-    fail(in_process(COMMAND, "--model_dir=m", *two), 2, "--phrase_table", "--input")
+    fail(in_process(COMMAND, model, *two), 2, "--phrase_table", "--input")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else object())
     fail(in_process(COMMAND, "--model_dir=m"), 1, "needs uvicorn", 'pip install "keras-encdec[web]"')
 
