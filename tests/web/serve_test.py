@@ -84,7 +84,7 @@ def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
         model = f"--model_dir={model_dirs / 'forward'}"
         fail(in_process(COMMAND, model, f"--port={port}"), 1, f"port {port}", "in use", "another --port")
     fail(in_process(COMMAND, model, "--port=0", "--host=no.such.host.invalid"), 1, "no.such.host.invalid")
-    two = "--phrase_table=t", "--input=i"
+    two = f"--phrase_table={__file__}", f"--input={__file__}"
     fail(in_process(COMMAND, model, *two), 2, "--phrase_table", "--input")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "uvicorn" else object())
     fail(in_process(COMMAND, "--model_dir=m"), 1, "needs uvicorn", 'pip install "keras-encdec[web]"')
