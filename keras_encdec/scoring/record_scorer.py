@@ -10,6 +10,7 @@ from typing import BinaryIO, Protocol, TypeVar
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
 from keras_encdec.formats import Column, ColumnKind, InputLines, PairFormat, Record, format_names, model_words
 from keras_encdec.formats.alignments import AlignmentLine
 from keras_encdec.formats.pair_format import DECIMALS
@@ -106,11 +107,24 @@ class RecordScorer:
             unknown = sum(scores.source_unknown_count), sum(scores.unknown_count)
             with self._lock:
                 self.word_counts[number] += np.transpose([lengths, unknown])
+            self._check_unknown(number)
         if has_tokens:
             tokens = [np.round(row, DECIMALS) for row in scores.token_log_probs]
             log_prob = np.array([row.sum() for row in tokens])
             scores = dataclasses.replace(scores, log_prob=log_prob, token_log_probs=tokens)
         return scores
+
+    def _check_unknown(self, number: int) -> None:
+        """Raises InputError if too many of the words that a scorer has read so far are unknown to it."""
+        most = self._options.max_unknown
+        for side, (words, unknown) in zip(("source", "target"), self.word_counts[number].tolist(), strict=True):
+            if most is not None and unknown > most * words:
+                raise InputError(
+                    f"found {100 * unknown / words:.1f} % of the {words:,} {side} words so far unknown to the model",
+                    f"expected {100 * most:.3g} % at most",
+                    "check the language of the file, which side is which, and how its text is tokenized, or raise "
+                    "--max_unknown",
+                )
 
     def _values(self, scores: Sequence[PairScores], pairs: Sequence[WordPair]) -> list[Iterable[object]]:
         """Returns the values of each column, from the scores of each scorer and the forward model's pairs."""

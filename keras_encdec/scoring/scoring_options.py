@@ -63,6 +63,14 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
         "and counted, whatever --on_error says.",
         minimum=1,
     )
+    max_unknown: float | None = hyperparameter(
+        None,
+        "Stop with an error when a larger share of the words of a side is unknown to the model, 0 to 1: the languages "
+        "may be swapped, or the text tokenized in another way. Checked after every 32,768 lines. Default: a warning at "
+        "the end, above 0.5.",
+        minimum=0,
+        maximum=1,
+    )
     moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.")
     moses_ini_out: str | None = hyperparameter(None, "moses.ini to write for the output table, with the added scores.")
     moses_feature: str | None = hyperparameter(

@@ -268,3 +268,15 @@ def test_real_tables_come_back_line_for_line(tmp_path, out, table):
     assert len(probability) == len(data.splitlines())
     assert (probability > 0).all() and (probability < 1).all() and (unknown >= 1).all()
     assert len(set(probability)) > 500
+
+
+def test_too_many_unknown_words_stop_the_work(forward_scorer, table, out):
+    largest = max(each.share for each in score_file(forward_scorer, table, out / "table").unknown_words)
+    os.unlink(out / "table")
+    sentence = (
+        r"found [1-9]\.\d % of the \d+ (source|target) words so far unknown to the model, expected [\d.]+ % at most"
+    )
+    with pytest.raises(InputError, match=sentence):
+        score_file(forward_scorer, table, out / "table", max_unknown=largest - 0.01)
+    assert os.listdir(out) == []
+    assert score_file(forward_scorer, table, out / "table", max_unknown=largest).lines == len(LINES)
