@@ -5,8 +5,8 @@
 
 The table is repeated until it has so many lines. A single command without shards scores it; then a command with shards
 gets SIGKILL, with all its processes, at random moments until it has been killed so often. Its output must be equal,
-byte for byte. With --rates it prints the rate of each way of working in lines per second, with and without the start-up,
-and the memory of all processes of a command half-way, and at most after that. It exits with 1 if outputs differ.
+byte for byte. With --rates it prints the lines per second of each way of working, with and without the start-up, and
+the memory of all processes of a command half-way, and at most after that. It exits with 1 if outputs differ.
 """
 
 import argparse

@@ -286,7 +286,7 @@ def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
 
 def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
     return InputError(
-        found or "found it changed since the model was trained",
+        found or "found that it has changed since the model was trained",
         f"expected the file of the SHA-256 checksum {checksum}",
         "put back the file, or copy the whole directory again",
         path,

@@ -91,6 +91,8 @@ def fit(
         ]
         callbacks = [callback for callback in callbacks if callback]
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
+        if compilation.unannounced:
+            reporter.compiling(())
         with record:
             try:
                 model.fit(

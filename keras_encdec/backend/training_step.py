@@ -63,14 +63,13 @@ class StepCompilation:
 
         Args:
             model: TranslationModel.
-            begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled; of an
-                empty tuple at the beginning where the backend does not tell when it compiles.
+            begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled. It is not
+                called under JAX, which does not tell when it compiles.
 
         Returns:
             Compilation: the cost of compiling, updated during training.
         """
         if self.compiled and name() == "jax":
-            begin(())
             return _jax_compilation()
         if not self._by_shape:
             return Compilation()
@@ -88,10 +87,12 @@ class Compilation:
     Attributes:
         shapes: int. Shapes of batches; 0 under JAX, which compiles them itself.
         seconds: float. Time of the first step of each shape, most of it compiling; under JAX of compiling alone.
+        unannounced: bool. Whether the backend compiles within steps, and does not tell when.
     """
 
     shapes: int = 0
     seconds: float = 0.0
+    unannounced: bool = False
 
 
 # The compilation to which JAX's listener adds, which is registered once.
@@ -102,7 +103,7 @@ def _jax_compilation() -> Compilation:
     """Returns the cost of all that JAX compiles until the next call."""
     if not _jax_compilations:
         importlib.import_module("jax").monitoring.register_event_duration_secs_listener(_add_compilation)
-    _jax_compilations[:] = [Compilation()]
+    _jax_compilations[:] = [Compilation(unannounced=True)]
     return _jax_compilations[0]
 
 

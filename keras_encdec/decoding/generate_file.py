@@ -6,6 +6,7 @@ import functools
 import io
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
@@ -206,6 +207,7 @@ class ShardGenerator:
     def __init__(self, work: GenerationWork) -> None:
         self._work = work
         self._generator = _generator_maker(work.model_dirs, work.options)()
+        self._turn = threading.Lock()  # a generator adapts its batches to the memory: one call at a time
 
     def __call__(self, shard: Shard) -> ShardResult:
         """Generates the targets of a shard."""
@@ -215,7 +217,8 @@ class ShardGenerator:
         first = part.first_line - 1
         with InputLines(part) as lines:
             for window in _windows(lines, options.encoding):
-                generator.write(first, window, outputs)
+                with self._turn:
+                    generator.write(first, window, outputs)
                 first += len(window)
         return ShardResult(tuple(output.getvalue() for output in outputs), {})
 

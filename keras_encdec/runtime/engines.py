@@ -5,6 +5,7 @@ import itertools
 import os
 import pickle
 import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -113,14 +114,25 @@ def do_missing(
 
 
 class ThisProcess:
-    """Engine that works in this process, on one shard after the other."""
+    """Engine that works in threads of this process, on two shards at a time.
+
+    While the models compute on one, the lines of the other are split into words or written. The work must therefore
+    allow calls by several threads.
+    """
 
     def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
         """See `Engine`."""
-        work = None
-        for shard in shards:
-            work = work or opener.open()  # not before it is needed: all shards may be done
-            yield shard, work(shard)
+        opened: list[Work] = []
+        lock = threading.Lock()
+
+        def work(shard: Shard) -> ShardResult:
+            with lock:
+                if not opened:  # not before it is needed: all shards may be done
+                    opened.append(opener.open())
+            return opened[0](shard)
+
+        with threads(2) as executor:
+            yield from completed(executor, work, shards, ahead=3)
 
 
 class LocalProcesses:

@@ -89,6 +89,7 @@ class FileScorer:
         read: Iterable[Sequence[Record]],
         outputs: Sequence[BinaryIO],
         progress: Callable[[InputLines], Progress] = Progress,
+        side_by_side: int = WINDOWS,
     ) -> tuple[Progress, ScoreCounts]:
         """Writes the lines of the reader with their scores, and closes the models unless the caller lent them.
 
@@ -97,6 +98,7 @@ class FileScorer:
             read: iterable of windows of its records, see `scored_windows`.
             outputs: list of binary files: one for the lines, and, if the options name one, one for the alignments.
             progress: see `score_file`.
+            side_by_side: int. Number of windows that are scored at the same time. Defaults to `2`.
 
         Returns:
             tuple of the Progress of the written lines, and ScoreCounts.
@@ -106,7 +108,7 @@ class FileScorer:
         before = [scorer.ngram_counts for scorer in scorers]
         align = alignment_line(options.alignments, options.alignment_format, output="")
         record_scorer = RecordScorer(pair_format(options.format), scorers, options, align, count_words=True)
-        written = write_scored_lines(record_scorer, read, reader.lines, outputs, WINDOWS, progress)
+        written = write_scored_lines(record_scorer, read, reader.lines, outputs, side_by_side, progress)
         ngrams = zip(before, [scorer.ngram_counts for scorer in scorers], strict=True)
         counts = ScoreCounts(
             reader.malformed,

@@ -7,6 +7,7 @@ import hashlib
 import io
 import operator
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.scoring.file_scorer import WINDOW, FileScorer, ScoreCounts, scored_windows
+from keras_encdec.scoring.file_scorer import WINDOW, WINDOWS, FileScorer, ScoreCounts, scored_windows
 from keras_encdec.scoring.record_scorer import score_columns
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.scoring.shard_work import ScoringWork
@@ -49,6 +50,11 @@ class ShardScorer:
     def __init__(self, work: ScoringWork) -> None:
         self._work = work
         self._scorers = [TextScorer.open(model, work.options.dtype) for model in work.models]
+        # In this process, two threads score two shards; in one of its own, the shard's windows are scored side by side.
+        self._side_by_side = WINDOWS if work.own_process else 1
+        # A model counts its n-grams over all threads.
+        counts = any(scorer.ngram_counts is not None for scorer in self._scorers)
+        self._turn = threading.Lock() if counts else contextlib.nullcontext()
 
     def __call__(self, shard: Shard) -> ShardResult:
         """Scores a shard.
@@ -56,12 +62,18 @@ class ShardScorer:
         Raises:
             InputError: at a malformed line, unless such lines are kept.
         """
+        with self._turn:
+            return self._score(shard)
+
+    def _score(self, shard: Shard) -> ShardResult:
         options = self._work.options
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
         with open_part(shard, options, self._work.sentences) as reader:
             columns = score_columns(pair_format(options.format), options, len(self._scorers))
             scorer = FileScorer(options, *self._scorers)
-            _, counts = scorer.write(reader, scored_windows(reader, options, columns), outputs)
+            _, counts = scorer.write(
+                reader, scored_windows(reader, options, columns), outputs, side_by_side=self._side_by_side
+            )
         return ShardResult(tuple(output.getvalue() for output in outputs), dataclasses.asdict(counts))
 
 

@@ -83,8 +83,11 @@ def test_whole_ones_are_said_to_be_whole(model, export, shards):
     "damage, said",
     [
         (lambda model: (model / "best.keras").unlink(), "found no best.keras, expected the model's weights; train"),
-        (lambda model: flip_byte(model / "best.keras"), "best.keras: found it changed since the model was trained"),
-        (lambda model: (model / "source.vocab").write_text("le\n"), "source.vocab: found it changed since"),
+        (
+            lambda model: flip_byte(model / "best.keras"),
+            "best.keras: found that it has changed since the model was trained",
+        ),
+        (lambda model: (model / "source.vocab").write_text("le\n"), "source.vocab: found that it has changed since"),
         (lambda model: (model / "target.vocab").unlink(), "target.vocab: found no such file or directory"),
         (lambda model: (model / "config.json").write_text("{"), "config.json: found a file that does not read"),
         (lambda model: (model / "config.json").unlink(), "found no config.json in it, expected a model directory"),
@@ -100,7 +103,7 @@ def test_a_model_may_have_two_problems(model):
     (model / "source.vocab").write_text("le\n")
     (model / "best.keras").unlink()
     first, second = check_path(model).problems
-    assert "source.vocab: found it changed" in first and "found no best.keras" in second
+    assert "source.vocab: found that it has changed" in first and "found no best.keras" in second
 
 
 def test_without_a_backend_that_works_a_model_is_not_checked(model, export):

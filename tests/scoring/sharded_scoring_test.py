@@ -146,7 +146,7 @@ def test_what_cannot_go_on_is_refused(forward_scorer, table, out, monkeypatch):
     for options, data, sentence in (
         ({"length": True}, lines, "found the settings length true, expected false"),
         ({}, lines + b"\n", "found the input size"),
-        ({}, lines.replace(b"0", b"1", 1), "found that lines 1 to 4 have changed"),
+        ({}, lines.replace(b"0", b"1"), r"found that lines \d+ to \d+ have changed"),  # whichever was first
     ):
         table.write_bytes(data)
         with pytest.raises(InputError, match=sentence):
