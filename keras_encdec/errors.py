@@ -24,10 +24,16 @@ def quoted(found: str | bytes) -> str:
     return f'"{shortened(text)}"' + (f" ({len(text):,} characters)" if len(text) > _MOST_QUOTED else "")
 
 
-def shortened(name: str) -> str:
-    """Prepares a name that was found in a file for an error: without quotation marks, and cut if it is long."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[:_MOST_QUOTED])
-    return shown + "..." * (len(name) > _MOST_QUOTED)
+def shortened(name: str, most: int = _MOST_QUOTED) -> str:
+    """Prepares text that was found in a file for an error: without quotation marks, and cut after `most` characters."""
+    return _printable(name[:most]) + "..." * (len(name) > most)
+
+
+def _printable(text: str) -> str:
+    """Replaces what could move a terminal's cursor, reverse its text or end its line by backslash escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class InputError(Exception):
@@ -61,7 +67,8 @@ class InputError(Exception):
         place = "" if path is None else f"{path}" if line is None else f"{path}, line {line}"
         sentence = ", ".join(part for part in (found, expected) if part)
         sentence = "; ".join(part for part in (sentence, remedy) if part)
-        super().__init__(f"{place}: {sentence}." if place else f"{sentence}.")
+        # Files and other programs may have put any characters into the sentence, and into the names of files.
+        super().__init__(_printable(f"{place}: {sentence}." if place else f"{sentence}."))
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Pickles the arguments of the constructor, so that an error of another process stays the same."""

@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from keras_encdec import __version__
-from keras_encdec.errors import FilePath, InputError
+from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.runtime.settings_files import read_parsed
 
 FORMAT = 1
@@ -69,15 +69,16 @@ def read_model_config(path: pathlib.Path) -> dict[str, Any]:
         remedy = "copy the directory again from where it worked, or train again"
         raise InputError(f"found a file that does not read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
     if found != FORMAT:
+        made_by = shortened(str(config.get("made_by", "another version")))
         raise InputError(
-            f"found a model directory of format {found}, made by {config.get('made_by', 'another version')}",
+            f"found a model directory of format {found}, made by {made_by}",
             f"expected format {FORMAT}, which keras-encdec {__version__} reads",
             "use the version that made it, or train again",
             path / CONFIG,
         )
     config.setdefault("sha256", {})  # the first versions kept no checksums, and later ones none of the weights
     # The first version recognized language models by their number of source words, 0.
-    config.setdefault("has_source", config["model"].get("source_words") != 0)
+    config.setdefault("has_source", config.get("model", {}).get("source_words") != 0)
     return config
 
 

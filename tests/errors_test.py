@@ -27,3 +27,10 @@ def test_quoted_text_is_cut_and_shows_invisible_characters():
     assert quoted(b"caf\xe9 \x1b[31m") == r'"caf\xe9 \x1b[31m"'
     assert quoted("a\vb\u00a0") == r'"a\x0bb\xa0"'
     assert shortened("N" * 5000) == "N" * 80 + "..."
+
+
+def test_control_characters_are_written_as_escapes():
+    """A file cannot move the cursor of the terminal that shows an error about it, or turn its text around."""
+    error = InputError('found "\x1b[2J\u202e\n"', "expected a word", path="a\x07b")
+    assert str(error) == r'a\x07b: found "\x1b[2J\u202e\n", expected a word.'
+    assert str(InputError("found « café »")) == "found « café »."

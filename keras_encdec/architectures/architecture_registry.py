@@ -21,7 +21,7 @@ from keras_encdec.architectures.configurations import (
     RNNEncoderDecoderConfig,
 )
 from keras_encdec.configuration import Configuration, ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import InputError, shortened
 from keras_encdec.registry import Registry
 from keras_encdec.runtime.settings_files import read_parsed
 
@@ -168,7 +168,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
         kind = architecture(values.pop("architecture", "encdec"))
         tables = {table: values.pop(table, {}) for table in TABLES}
         if values or not all(isinstance(table, dict) for table in tables.values()):
-            wrong = next(iter(values), "a value instead of a table")
+            wrong = shortened(next(iter(values), "a value instead of a table"))
             raise ValueError(f"found {wrong}, expected architecture and the tables {', '.join(TABLES)}")
         tables["model"] = kind.config.upgraded(tables["model"])
         kind.config.from_dict(tables["model"])

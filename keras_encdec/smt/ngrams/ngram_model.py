@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from keras_encdec.errors import FilePath, InputError, quoted
+from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.runtime.files import InputLines
@@ -72,7 +72,10 @@ class NgramModel:
             try:
                 self._model: Model = kenlm.Model(os.fspath(readable), configuration)
             except OSError as error:
-                reason = " ".join(str(error).split())
+                # KenLM names its own functions first, with all their types.
+                found = " ".join(str(error).split())
+                found = found.partition("Exception")[2].lstrip(". ").removesuffix(")") or found
+                reason = shortened(found.partition("'. ")[2] if found.startswith("because `") else found, 300)
                 raise self._error(
                     f"found a file that KenLM cannot read ({reason})", "expected an n-gram model"
                 ) from None
