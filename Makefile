@@ -33,9 +33,11 @@ lint: $(VENV)/installed-dev
 	ln -s $(CURDIR)/keras_encdec/* $(CURDIR)/trainers $(CURDIR)/export build/types/keras_encdec
 	cd build/types && $(abspath $(BIN))/python -m mypy --config-file $(CURDIR)/pyproject.toml
 
-# Into site/; open site/index.html. The variable keeps back the theme's notice of its successor.
+# Into site/; open site/index.html. The notebooks run, which takes ten minutes; `make docs EXECUTE_NOTEBOOKS=` shows
+# them without results. NO_MKDOCS_2_WARNING keeps back the theme's notice of its successor.
+EXECUTE_NOTEBOOKS ?= 1
 docs: $(VENV)/installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	EXECUTE_NOTEBOOKS=$(EXECUTE_NOTEBOOKS) TF_CPP_MIN_LOG_LEVEL=3 NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run.py

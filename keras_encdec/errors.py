@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 # Longer text is cut where an error quotes it.
 _MOST_QUOTED = 80
+# What was found and what was expected are cut if they are longer.
+_LONGEST_PART = 700
 
 
 def quoted(found: str | bytes) -> str:
@@ -65,7 +67,10 @@ class InputError(Exception):
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
         place = "" if path is None else f"{path}" if line is None else f"{path}, line {line}"
-        sentence = ", ".join(part for part in (found, expected) if part)
+        # A file may have a name of 70,000 characters where a short one belongs.
+        sentence = ", ".join(
+            part[:_LONGEST_PART] + "..." * (len(part) > _LONGEST_PART) for part in (found, expected) if part
+        )
         sentence = "; ".join(part for part in (sentence, remedy) if part)
         # Files and other programs may have put any characters into the sentence, and into the names of files.
         super().__init__(_printable(f"{place}: {sentence}." if place else f"{sentence}."))

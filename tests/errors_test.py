@@ -34,3 +34,8 @@ def test_control_characters_are_written_as_escapes():
     error = InputError('found "\x1b[2J\u202e\n"', "expected a word", path="a\x07b")
     assert str(error) == r'a\x07b: found "\x1b[2J\u202e\n", expected a word.'
     assert str(InputError("found « café »")) == "found « café »."
+
+
+def test_a_long_part_of_a_sentence_is_cut():
+    error = str(InputError(f"found {'a' * 70_000}", "expected a word", "shorten it"))
+    assert len(error) < 800 and error.endswith("a..., expected a word; shorten it.")

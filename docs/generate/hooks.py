@@ -14,6 +14,7 @@ from api import directives
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from notebooks import notebook_pages
 from tables import configuration_table, flag_table
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,12 +35,14 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages from the top of the checkout, their links as seen from docs/."""
+    """Adds the notebooks, and the pages from the top of the checkout, their links as seen from docs/."""
     for name, page in TOP_LEVEL.items():
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         for other, other_page in TOP_LEVEL.items():
             text = text.replace(f"]({other}", f"]({other_page}")
         files.append(File.generated(config, page, content=text))
+    for notebook_file in notebook_pages(config):
+        files.append(notebook_file)
     return files
 
 

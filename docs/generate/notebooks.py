@@ -1,0 +1,41 @@
+"""Makes pages of the notebooks in docs/notebooks, which are kept as text."""
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+import jupytext
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File
+from nbclient import NotebookClient
+from nbconvert import MarkdownExporter
+
+NOTEBOOKS = pathlib.Path(__file__).parents[1] / "notebooks"
+SOURCE = """
+
+This page is a notebook, `docs/notebooks/{name}`. Open it in Jupyter with the extension
+[jupytext](https://jupytext.readthedocs.io), or make a file for Jupyter or Colab of it:
+`jupytext --to ipynb docs/notebooks/{name}`.
+"""
+
+
+def notebook_pages(config: MkDocsConfig) -> Iterator[File]:
+    """Yields a page for each notebook, and its pictures.
+
+    With the environment variable EXECUTE_NOTEBOOKS, the notebooks run first, which takes minutes; otherwise the pages
+    have no results.
+    """
+    for path in sorted(NOTEBOOKS.glob("*.py")):
+        notebook = jupytext.read(path)
+        if os.environ.get("EXECUTE_NOTEBOOKS"):
+            NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(path.parent)}}).execute()
+            for cell in notebook.cells:
+                if cell.cell_type == "code":  # the backends' messages are not results
+                    cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+        text, resources = MarkdownExporter().from_notebook_node(notebook)
+        title, _, rest = text.strip().partition("\n")
+        page = title + SOURCE.format(name=path.name) + rest
+        for name, picture in resources["outputs"].items():
+            page = page.replace(f"]({name})", f"]({path.stem}_{name})")
+            yield File.generated(config, f"notebooks/{path.stem}_{name}", content=picture)
+        yield File.generated(config, f"notebooks/{path.stem}.md", content=page)

@@ -1,0 +1,111 @@
+# ---
+# jupyter:
+#   jupytext: {formats: "py:percent"}
+#   kernelspec: {display_name: Python 3, language: python, name: python3}
+# ---
+
+# %% [markdown]
+# # Sentences with attention
+#
+# A recurrent model with Luong's global attention (Luong et al., 2015, [arXiv
+# 1508.04025](https://arxiv.org/abs/1508.04025)) on short sentences of LibreOffice's help, English to French: training,
+# a word alignment from the attention, and pairs told apart by their score.
+#
+# `pip install 'keras-encdec[analysis]'` installs what it needs.
+
+# %%
+import gzip
+import itertools
+import os
+import pathlib
+import tempfile
+
+import matplotlib.pyplot as plt
+
+from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.decoding import BeamSampler, TextGenerator
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring import TextScorer
+from keras_encdec.trainers import TrainingConfig, TrainingData, train
+
+minutes = float(os.environ.get("NOTEBOOK_MINUTES", 4))  # of training; compiling comes on top
+folder = pathlib.Path(tempfile.mkdtemp())
+
+# %% [markdown]
+# ## Data: short sentences and phrases
+#
+# The package carries sentence pairs and a phrase table. The short ones of both teach a small model enough in minutes.
+
+# %%
+dataset = libreoffice_en_fr()
+with (
+    gzip.open(dataset.train_source, "rt", encoding="utf-8") as source,
+    gzip.open(dataset.train_target, "rt", encoding="utf-8") as target,
+    gzip.open(dataset.phrase_table, "rt", encoding="utf-8") as table,
+    open(folder / "pairs.tsv", "w", encoding="utf-8") as pairs,
+):
+    sentences = zip(map(str.strip, source), map(str.strip, target), strict=True)
+    phrases = (tuple(line.split(" ||| ")[:2]) for line in table)
+    short = {pair for pair in itertools.chain(sentences, phrases) if max(len(text.split()) for text in pair) <= 9}
+    pairs.writelines(f"{english}\t{french}\n" for english, french in sorted(short))
+print(len(short), "pairs")
+
+# %% [markdown]
+# ## Training
+#
+# All batches have one width, so that the backend compiles one step.
+
+# %%
+config = TrainingConfig.from_preset(
+    "small_sentences",
+    minutes=minutes,
+    schedule="cosine",
+    pad_to=(10,),
+    model={"attention": "global", "units": 128, "embedding_dim": 96, "layers": 1},
+)
+data = TrainingData(tsv=str(folder / "pairs.tsv"), shortlist=6000, max_length=9, held_out_pairs=200)
+result = train(config, data, folder / "model")
+
+# %% [markdown]
+# ## Alignments
+#
+# The attention of each target word to the source words, and to the end of the source.
+
+# %%
+directory = ModelDirectory.load(folder / "model")
+scorer = TextScorer(directory)
+
+
+def draw(english, french):
+    pair = scorer.words(english, french)
+    [weights] = scorer.attention([pair])
+    columns, rows = [*english.split(), "</s>"], [*french.split(), "</s>"]
+    figure, axes = plt.subplots(figsize=(0.8 * len(columns) + 1, 0.5 * len(rows) + 1))
+    axes.imshow(weights[: len(rows), : len(columns)], cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="left")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.xaxis.tick_top()
+    figure.tight_layout()
+    plt.show()
+
+
+draw("open the file", "ouvrir le fichier")
+draw("click the new button", "cliquez sur le nouveau bouton")
+
+# %% [markdown]
+# ## Scores tell good pairs from bad ones
+#
+# ln p per pair, in nats: the basis for filtering a parallel corpus.
+
+# %%
+english = "open the file"
+for french in ("ouvrir le fichier", "fichier le ouvrir", "fermer la page", "open the file"):
+    print(f"{scorer.score([scorer.words(english, french)])[0]:8.2f}  {french}")
+
+# %% [markdown]
+# ## Translations
+
+# %%
+generator = TextGenerator([directory])
+for hypotheses in generator.generate(["open the file", "the selected cell"], BeamSampler(6, num_best=2)):
+    print([" ".join(hypothesis.words) for hypothesis in hypotheses])
