@@ -5,7 +5,7 @@ MINUTES ?= 3
 BIN = $(VENV)/bin
 EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics
 
-.PHONY: demo test test-older-processor coverage lint docs bench wheel update-constraints clean
+.PHONY: demo test test-older-processor coverage lint docs docs-serve bench wheel update-constraints clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
@@ -38,6 +38,10 @@ lint: $(VENV)/installed-dev
 EXECUTE_NOTEBOOKS ?= 1
 docs: $(VENV)/installed-docs
 	EXECUTE_NOTEBOOKS=$(EXECUTE_NOTEBOOKS) TF_CPP_MIN_LOG_LEVEL=3 NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# The pages without the notebooks' results, built again when a file changes; open http://127.0.0.1:8000.
+docs-serve: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr=127.0.0.1:8000
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run.py

@@ -89,3 +89,18 @@ def test_links_between_files_of_the_checkout_lead_somewhere(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", text):
         assert not target or (ROOT / target).exists(), target
+
+
+def test_the_search_works_in_pages_on_a_disk(site):
+    from headless_browser import headless_browser  # skips the test where there is no browser
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with headless_browser() as browser:
+        browser.get((site / "index.html").as_uri())
+        browser.find_element(By.CSS_SELECTOR, "label[for=__search].md-header__button").click()
+        browser.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys("max_unknown")
+        found = "a.md-search-result__link"
+        WebDriverWait(browser, 20).until(lambda shown: shown.find_elements(By.CSS_SELECTOR, found))
+        links = [link.get_attribute("href") for link in browser.find_elements(By.CSS_SELECTOR, found)]
+    assert any("reference/commands.html" in link for link in links), links
