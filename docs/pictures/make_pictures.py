@@ -10,6 +10,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch  # noqa: E402
+from matplotlib.text import Text  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent
 # Okabe and Ito's colours, which the colour-blind can tell apart; words and positions say the same as they do.
@@ -50,9 +51,9 @@ def arrow(axes: Axes, start: tuple, end: tuple, colour: str = GREY, bend: float 
     axes.add_patch(FancyArrowPatch(start, end, color=colour, connectionstyle=connection, **{**shape, **style}))
 
 
-def label(axes: Axes, x: float, y: float, text: str, **style: str | float) -> None:
+def label(axes: Axes, x: float, y: float, text: str, **style: str | float) -> Text:
     """Text centred at a point."""
-    axes.text(x, y, text, **{"color": INK, "ha": "center", "va": "center", "fontsize": 10, **style})
+    return axes.text(x, y, text, **{"color": INK, "ha": "center", "va": "center", "fontsize": 10, **style})
 
 
 def model_picture() -> None:
@@ -139,6 +140,51 @@ def architecture_picture() -> None:
     save("architecture.svg")
 
 
+def commands_picture() -> None:
+    """The commands, without "encdec-", between the files that they read and write."""
+    axes = canvas(84, 50)
+    files = {
+        "parallel text": (13, 43),
+        "phrase table": (13, 30),
+        "n-gram model": (13, 11),
+        "model directory": (42, 36.5),
+        "scored table": (73, 30),
+        "n-best list": (42, 11),
+        "translations": (73, 11),
+        "SavedModel": (73, 43),
+    }
+    for name, (x, y) in files.items():
+        box(axes, x, y, 15, 4.4, name, ORANGE, color=INK, weight="bold")
+    steps = [
+        ("extract", (13, 40.6), (13, 32.4), (17.5, 36.5)),
+        ("train", (20.8, 42), (34.3, 37.6), (28, 42)),
+        ("train", (20.8, 31), (34.3, 35.6), (28, 31.2)),
+        ("score", (49.7, 35.6), (65.3, 31.2), (57.5, 31.4)),
+        ("export, verify", (49.7, 37.6), (65.3, 42), (56, 42.2)),
+        ("decode", (20.8, 11), (34.3, 11), (27.5, 9.2)),
+        ("score, phrase-features,\nngram-posteriors", (42, 34.1), (42, 13.4), (42, 22.5)),
+        ("tune, rerank", (49.7, 11), (65.3, 11), (57.5, 9.2)),
+        ("generate", (49.7, 34.3), (67, 13.4), (63.8, 22.5)),
+    ]
+    for name, start, end, place in steps:
+        arrow(axes, start, end)
+        text = label(axes, *place, name, fontsize=9.5, color=BLUE, weight="bold", linespacing=1.5)
+        text.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1.5})
+    notes = [
+        (42, 44.6, "serve, report: look at a model"),
+        (73, 47.1, "client: asks TensorFlow Serving"),
+        (13, 47.1, "select: filters it"),
+        (73, 7, "evaluate: BLEU, significance"),
+        (42, 4, "experiment: all of these, for the paper's Table 1      doctor: what is wrong here?      demo: try it"),
+    ]
+    for x, y, text in notes:
+        label(axes, x, y, text, fontsize=8.5, color=GREY)
+    arrow(axes, (5.4, 42), (5.4, 12), bend=0.2)
+    label(axes, 6, 20.5, "ngram", fontsize=9.5, color=BLUE, weight="bold")
+    arrow(axes, (14.5, 27.6), (34.3, 12.6), bend=0.1)  # the table, for decoding
+    save("commands.svg")
+
+
 def save(name: str) -> None:
     """Writes the current figure, letters as outlines, without a date: the same picture gives the same file."""
     plt.savefig(FOLDER / name, metadata={"Date": None})
@@ -149,3 +195,4 @@ if __name__ == "__main__":
     matplotlib.rcParams.update({"svg.hashsalt": "keras-encdec", "font.family": "DejaVu Sans", "svg.fonttype": "path"})
     model_picture()
     architecture_picture()
+    commands_picture()
