@@ -28,7 +28,9 @@ def notebook_pages(config: MkDocsConfig) -> Iterator[File]:
     for path in sorted(NOTEBOOKS.glob("*.py")):
         notebook = jupytext.read(path)
         if os.environ.get("EXECUTE_NOTEBOOKS"):
-            NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(path.parent)}}).execute()
+            NotebookClient(
+                notebook, timeout=1800, coalesce_streams=True, resources={"metadata": {"path": str(path.parent)}}
+            ).execute()
             for cell in notebook.cells:
                 if cell.cell_type == "code":  # the backends' messages are not results
                     cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]

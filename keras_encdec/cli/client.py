@@ -71,6 +71,8 @@ COMMAND = task_command(
         "output": "File to write; gzipped if its name ends in .gz. It appears when it is complete.",
     },
     progress=True,
+    example="encdec-client --server=localhost:8500 --input=phrase-table.gz --output=scored.gz",
+    guide="serving",
 )
 
 if __name__ == "__main__":

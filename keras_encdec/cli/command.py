@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TextIO
@@ -15,6 +16,7 @@ from typing import TextIO
 from absl import flags
 
 from keras_encdec import __version__
+from keras_encdec.cli.flag_help import flag_help
 from keras_encdec.cli.process import (
     SENTENCE,
     Interruption,
@@ -27,39 +29,7 @@ from keras_encdec.cli.process import (
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 
-
-def flag_help(flag_values: flags.FlagValues, own_module: str) -> str:
-    """Formats the flags for `--help`: sections and flags in the order in which they were defined.
-
-    Args:
-        flag_values: the flags.
-        own_module: str. Name of the module under which absl lists the command's own flags. They are the first section.
-            The heading of another section is the name under which absl lists its flags. The flags that every command
-            has are the last section.
-
-    Returns:
-        str, lines.
-    """
-    sections = flag_values.flags_by_module_dict()
-    headings = {own_module: "flags", **{name: name for name in sections if name not in (own_module, __name__)}}
-    headings[__name__] = "of every command"
-    parts = []
-    for module, heading in headings.items():
-        defined = dict.fromkeys(flag for flag in sections.get(module, []) if flag.name in flag_values)
-        if defined:
-            parts.append(f"{heading}:\n" + "".join(map(_lines, defined)))
-    return "\n".join(parts)
-
-
-def _lines(flag: flags.Flag) -> str:
-    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
-    short = f"-{flag.short_name}," if flag.short_name else ""
-    lines = [flags.text_wrap(f"{short}{name}: {flag.help}", indent=" " * 4, firstline_indent="  ")]
-    if flag.default_as_str is not None and flag.default != "":
-        lines.append(f"    (default: {flag.default_as_str.strip(chr(39))})")
-    if flag.parser.syntactic_help:
-        lines.append(flags.text_wrap(f"({flag.parser.syntactic_help})", indent=" " * 4))
-    return "\n".join(lines) + "\n"
+GUIDES = "docs/guides"
 
 
 class UsageError(Exception):
@@ -91,6 +61,8 @@ class Command:
             to `False`.
         module: str. Name of the module whose docstring is the description in `--help`, and under which absl lists the
             command's own flags. Defaults to the module of `work`.
+        example: str. A whole command line, for `--help`. Optional.
+        guide: str. Name of the guide in the documentation, such as "nbest", for `--help`. Optional.
 
     Example:
 
@@ -111,6 +83,8 @@ class Command:
     interrupted: str = SENTENCE
     serves: bool = False
     module: str | None = None
+    example: str = ""
+    guide: str = ""
 
     def main(self, arguments: Sequence[str]) -> int:
         """Runs the command in this process, and reports an error as a sentence on standard error, without raising.
@@ -151,6 +125,23 @@ class Command:
             flags.DEFINE_bool("version", False, "Show the version.", flag_values=flag_values)
         return flag_values
 
+    def help(self, flag_values: flags.FlagValues) -> str:
+        """Returns the text of `--help`: description, usage, example, flags and guide.
+
+        Args:
+            flag_values: the command's flags.
+        """
+        module = self.module or self.work.__module__
+        usage = " ".join([self.name, *(f"--{name}={name.upper()}" for name in self.required), "[flags]"])
+        parts = [f"{sys.modules[module].__doc__}".strip(), f"usage: {usage}"]
+        if self.example:
+            lines = textwrap.wrap(self.example, 76, subsequent_indent="    ", break_on_hyphens=False)
+            parts.append("example:\n  " + " \\\n  ".join(lines))
+        parts.append(flag_help(flag_values, module, self.required).rstrip())
+        if self.guide:
+            parts.append(f"guide: {GUIDES}/{self.guide}.md in keras-encdec's repository and documentation")
+        return "\n\n".join(parts)
+
     def _guarded(self, arguments: Sequence[str], interruption: Interruption) -> int:
         with interruption, _quiet_libraries(self.name):
             try:
@@ -174,8 +165,7 @@ class Command:
         except (flags.Error, ValueError) as error:
             raise UsageError(f"{error}".replace("\n", " ").removesuffix(" ?").rstrip(".") + ".") from None
         if flag_values.help:
-            module = self.module or self.work.__module__
-            print(f"{sys.modules[module].__doc__}\n{flag_help(flag_values, module)}")
+            print(self.help(flag_values))
             return 0
         if flag_values.version is True:
             return self._show_version()

@@ -41,6 +41,9 @@ COMMAND = task_command(
     },
     flag_names={"number_of_processes": "processes", "other_weights": "weight"},
     progress=True,
+    example="encdec-decode --source=val.en --phrase_table=phrase-table.gz --language_model=lm.arpa.gz "
+    "--output=val.nbest.gz",
+    guide="decoding",
 )
 
 if __name__ == "__main__":

@@ -247,7 +247,13 @@ def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
     return 128 + result.training.signal
 
 
-COMMAND = task_command("encdec-demo", main, DemonstrationOptions, required={})
+COMMAND = task_command(
+    "encdec-demo",
+    main,
+    DemonstrationOptions,
+    required={},
+    example="encdec-demo --minutes=3",
+)
 
 if __name__ == "__main__":
     COMMAND.run()

@@ -20,7 +20,15 @@ def main(arguments: Arguments, options: DictionaryOptions) -> None:
     show_summary(summary)
 
 
-COMMAND = task_command("encdec-dictionary", main, DictionaryOptions, required=OUTPUT, optional={**TEXT, **ALIGNMENT})
+COMMAND = task_command(
+    "encdec-dictionary",
+    main,
+    DictionaryOptions,
+    required=OUTPUT,
+    optional={**TEXT, **ALIGNMENT},
+    example="encdec-dictionary --source=train.en --target=train.fr --output=words.tsv",
+    guide="generating",
+)
 
 if __name__ == "__main__":
     COMMAND.run()

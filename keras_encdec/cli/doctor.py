@@ -72,6 +72,8 @@ COMMAND = task_command(
         "folder": "Folder whose free disk space is shown. Default: the working directory.",
         "output": "File to write everything to as JSON, too.",
     },
+    example="encdec-doctor --path=model",
+    guide="troubleshooting",
 )
 
 if __name__ == "__main__":

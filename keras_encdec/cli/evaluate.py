@@ -62,6 +62,9 @@ COMMAND = task_command(
         "json_out": "File for all numbers as JSON; - is the standard output, without the table. Optional.",
     },
     flag_names={"references": "reference", "systems": "hypotheses", "metrics": "metric"},
+    example="encdec-evaluate --reference=test.fr --tokenize=none --baseline=test.moses.fr "
+    "--hypotheses=scored=test.scored.fr",
+    guide="tuning",
 )
 
 if __name__ == "__main__":

@@ -57,6 +57,8 @@ COMMAND = task_command(
         "changed do not run again.",
     },
     interrupted="interrupted; run the same command again to continue.",
+    example="encdec-experiment --config=libreoffice --output=table1",
+    guide="experiment",
 )
 
 if __name__ == "__main__":

@@ -82,6 +82,8 @@ COMMAND = task_command(
     ExportCommandOptions,
     required={"export_dir": "Folder of the served model's versions, a folder each. A server may be polling it."},
     optional={"model_dir": "Directory of the model, made by encdec-train on any backend."},
+    example="encdec-export --model_dir=model --export_dir=served",
+    guide="serving",
 )
 
 if __name__ == "__main__":

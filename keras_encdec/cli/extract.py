@@ -31,6 +31,8 @@ COMMAND = task_command(
     optional={**TEXT, **ALIGNMENT},
     flag_names={"number_of_processes": "processes"},
     progress=True,
+    example="encdec-extract --source=train.en --target=train.fr --output=phrase-table.gz",
+    guide="extraction",
 )
 
 if __name__ == "__main__":

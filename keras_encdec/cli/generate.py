@@ -136,7 +136,15 @@ def _options(flag_values: flags.FlagValues) -> GenerationOptions:
     return GenerationOptions.from_dict(given)
 
 
-COMMAND = Command("encdec-generate", define_flags, main, required=("model_dir",), flag_names=FLAG_NAMES)
+COMMAND = Command(
+    "encdec-generate",
+    define_flags,
+    main,
+    required=("model_dir",),
+    flag_names=FLAG_NAMES,
+    example="encdec-generate --model_dir=model --input=test.en --output=test.fr --mode=beam --beam_size=12",
+    guide="generating",
+)
 
 if __name__ == "__main__":
     COMMAND.run()

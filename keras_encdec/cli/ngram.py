@@ -21,6 +21,8 @@ COMMAND = task_command(
         "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
         "standard output.",
     },
+    example="encdec-ngram --input=train.fr --output=lm.arpa.gz --order=5",
+    guide="decoding",
 )
 
 if __name__ == "__main__":

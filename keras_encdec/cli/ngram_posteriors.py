@@ -23,6 +23,8 @@ COMMAND = task_command(
         "--format=moses_nbest writes it.",
         **OUTPUT,
     },
+    example="encdec-ngram-posteriors --input=nbest.gz --translations=translations.gz --output=with-posteriors.gz",
+    guide="nbest",
 )
 
 if __name__ == "__main__":

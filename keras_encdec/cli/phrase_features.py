@@ -48,6 +48,9 @@ COMMAND = task_command(
         )
     },
     flag_names={"features": "feature"},
+    example="encdec-phrase-features --input=nbest.gz --source=input.en --phrase_table=scored.gz "
+    "--output=with-features.gz",
+    guide="nbest",
 )
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ COMMAND = task_command(
     },
     flag_names={"phrases": "phrase"},
     repeated=("phrases",),
+    example="encdec-report --model_dir=model --phrase_table=phrase-table.gz --output=report",
+    guide="report",
 )
 
 if __name__ == "__main__":

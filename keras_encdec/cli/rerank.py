@@ -27,6 +27,8 @@ COMMAND = task_command(
         "other_weights": WEIGHTS["weight"],
     },
     flag_names={"other_weights": "weight"},
+    example="encdec-rerank --input=nbest.gz --weights=tuned.weights --format=text --output=translations.fr",
+    guide="nbest",
 )
 
 if __name__ == "__main__":

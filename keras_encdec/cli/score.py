@@ -40,6 +40,8 @@ COMMAND = task_command(
     },
     flag_names={"number_of_processes": "processes"},
     progress=True,
+    example="encdec-score --model_dir=model --input=phrase-table.gz --output=scored.gz",
+    guide="phrase-table",
 )
 
 if __name__ == "__main__":

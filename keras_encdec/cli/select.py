@@ -57,6 +57,9 @@ COMMAND = task_command(
         **_MODELS,
     },
     progress=True,
+    example="encdec-select --model_dir=forward --reverse_model_dir=reverse --source=train.en "
+    "--target=train.fr --share=0.5 --source_output=best.en --output=best.fr",
+    guide="data-selection",
 )
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ COMMAND = task_command(
     },
     serves=True,
     progress=True,
+    example="encdec-serve --model_dir=model",
+    guide="trying",
 )
 
 if __name__ == "__main__":

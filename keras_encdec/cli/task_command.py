@@ -33,6 +33,8 @@ def task_command(
     interrupted: str = SENTENCE,
     serves: bool = False,
     progress: bool = False,
+    example: str = "",
+    guide: str = "",
 ) -> Command:
     """Makes a command with a flag for each file or folder of a task, and for each of its options.
 
@@ -51,6 +53,7 @@ def task_command(
         serves: bool. Whether the command serves requests, see `Command`. Defaults to `False`.
         progress: bool. Whether the work takes long, so that the command has the flags of `define_progress_flags`.
             Defaults to `False`.
+        example, guide: see `Command`. Optional.
 
     Returns:
         Command.
@@ -79,7 +82,7 @@ def task_command(
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
     needed = [names[argument] for argument in required]
-    return Command(name, define_flags, main, needed, names, interrupted, serves, module)
+    return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide)
 
 
 def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePath | None] = ()) -> None:

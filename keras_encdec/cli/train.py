@@ -81,7 +81,14 @@ def _model_configurations() -> dict[str, type[Configuration]]:
     return {name: architecture(name).config for name in architecture_names()}
 
 
-COMMAND = Command("encdec-train", define_flags, main, required=("model_dir",))
+COMMAND = Command(
+    "encdec-train",
+    define_flags,
+    main,
+    required=("model_dir",),
+    example="encdec-train --preset=small --phrase_table=phrase-table.gz --model_dir=model --minutes=20",
+    guide="training",
+)
 
 if __name__ == "__main__":
     COMMAND.run()

@@ -89,6 +89,8 @@ COMMAND = task_command(
     },
     flag_names={"references": "reference", "test_references": "test_reference", "other_weights": "weight"},
     progress=True,
+    example="encdec-tune --nbest=val.nbest.gz --reference=val.fr --weights_out=tuned.weights",
+    guide="tuning",
 )
 
 if __name__ == "__main__":

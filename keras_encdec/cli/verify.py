@@ -55,6 +55,8 @@ COMMAND = task_command(
         "sequences of the model's words."
     },
     flag_names={"num_pairs": "pairs"},
+    example="encdec-verify --model_dir=model --export_dir=served",
+    guide="serving",
 )
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import tomllib
 import pytest
 from in_process import in_process
 
+from keras_encdec.cli.command import GUIDES
+
 SCRIPTS = tomllib.loads((pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
 
 
@@ -27,6 +29,20 @@ def test_each_command_shows_its_help_although_the_others_are_imported(name):
     assert name in process.stdout.splitlines()[0] and "  --" in process.stdout
     assert in_process(command(name), "--no_such_flag").returncode == 2
     assert in_process(command(name), "--version").stdout.startswith(f"{name} (keras-encdec ")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_example_in_the_help_has_flags_of_the_command_and_the_guide_exists(name):
+    shown = command(name)
+    program, *arguments = shown.example.split(" ")
+    values = shown.flag_values()
+    assert values([program, *arguments]) == [name]  # all are flags
+    assert all(values[flag].value is not None for flag in shown.required)
+    guides = pathlib.Path(__file__).parents[2] / GUIDES
+    assert not shown.guide or (guides / f"{shown.guide}.md").exists()
+    text = in_process(shown, "--help").stdout
+    assert f"\nusage: {name} " in text and "\nexample:\n  encdec-" in text
+    assert ("\nrequired flags:\n" in text) == bool(shown.required)
 
 
 def test_no_flag_is_global_and_nothing_heavy_is_imported():

@@ -71,7 +71,10 @@ def test_wrong_use_is_one_sentence_and_status_2(arguments, expected):
 
 def test_help_shows_files_then_options_then_the_options_that_tasks_share():
     done = in_process(command(lambda *given: 1 / 0), "--help")
-    assert done.stdout.startswith("Commands that are made from a task and its options.\nflags:\n  --input: Text.")
+    assert done.stdout.startswith(
+        "Commands that are made from a task and its options.\n\nusage: encdec-count --input=INPUT"
+    )
+    assert "\n\nrequired flags:\n  --input: Text." in done.stdout
     flags = [line.split(":")[0].strip() for line in done.stdout.splitlines() if line.startswith("  --")]
     assert flags[:6] == ["--input", "--word_list", "--longest", "--shortest", "--on_error", "--encoding"]
 
