@@ -25,3 +25,11 @@ def test_every_version_of_python_that_the_package_names_is_tested():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
     assert matrix("ci", "tests")["python"] == named
+
+
+def test_the_targets_that_workflows_make_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+        steps = [step.get("run", "") for job in jobs for step in job["steps"]]
+        assert steps and {made for step in steps for made in re.findall(r"\bmake ([\w-]+)", step)} <= targets, path
