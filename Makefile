@@ -5,10 +5,16 @@ MINUTES ?= 3
 BIN = $(VENV)/bin
 EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics
 
-.PHONY: demo test test-older-processor coverage lint docs bench wheel update-constraints clean
+.PHONY: demo packaged-model test test-older-processor coverage lint docs bench wheel update-constraints clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
+
+# The trained model of the package, of the same seed, in about ten minutes; build/packaged-model keeps the training.
+packaged-model: $(VENV)/installed
+	rm -rf keras_encdec/packaged_models/libreoffice_en_fr
+	$(BIN)/python -m keras_encdec.cli.build_model --work_dir=build/packaged-model \
+		--output=keras_encdec/packaged_models/libreoffice_en_fr
 
 # All backends and the linter run, whatever fails; what failed stands at the end.
 test: $(VENV)/installed-dev
