@@ -13,7 +13,7 @@ from keras_encdec.analysis import perplexity
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import BeamSampler, TextGenerator
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.model_config import CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
@@ -86,9 +86,11 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
         PackagedModel.
 
     Raises:
-        InputError: see `train`; when a file cannot be written.
+        InputError: when `output` exists; see `train`.
         KeyboardInterrupt: when a signal stops the training.
     """
+    if (folder := pathlib.Path(output)).exists():
+        raise InputError("found a model or another file", "expected no such path yet", "name another --output", folder)
     dataset = libreoffice_en_fr()
     config = TrainingConfig.from_preset("small", epochs=epochs, schedule="cosine", model=SIZES, tensorboard=False)
     table = str(dataset.phrase_table)
@@ -96,7 +98,7 @@ def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7
     result = train(config, data, work_dir, resume=True)
     if result.signal is not None:
         raise KeyboardInterrupt
-    work, folder = pathlib.Path(work_dir), pathlib.Path(output)
+    work = pathlib.Path(work_dir)
     folder.mkdir(parents=True)
     for name in (CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY, WEIGHTS):
         shutil.copyfile(work / name, folder / name)
