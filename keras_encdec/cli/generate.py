@@ -38,7 +38,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "model_dir",
         None,
-        "Directory of a model; given several times, an ensemble of models with the same vocabularies.",
+        "Directory of a model, or libreoffice_en_fr, the model of the package; given several times, an ensemble of "
+        "models with the same vocabularies.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
