@@ -5,10 +5,18 @@ MINUTES ?= 3
 BIN = $(VENV)/bin
 EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics
 
-.PHONY: demo test test-older-processor coverage lint docs docs-serve bench wheel update-constraints clean
+.PHONY: demo packaged-model test test-older-processor coverage lint docs docs-serve bench wheel update-constraints clean
 
 demo: $(VENV)/installed
 	$(BIN)/encdec-demo --minutes=$(MINUTES)
+
+# The trained model of the package, with a fixed seed, in about ten minutes. A training in build/ that was stopped
+# continues; `make clean` removes it.
+packaged-model: $(VENV)/installed
+	rm -rf build/libreoffice_en_fr
+	$(BIN)/python -m keras_encdec.cli.build_model --work_dir=build/packaged-model --output=build/libreoffice_en_fr
+	rm -rf keras_encdec/packaged_models/libreoffice_en_fr
+	mv build/libreoffice_en_fr keras_encdec/packaged_models/
 
 # All backends and the linter run, whatever fails; what failed stands at the end.
 test: $(VENV)/installed-dev

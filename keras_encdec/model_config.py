@@ -1,6 +1,7 @@
 """The configuration file of a model directory. Reading it needs no Keras."""
 
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -12,15 +13,44 @@ FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "best.keras"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
 NOT_A_MODEL = "expected a model directory made by encdec-train"
+# The model that encdec-serve serves if no other is named.
+STARTER = "libreoffice_en_fr"
+# Nothing is trained in this folder: `make packaged-model` makes what is in it.
+PACKAGED = pathlib.Path(__file__).parent / "packaged_models"
+
+
+def packaged_models() -> list[str]:
+    """Returns the names of the trained models that come with the package, sorted."""
+    return sorted(path.parent.name for path in PACKAGED.glob(f"*/{CONFIG}"))
+
+
+def model_path(model: FilePath) -> pathlib.Path:
+    """Finds the directory of a model that is given as a path, or as the name of a model of the package.
+
+    A file or directory of that name in the working directory comes first.
+
+    Args:
+        model: path of a model directory, or one of `packaged_models()`.
+
+    Returns:
+        pathlib.Path. For anything else than the name of a model of the package, `model` itself.
+
+    Example:
+
+    >>> model_path("libreoffice_en_fr").is_dir(), str(model_path("my/model"))
+    (True, 'my/model')
+    """
+    path = pathlib.Path(model)
+    return PACKAGED / path if os.fspath(model) in packaged_models() and not os.path.lexists(path) else path
 
 
 def check_model_directory(path: FilePath) -> None:
-    """Checks, without Keras and in little time, that a path is a model directory with weights.
+    """Checks, without Keras and in little time, that a path or a name is that of a model directory with weights.
 
     Raises:
         InputError: if it is not.
     """
-    folder = pathlib.Path(path)
+    folder = model_path(path)
     read_model_config(folder)
     check_has_weights(folder / WEIGHTS)
 
@@ -63,7 +93,9 @@ def read_model_config(path: pathlib.Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         other = "found a file" if path.is_file() else "found no such directory"
         what = f"found no {CONFIG} in it" if path.is_dir() else other
-        raise InputError(what, NOT_A_MODEL, "check the path", path) from None
+        is_name = len(path.parts) == 1 and not path.exists()
+        names = f", or the name of a model of the package ({', '.join(packaged_models())})" if is_name else ""
+        raise InputError(what, NOT_A_MODEL + names, "check the path", path) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         remedy = "copy the directory again from where it worked, or train again"

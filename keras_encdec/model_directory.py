@@ -23,6 +23,7 @@ from keras_encdec.model_config import (
     TARGET_VOCABULARY,
     WEIGHTS,
     check_has_weights,
+    model_path,
     read_model_config,
 )
 from keras_encdec.models.translation_model import TranslationModel
@@ -109,14 +110,14 @@ class ModelDirectory:
         """Reads a model directory, whichever backend trained it.
 
         Args:
-            path: of the directory.
+            path: of the directory, or the name of a model of the package, see `model_path`.
             weights: bool. Whether to load the model too. Defaults to `True`.
 
         Raises:
             InputError: when it is not a model directory, is of another format, a vocabulary or the weights are not
                 those of the training, or its parts do not fit.
         """
-        path = pathlib.Path(path)
+        path = model_path(path)
         config = read_model_config(path)
         _check_vocabularies(path, config["sha256"])
         directory = cls(
@@ -138,8 +139,9 @@ class ModelDirectory:
         """Returns the directory of a model that is given as a path, a directory or an object with a directory.
 
         Args:
-            model: path of a model directory, which is loaded; a `ModelDirectory`, which is returned as it is; or an
-                object whose attribute `directory` is a `ModelDirectory`, such as a `TextScorer`.
+            model: path of a model directory, or the name of a model of the package, which is loaded; a
+                `ModelDirectory`, which is returned as it is; or an object whose attribute `directory` is a
+                `ModelDirectory`, such as a `TextScorer`.
             weights: bool. See `load`.
 
         Raises:
@@ -193,13 +195,13 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     """Loads a `.keras` file of a translation model.
 
     Args:
-        path: of the file.
+        path: of the file, or the name of a model of the package.
         compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
         InputError: when the file does not exist, cannot be read, or is not a model of this package.
     """
-    path = pathlib.Path(path)
+    path = path / WEIGHTS if (path := model_path(path)).is_dir() else path
     check_has_weights(path)
     try:
         model = keras.saving.load_model(path, compile=compiled)

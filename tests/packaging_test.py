@@ -58,6 +58,11 @@ def test_it_has_one_top_level_module_and_the_data(wheel):
     assert len(modules) == sum(name.endswith(".py") for name in names)
     for needed in ("phrase-table.gz", "LICENSE", "NOTICE", "moses.ini", "dev.en", "dev.fr", "test.en", "test.fr"):
         assert f"keras_encdec/datasets/libreoffice_en_fr/{needed}" in names
+    model = "keras_encdec/packaged_models/libreoffice_en_fr/"
+    for needed in ("README.md", "LICENSE", "NOTICE", "config.json", "source.vocab", "target.vocab", "best.keras"):
+        assert f"{model}{needed}" in names
+    sizes = [file.compress_size for file in zipfile.ZipFile(wheel).infolist() if file.filename.startswith(model)]
+    assert sum(sizes) < 3_000_000
     assert "keras_encdec/architectures/preset_files/cho2014.toml" in names
     for name in ("elements.html", "page.html", "sections.html", "report.css", "report.js"):
         assert f"keras_encdec/analysis/page/{name}" in names

@@ -11,7 +11,7 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_config import PACKAGED, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import build_model, model_class
 from keras_encdec.runtime.extras import import_sacrebleu
@@ -19,9 +19,16 @@ from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.checkpoint_file import Progress, TrainingState, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
+from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter
-from keras_encdec.trainers.resumption import check_same_training, fixed_settings, save_settings, update_settings
+from keras_encdec.trainers.resumption import (
+    check_same_training,
+    data_before,
+    fixed_settings,
+    save_settings,
+    update_settings,
+)
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
@@ -48,7 +55,7 @@ def train(
         config: TrainingConfig: the model, and how it is trained.
         data: TrainingData: the pairs to train and validate on.
         model_dir: path of the model directory, which is created if it does not exist. It gets the best and the last
-            model, the vocabularies, the history of the rounds and the settings.
+            model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`.
         resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
             begins; if it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
@@ -59,8 +66,8 @@ def train(
     Raises:
         ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the
             training to resume, and for a directory that already contains a model, unless `resume` is true.
-        InputError: when an input file cannot be used, another process trains in the directory, the training diverges,
-            the disk is full, or no checkpoint of the training to resume can be loaded.
+        InputError: when an input file cannot be used, another process trains in the directory or it is one of the
+            package, the training diverges, the disk is full, or no checkpoint of the training to resume can be loaded.
 
     Example:
 
@@ -70,6 +77,10 @@ def train(
     """
     check_together(config, data)
     folder = pathlib.Path(model_dir)
+    if folder.resolve().is_relative_to(PACKAGED):
+        raise InputError(
+            "found a folder of the package", "expected a directory of yours", "give another --model_dir", folder
+        )
     with training_lock(folder):
         return _train(config, data, folder, resume, reporter or TrainingReporter())
 
@@ -121,6 +132,9 @@ def _train(
         return result
     if has_begun:
         update_settings(folder, config)
+    held_out, weights = len(validation.indices) if validation else 0, state.model.count_params()
+    known = data_before(folder) or data
+    ModelCard(config, known, result, directory, weights, len(training_indices), held_out).write()
     reporter.ended(result)
     return result
 

@@ -38,7 +38,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_string(
         "model_dir",
         None,
-        "Directory of a model; given several times, an ensemble of models with the same vocabularies.",
+        "Directory of a model, or libreoffice_en_fr, the model of the package; given several times, an ensemble of "
+        "models with the same vocabularies.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
@@ -142,7 +143,7 @@ COMMAND = Command(
     main,
     required=("model_dir",),
     flag_names=FLAG_NAMES,
-    example="encdec-generate --model_dir=model --input=test.en --output=test.fr --mode=beam --beam_size=12",
+    example="encdec-generate --model_dir=libreoffice_en_fr --input=test.en --output=test.fr --mode=beam --beam_size=12",
     guide="generating",
 )
 

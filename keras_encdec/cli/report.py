@@ -25,7 +25,7 @@ COMMAND = task_command(
     main,
     ReportOptions,
     required={
-        "model_dir": "Directory of a model of p(target | source).",
+        "model_dir": "Directory of a model of p(target | source), or libreoffice_en_fr, the model of the package.",
         "output": "Folder to write: index.html, and the folders figures and tables beside it. Files of an earlier "
         "report in it are replaced.",
     },

@@ -30,7 +30,8 @@ COMMAND = task_command(
     main,
     ScoringOptions,
     required={
-        "model_dir": "Directory of the model that gives p(target | source).",
+        "model_dir": "Directory of the model that gives p(target | source), or libreoffice_en_fr, the model of the "
+        "package.",
         "input": "Phrase table, TSV file, n-best list or the targets of parallel text, plain or gzipped; - is the "
         "standard input.",
         **OUTPUT,
@@ -40,7 +41,7 @@ COMMAND = task_command(
     },
     flag_names={"number_of_processes": "processes"},
     progress=True,
-    example="encdec-score --model_dir=model --input=phrase-table.gz --output=scored.gz",
+    example="encdec-score --model_dir=libreoffice_en_fr --input=phrase-table.gz --output=scored.gz",
     guide="phrase-table",
 )
 

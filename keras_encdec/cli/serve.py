@@ -1,17 +1,26 @@
-"""encdec-serve: a page to try a model on, in a browser."""
+"""encdec-serve: a page to try a model on, in a browser; without flags, the model that comes with the package."""
 
 import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.model_config import PACKAGED, STARTER, model_path
 from keras_encdec.web.serve_options import ServeOptions
 
 
 def main(arguments: Arguments, options: ServeOptions) -> None:
     """Serves a page as the flags say."""
+    from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.runtime.extras import check_extra
 
     check_extra("web", "The page")
+    if arguments["model_dir"] is None:
+        arguments["model_dir"] = STARTER
+        print(f"Serving {STARTER}, the model that comes with the package; --model_dir names another.", file=sys.stderr)
+    if model_path(arguments["model_dir"]) == PACKAGED / STARTER and not (
+        arguments["phrase_table"] or arguments["input"]
+    ):
+        arguments["phrase_table"] = libreoffice_en_fr().phrase_table  # the training data, which are not with the model
     check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
     import_keras()
     from keras_encdec.web.serve import serve
@@ -24,15 +33,16 @@ COMMAND = task_command(
     "encdec-serve",
     main,
     ServeOptions,
-    required={"model_dir": "Directory of a model with a source."},
+    required={},
     optional={
+        "model_dir": f"Directory of a model with a source. Default: {STARTER}, the model that comes with the package.",
         "phrase_table": "Moses phrase table, plain or gzipped. The page shows the neighbours of a phrase among its "
         "sources. Default: the model's training data.",
         "input": "Text, a phrase or sentence per line, to use instead of a phrase table.",
     },
     serves=True,
     progress=True,
-    example="encdec-serve --model_dir=model",
+    example="encdec-serve --port=8080",
     guide="trying",
 )
 

@@ -23,6 +23,7 @@ from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplaceme
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import (
     STANDARD_STREAM,
@@ -238,7 +239,8 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
     if isinstance(model_dirs, TextGenerator):
         raise ConfigurationError("found a TextGenerator with several processes, expected {model_dirs}")
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
-    return [each.path.absolute() if isinstance(each, ModelDirectory) else os.path.abspath(each) for each in directories]
+    paths = [each.path if isinstance(each, ModelDirectory) else model_path(each) for each in directories]
+    return [os.path.abspath(path) for path in paths]
 
 
 def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, Any]:

@@ -45,13 +45,15 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     """Checks a model directory, an export or the folder of an unfinished sharded job.
 
     Args:
-        path: of the directory, or of a file in a model directory.
+        path: of the directory, of a file in a model directory, or the name of a model of the package.
         backend_works: bool. Whether Keras can be imported, which loads models. Defaults to `True`.
 
     Returns:
         CheckedPath, whatever is wrong.
     """
-    folder = pathlib.Path(path)
+    from keras_encdec.model_config import model_path
+
+    folder = model_path(path)
     kind, found, checked = "unknown", "", False
     problems: list[str] = []
     try:

@@ -1,9 +1,11 @@
 """Base class of the models of p(target | source), and their registry."""
 
 import os
+import pathlib
 from collections.abc import Callable
 from typing import Any, Self
 
+import keras
 from keras import ops
 
 from keras_encdec.architectures.architecture_registry import (
@@ -15,6 +17,7 @@ from keras_encdec.architectures.architecture_registry import (
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
+from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.models.contract import Decoder, Encoder
 from keras_encdec.models.likelihood_model import LikelihoodModel
 from keras_encdec.models.log_probs import SPECIAL_IDS, id_tensor, mean_log_probs, sequence_log_probs, token_log_probs
@@ -79,19 +82,20 @@ class TranslationModel(LikelihoodModel):
         target_words: int | None = None,
         **arguments: Any,
     ) -> Self:
-        """Builds a new model with published or recommended hyper-parameters.
+        """Loads a trained model of the package, or builds a new model with published or recommended hyper-parameters.
 
-        To load a trained model instead, see `keras_encdec.model_directory.ModelDirectory.load`.
+        To load another trained model, see `keras_encdec.model_directory.ModelDirectory.load`.
 
         Args:
-            preset: str. One of `keras_encdec.architectures.preset_names()`, of this model, or the path of a TOML file
-                of settings.
+            preset: str. One of `keras_encdec.model_config.packaged_models()`, which is loaded with its weights and
+                takes no further arguments; one of `keras_encdec.architectures.preset_names()`, of this model; or the
+                path of a TOML file of settings.
             source_words, target_words: int. Words in each shortlist. A language model needs only the second.
             **arguments: further arguments of the constructor; they override the preset's.
 
         Raises:
-            ValueError: for a preset that does not exist or is of another model, for a model directory, and without the
-                numbers of words.
+            ValueError: for a preset that does not exist or is of another model, for a model directory, without the
+                numbers of words, and for a trained model with further arguments.
             InputError: see `load_preset`.
         """
         if os.path.isdir(preset):
@@ -99,6 +103,12 @@ class TranslationModel(LikelihoodModel):
                 f"found the directory {str(preset)!r}, expected a preset; load a trained model by "
                 "keras_encdec.model_directory.ModelDirectory.load(path).model"
             )
+        if (trained := model_path(preset)) != pathlib.Path(preset):
+            if arguments or source_words is not None or target_words is not None:
+                raise ValueError(
+                    f"found further arguments with the trained model {str(preset)!r}, expected its name alone"
+                )
+            return cls._trained(trained)
         loaded = load_preset(preset)
         kind = model_class(loaded.architecture)
         if not issubclass(kind, cls):
@@ -109,6 +119,14 @@ class TranslationModel(LikelihoodModel):
                 "in each shortlist"
             )
         return build_model(loaded.architecture, source_words, target_words, **loaded.model_with(arguments))
+
+    @classmethod
+    def _trained(cls, path: pathlib.Path) -> Self:
+        """Loads a model of the package, whose file needs no check."""
+        model = keras.saving.load_model(path / WEIGHTS, compile=False)
+        if not issubclass(type(model), cls):
+            raise ValueError(f"found {path.name!r} of the model {type(model).__name__}, expected one of {cls.__name__}")
+        return model
 
     def build(self, input_shape: dict[str, tuple] | None = None) -> None:
         if not self.built:

@@ -12,6 +12,7 @@ from commands import fail
 from in_process import in_process
 
 from keras_encdec.cli.serve import COMMAND
+from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.web import Explorer, ServeOptions, serve
 
 
@@ -74,8 +75,22 @@ def test_flags_are_passed_on(monkeypatch):
     assert calls == [{"model_dir": "m", "phrase_table": "t", "input": None, "options": options}]
 
 
+def test_without_flags_it_serves_the_model_of_the_package_with_the_phrases_of_its_table(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    calls = []
+    monkeypatch.setattr(sys.modules[serve.__module__], "serve", lambda say, **named: calls.append(named))
+    done = in_process(COMMAND)
+    assert (
+        done.stderr == "Serving libreoffice_en_fr, the model that comes with the package; --model_dir names another.\n"
+    )
+    assert in_process(COMMAND, "--model_dir=libreoffice_en_fr").stderr == ""
+    expected = {"model_dir": "libreoffice_en_fr", "phrase_table": libreoffice_en_fr().phrase_table, "input": None}
+    assert calls == [{**expected, "options": ServeOptions()}] * 2
+    (tmp_path / "text").write_text("open the file\n")
+    assert in_process(COMMAND, "--input=text").returncode == 0 and calls[-1]["phrase_table"] is None
+
+
 def test_unusable_arguments_are_errors(model_dirs, tmp_path, monkeypatch):
-    fail(in_process(COMMAND), 2, "--model_dir must have a value")
     fail(in_process(COMMAND, "--model_dir=m", "--port=70000"), 2, "port")
     fail(in_process(COMMAND, "--model_dir=m", "--max_words=0"), 2, "max_words")
     fail(in_process(COMMAND, "--model_dir=/none", "--port=0"), 1, "/none: found no such directory")

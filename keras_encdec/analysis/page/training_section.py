@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
@@ -12,6 +11,7 @@ from keras_encdec.analysis.page.figures import COLOURS, drawn, literal, new_figu
 from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
+from keras_encdec.model_config import model_path
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.trainers.checkpoints import HISTORY
 from keras_encdec.trainers.training_result import TrainingRound
@@ -58,7 +58,7 @@ def read_training_run(folder: FilePath) -> TrainingRun | None:
     """Reads the history of a training.
 
     Args:
-        folder: model directory.
+        folder: model directory, or the name of a model of the package.
 
     Returns:
         TrainingRun; `None` if the directory has no history, such as a copy for scoring.
@@ -66,7 +66,7 @@ def read_training_run(folder: FilePath) -> TrainingRun | None:
     Raises:
         InputError: when there is no such directory, or its history is invalid.
     """
-    folder = pathlib.Path(folder)
+    folder = model_path(folder)
     if not folder.is_dir():
         raise InputError("found no such directory", "expected a model directory made by encdec-train", path=folder)
     try:

@@ -1,0 +1,172 @@
+"""Makes the small trained model that comes with the package, from the phrase table that comes with it."""
+
+import dataclasses
+import io
+import pathlib
+import shutil
+import zipfile
+
+import h5py
+import numpy as np
+
+from keras_encdec.analysis import perplexity
+from keras_encdec.data import Batches, PreparedPairs
+from keras_encdec.datasets import libreoffice_en_fr
+from keras_encdec.decoding import BeamSampler, TextGenerator
+from keras_encdec.errors import FilePath, InputError
+from keras_encdec.model_config import CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS
+from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
+from keras_encdec.trainers.checkpoint_file import HISTORY
+from keras_encdec.trainers.model_card import ModelCard
+from keras_encdec.trainers.preparation import PREPARED, validation_batches
+from keras_encdec.trainers.resumption import save_settings
+
+SIZES = {"embedding_dim": 64, "units": 200, "maxout_units": 128, "output_rank": 64}
+EXAMPLES = (
+    "the number of",
+    "open the file",
+    "in the following example",
+    "the selected cells",
+    "click the right mouse button",
+    "at the end of the document",
+)
+NOTICE = """\
+The model in this folder was trained on phrase-table.gz of keras_encdec/datasets/libreoffice_en_fr, which is derived
+from LibreOffice (https://www.libreoffice.org), Copyright 2000, 2010 Oracle and/or its affiliates, Copyright 2000, 2010
+LibreOffice contributors and/or their affiliates. The NOTICE file in that folder says how the table was made. Like the
+table, the model, with its vocabularies, is subject to the terms of the Mozilla Public License, v. 2.0, in the file
+LICENSE beside this one, also at https://mozilla.org/MPL/2.0/. The LibreOffice contributors and The Document Foundation
+have not endorsed it.
+
+`make packaged-model` makes it again; the seed is fixed.
+"""
+REMARK = """\
+A small English-French model to start with, of phrases of LibreOffice's help and user interface. It comes with
+keras-encdec, whose commands find it by its name; `make packaged-model` makes it again. The phrase table comes with
+keras-encdec, too, and is derived from LibreOffice; see `NOTICE` and `LICENSE`. The weights are stored in float16. A
+unigram model has a perplexity of {:.1f} per token on the same held-out pairs.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class PackagedModel:
+    """The result of `build_packaged_model`.
+
+    Attributes:
+        path: pathlib.Path. The model directory.
+        perplexity: float. Per token, on the pairs held out of the training, with the weights as they are stored.
+        unigram_perplexity: float. The same of a unigram model of the targets that were trained on.
+        size: int. Bytes of the files in the directory.
+    """
+
+    path: pathlib.Path
+    perplexity: float
+    unigram_perplexity: float
+    size: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.size:,} bytes; held-out perplexity {self.perplexity:.3f} per token, of a unigram model "
+            f"{self.unigram_perplexity:.1f}: {self.path}"
+        )
+
+
+def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7.0) -> PackagedModel:
+    """Trains the model that comes with the package, and writes it without what only a training needs.
+
+    The weights are stored in float16, compressed; Keras gives them the model's float32 when it loads them.
+
+    Args:
+        work_dir: directory to train in. If a training in it was stopped, it continues; if it has ended, it is used.
+        output: the model directory to write, which must not exist.
+        epochs: float. Passes over the pairs. Defaults to `7`.
+
+    Returns:
+        PackagedModel.
+
+    Raises:
+        InputError: when `output` exists; see `train`.
+        KeyboardInterrupt: when a signal stops the training.
+    """
+    if (folder := pathlib.Path(output)).exists():
+        raise InputError("found a model or another file", "expected no such path yet", "name another --output", folder)
+    dataset = libreoffice_en_fr()
+    config = TrainingConfig.from_preset("small", epochs=epochs, schedule="cosine", model=SIZES, tensorboard=False)
+    table = str(dataset.phrase_table)
+    data = TrainingData.from_preset("small", phrase_table=table, held_out_fraction=0.02, held_out_pairs=1000)
+    result = train(config, data, work_dir, resume=True)
+    if result.signal is not None:
+        raise KeyboardInterrupt
+    work = pathlib.Path(work_dir)
+    folder.mkdir(parents=True)
+    for name in (CONFIG, SOURCE_VOCABULARY, TARGET_VOCABULARY, HISTORY, WEIGHTS):
+        shutil.copyfile(work / name, folder / name)
+    shutil.copyfile(dataset.phrase_table.parent / "LICENSE", folder / "LICENSE")
+    (folder / "NOTICE").write_text(NOTICE, encoding="utf-8")
+    save_settings(folder, config, data.replace(phrase_table="/".join(dataset.phrase_table.parts[-2:])))
+    written = folder / f"{WEIGHTS}.partial"
+    written.write_bytes(in_half_precision((folder / WEIGHTS).read_bytes()))
+    replace_weights(folder, written)
+    return _described(config, data, result, work, folder)
+
+
+def in_half_precision(content: bytes) -> bytes:
+    """Stores the weights of a `.keras` file in float16, compressed.
+
+    Args:
+        content: bytes of the file.
+
+    Returns:
+        bytes of a file that `keras.saving.load_model` loads on every backend, with the dtypes of the model.
+    """
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as smaller:
+        for name in archive.namelist():
+            member = archive.read(name)
+            smaller.writestr(name, _halved(member) if name.endswith(".h5") else member)
+    return made.getvalue()
+
+
+def _halved(content: bytes) -> bytes:
+    """Copies an HDF5 file with its float32 arrays in float16, whose bytes are shuffled and compressed."""
+    made = io.BytesIO()
+    with h5py.File(io.BytesIO(content), "r") as weights, h5py.File(made, "w") as smaller:
+
+        def copy(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if isinstance(item, h5py.Group):
+                copied = smaller.require_group(name)
+            elif item.dtype == np.float32 and item.ndim:
+                copied = smaller.create_dataset(name, data=item[()].astype("float16"), compression=9, shuffle=True)
+            else:
+                copied = smaller.create_dataset(name, data=item[()])
+            copied.attrs.update(item.attrs)
+
+        smaller.attrs.update(weights.attrs)
+        weights.visititems(copy)
+    return made.getvalue()
+
+
+def _described(
+    config: TrainingConfig, data: TrainingData, result: TrainingResult, work: pathlib.Path, folder: pathlib.Path
+) -> PackagedModel:
+    """Measures the model as it is stored, and writes its card."""
+    directory, pairs = ModelDirectory.load(folder), PreparedPairs(work / PREPARED)
+    held_out, trained = validation_batches(config, data, directory, pairs)
+    assert held_out is not None and result.best is not None
+    measured, unigrams = perplexity(directory.model, held_out.once()), _unigram_perplexity(held_out, trained, pairs)
+    result = dataclasses.replace(result, best=dataclasses.replace(result.best, val_perplexity=measured))
+    generated = TextGenerator([directory]).generate(EXAMPLES, BeamSampler(1))
+    lines = [f"| {source} | {' '.join(best.words)} |" for source, [best] in zip(EXAMPLES, generated, strict=True)]
+    remark = REMARK.format(unigrams) + "\n| source | greedy translation |\n|---|---|\n" + "\n".join(lines)
+    weights, numbers = directory.model.count_params(), (len(trained), len(held_out.indices))
+    ModelCard(config, data, result, directory, weights, *numbers, ("en", "fr"), "mpl-2.0", remark).write()
+    return PackagedModel(folder, measured, unigrams, sum(path.stat().st_size for path in folder.iterdir()))
+
+
+def _unigram_perplexity(held_out: Batches, trained: range, pairs: PreparedPairs) -> float:
+    """Computes the perplexity of a unigram model of the targets trained on, with add-one smoothing."""
+    known = pairs.padded(np.arange(trained.start, trained.stop))["target"]
+    seen = np.concatenate([batch["target"][batch["target"] != 0] for batch in held_out.once()])
+    counts = np.bincount(known[known != 0], minlength=seen.max() + 1) + 1
+    return float(np.exp(-np.log(counts / counts.sum())[seen].mean()))

@@ -1,0 +1,51 @@
+"""Making the model that comes with the package, with a short training."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import toy_models
+from tiny_trainings import QUICK
+
+from keras_encdec.datasets import libreoffice_en_fr, packaged_model
+from keras_encdec.datasets.packaged_model import build_packaged_model, in_half_precision
+from keras_encdec.errors import InputError
+from keras_encdec.formats import InputLines, open_output
+from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.trainers import TrainingConfig
+
+
+def test_weights_in_half_precision_load_as_float32(tmp_path):
+    words = [f"w{i}" for i in range(500)]
+    path = toy_models.save_model(tmp_path / "model", words, words) / "best.keras"
+    smaller = tmp_path / "smaller.keras"
+    smaller.write_bytes(in_half_precision(path.read_bytes()))
+    assert smaller.stat().st_size < 0.7 * path.stat().st_size
+    for weight, before in zip(load_model(smaller).weights, load_model(path).weights, strict=True):
+        assert keras.backend.standardize_dtype(weight.dtype) == "float32"
+        halved = keras.ops.convert_to_numpy(before).astype("float16").astype("float32")
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), halved)
+
+
+def test_it_is_trained_measured_and_described(tmp_path, monkeypatch):
+    dataset = libreoffice_en_fr()
+    (tmp_path / "data").mkdir()
+    small = dataclasses.replace(dataset, phrase_table=tmp_path / "data" / "table.gz")
+    (tmp_path / "data" / "LICENSE").write_text("the licence")
+    with InputLines(dataset.phrase_table) as lines, open_output(small.phrase_table) as table:
+        table.write(b"".join(line + b"\n" for _, line in zip(range(2000), lines, strict=False)))
+    monkeypatch.setattr(packaged_model, "libreoffice_en_fr", lambda: small)
+    monkeypatch.setattr(packaged_model, "SIZES", {"embedding_dim": 4, "units": 8, "maxout_units": 4, "output_rank": 4})
+    from_preset = TrainingConfig.from_preset
+    monkeypatch.setattr(TrainingConfig, "from_preset", lambda name, **values: from_preset(name, **{**values, **QUICK}))
+    made = build_packaged_model(tmp_path / "work", tmp_path / "out", epochs=1)
+    assert made.path == tmp_path / "out" and 1 < made.perplexity < made.unigram_perplexity * 10
+    assert {"README.md", "NOTICE", "settings.toml", "history.json"} < {path.name for path in made.path.iterdir()}
+    assert (made.path / "LICENSE").read_text() == "the licence"
+    assert 'phrase_table = "data/table.gz"' in (made.path / "settings.toml").read_text()
+    assert f"{made.perplexity:.3f}" in (made.path / "README.md").read_text()
+    assert str(made).startswith(f"{made.size:,} bytes")
+    assert ModelDirectory.load(made.path).checksums()["best.keras"]
+    with pytest.raises(InputError, match="out: found a model or another file, expected no such path yet"):
+        build_packaged_model(tmp_path / "work", tmp_path / "out", epochs=1)

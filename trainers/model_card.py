@@ -1,0 +1,187 @@
+"""Writes the model card of a model directory: a README.md with the front matter that Hugging Face reads."""
+
+import dataclasses
+import datetime
+import json
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from keras_encdec import __version__
+from keras_encdec.errors import explained
+from keras_encdec.formats import open_output
+from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.trainers.resumption import SETTINGS
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
+
+CARD = "README.md"
+# A card without this line was written, or changed, by the user.
+MARK = "<!-- encdec-train wrote this card, and replaces it when the training goes on. Remove this line to keep it. -->"
+LIBRARY = "keras-encdec"
+# Settings of training that a reader of the card looks for; all of them are in settings.toml.
+_SHOWN = ("optimizer", "learning_rate", "schedule", "batch_size", "label_smoothing", "dtype_policy", "seed")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelCard:
+    """What the card of a trained model says.
+
+    Attributes:
+        config: TrainingConfig.
+        data: TrainingData. Only the names of its files are shown, without their folders.
+        result: TrainingResult.
+        directory: ModelDirectory, with the vocabularies.
+        weights: int. Number of weights.
+        pairs: int. Number of pairs that were trained on.
+        held_out: int. Number of pairs that were validated on.
+        languages: codes of the source and target language, such as ("en", "fr"). Defaults to unknown.
+        license: str. Identifier of the licence, as Hugging Face writes it. Defaults to `None`: unknown.
+        remark: str. Markdown that stands below the title. Defaults to none.
+    """
+
+    config: TrainingConfig
+    data: TrainingData
+    result: TrainingResult
+    directory: ModelDirectory
+    weights: int
+    pairs: int
+    held_out: int
+    languages: Sequence[str] = ()
+    license: str | None = None
+    remark: str = ""
+
+    def write(self) -> None:
+        """Writes the card into the model directory, unless the card there is the user's.
+
+        Raises:
+            InputError: when it cannot be written.
+        """
+        path = self.directory.path / CARD
+        if path.exists():
+            with explained(path, "to read a file"):
+                if MARK not in path.read_text(encoding="utf-8", errors="replace"):
+                    return
+        with open_output(path) as file:
+            file.write(self.text().encode())
+
+    def text(self) -> str:
+        """Returns the card in Markdown."""
+        predicted = "p(target)" if not self.config.has_source else "p(target | source)"
+        if self.directory.reverse:
+            predicted = "p(source | target)"
+        made = f"A model of {predicted}, trained by {LIBRARY} {__version__}."
+        sections = {
+            "Data": _table(self._data()),
+            "Sizes": _table(self._sizes()),
+            "Settings": f"{_table(self._settings())}\n\nAll settings are in `{SETTINGS}`.",
+            "Perplexity": _table(self._measurements()),
+            "Date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+            "How to use it": self._usage(),
+        }
+        parts = [self._front_matter(), MARK, f"# {self.name}", made, *([self.remark] if self.remark else [])]
+        return "\n\n".join([*parts, *(f"## {title}\n\n{text}" for title, text in sections.items())]) + "\n"
+
+    @property
+    def name(self) -> str:
+        """The name of the model: that of its directory."""
+        return self.directory.path.resolve().name
+
+    def _front_matter(self) -> str:
+        """Writes YAML. Texts are in JSON, which YAML includes, so that no name of a file breaks it."""
+        task = "translation" if self.config.has_source else "text-generation"
+        tags = ["keras", "rnn-encoder-decoder", "statistical-machine-translation", self.config.architecture]
+        lines = [f"library_name: {LIBRARY}", f"pipeline_tag: {task}", f"tags: {json.dumps(tags)}"]
+        if self.languages:
+            lines.append(f"language: {json.dumps(list(self.languages))}")
+        if self.license:
+            lines.append(f"license: {json.dumps(self.license)}")
+        if self.result.best:
+            dataset = {"name": self._dataset, "type": self.data.registered_format}
+            metrics = [{"type": "perplexity", "name": _perplexity_name(self.result.best), "value": self._perplexity}]
+            if self.result.best.val_bleu is not None:
+                metrics.append({"type": "bleu", "name": "BLEU", "value": round(self.result.best.val_bleu, 2)})
+            results = [{"task": {"type": task}, "dataset": dataset, "metrics": metrics}]
+            lines.append(f"model-index: {json.dumps([{'name': self.name, 'results': results}])}")
+        return "\n".join(["---", *lines, "---"])
+
+    @property
+    def _dataset(self) -> str:
+        return ", ".join(pathlib.PurePath(path).name for path in self.data.files.values())
+
+    @property
+    def _perplexity(self) -> float:
+        """The perplexity of the best round; not a number before the first round."""
+        if (best := self.result.best) is None:
+            return math.nan
+        perplexity = best.perplexity if best.val_perplexity is None else best.val_perplexity
+        return math.nan if perplexity is None else round(perplexity, 3)
+
+    def _data(self) -> dict[str, object]:
+        return {
+            "Files": f"`{self._dataset}` ({self.data.registered_format})",
+            "Distinct pairs trained on": f"{self.pairs:,}",
+            "Pairs validated on": f"{self.held_out:,}",
+            "Longest side, in words": self.data.max_length,
+            "Text": "raw" if self.data.tokenize else "tokens, separated by spaces",
+        }
+
+    def _sizes(self) -> dict[str, object]:
+        sides = {"target": self.directory.target_vocabulary}
+        if self.config.has_source:
+            sides = {"source": self.directory.source_vocabulary, **sides}
+        with explained(self.directory.path / WEIGHTS, "to read a file"):
+            size = (self.directory.path / WEIGHTS).stat().st_size
+        return {
+            "Architecture": f"`{self.config.architecture}`",
+            **{f"Words of the model's {side}": f"{len(vocabulary):,}" for side, vocabulary in sides.items()},
+            "Weights": f"{self.weights:,}",
+            f"`{WEIGHTS}`": f"{size / 1e6:.1f} MB",
+            **{f"`{name}`": value for name, value in self.config.model_config.to_dict().items()},
+        }
+
+    def _settings(self) -> dict[str, object]:
+        values = self.config.to_dict()
+        result = self.result
+        return {
+            **{f"`{name}`": values[name] for name in _SHOWN},
+            "Updates": f"{result.updates:,}",
+            "Minutes of training": f"{result.seconds / 60:.1f}",
+            "Stopped by a signal": "no" if result.signal is None else f"yes ({result.signal})",
+        }
+
+    def _measurements(self) -> dict[str, object]:
+        best = self.result.best
+        if best is None:
+            return {"Not measured": "the training was stopped before its first round was complete"}
+        measured: dict[str, object] = {_perplexity_name(best): f"{self._perplexity:.3f}"}
+        if best.val_bleu is not None:
+            measured["BLEU of greedy translations"] = f"{best.val_bleu:.2f}"
+        return {**measured, "After updates": f"{best.updates:,}"}
+
+    def _usage(self) -> str:
+        name = self.name
+        if not self.config.has_source:
+            return (
+                f"    encdec-generate --model_dir={name} --mode=sample --num_samples=5\n"
+                f"    encdec-score --model_dir={name} --format=sentences --input=text --output=scored"
+            )
+        return (
+            f"    encdec-score --model_dir={name} --input=phrase-table.gz --output=scored.gz\n"
+            f"    encdec-generate --model_dir={name} --input=phrases\n\n"
+            "In Python:\n\n```python\n"
+            "from keras_encdec.decoding import BeamSampler, TextGenerator\n\n"
+            f'TextGenerator(["{name}"]).generate(["a phrase"], BeamSampler(12))\n```'
+        )
+
+
+def _perplexity_name(best: TrainingRound) -> str:
+    """Says on which pairs the perplexity of a round was measured."""
+    return f"Perplexity per token, {'training' if best.val_perplexity is None else 'held-out'} pairs"
+
+
+def _table(values: Mapping[str, object]) -> str:
+    """Writes a table of two columns."""
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in values.items())])
