@@ -44,15 +44,19 @@ def model_path(model: FilePath) -> pathlib.Path:
     return PACKAGED / path if os.fspath(model) in packaged_models() and not os.path.lexists(path) else path
 
 
-def check_model_directory(path: FilePath) -> None:
+def check_model_directory(path: FilePath) -> str | None:
     """Checks, without Keras and in little time, that a path or a name is that of a model directory with weights.
+
+    Returns:
+        str, the remark that the training had on the model, if there is one.
 
     Raises:
         InputError: if it is not.
     """
     folder = model_path(path)
-    read_model_config(folder)
+    remark = read_model_config(folder).get("remark")
     check_has_weights(folder / WEIGHTS)
+    return shortened(remark, 300) if isinstance(remark, str) else None
 
 
 def check_has_weights(path: pathlib.Path) -> None:

@@ -254,6 +254,22 @@ def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
     _record_weights(folder, [checksum])
 
 
+def record_remark(folder: pathlib.Path, remark: str | None) -> None:
+    """Records in `config.json` what commands say when they open the model.
+
+    Args:
+        folder: of the model directory.
+        remark: str. A sentence; `None` removes an earlier one.
+
+    Raises:
+        InputError: when `config.json` cannot be written.
+    """
+    config = json.loads((folder / CONFIG).read_bytes())
+    if config.get("remark") != remark:
+        others = {name: value for name, value in config.items() if name != "remark"}
+        _write_config(folder, {**others, "remark": remark} if remark else others)
+
+
 def _record_weights(folder: pathlib.Path, checksums: Sequence[str]) -> None:
     if (folder / CONFIG).exists():
         config = json.loads((folder / CONFIG).read_bytes())

@@ -6,6 +6,8 @@ import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.pairs import open_aligned_pairs
@@ -25,6 +27,8 @@ from keras_encdec.trainers.training_data import TrainingData
 LONGEST_VALIDATED = 1000
 # Folders of the model directory with the pairs to train on, and those of validation files.
 PREPARED, VALIDATION = "prepared", "validation"
+# Pairs whose target words `unigram_perplexity` counts.
+COUNTED = 100_000
 
 
 def prepare_pairs(
@@ -159,6 +163,25 @@ def validation_batches(
         return None, range(len(pairs))
     # The pairs are in random order on disk: the first pairs are a random sample.
     return Batches(pairs, config.batch_size, range(held_out_pairs)), range(held_out_pairs, len(pairs))
+
+
+def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches) -> float:
+    """Computes the perplexity of held-out targets by a model that knows only the frequencies of target words.
+
+    A translation model that is not better has learned nothing from the order of words and from sources.
+
+    Args:
+        pairs: PreparedPairs, in random order.
+        trained: range. Indices of the pairs to train on; at most 100,000 of them are counted.
+        held_out: Batches to validate on.
+
+    Returns:
+        float. Per token, with the end of sequence; frequencies with 1 added to each.
+    """
+    known = pairs.padded(np.asarray(trained[:COUNTED]))["target"]
+    seen = np.concatenate([batch["target"][batch["target"] != 0] for batch in held_out.once()])
+    counts = np.bincount(known[known != 0], minlength=seen.max() + 1) + 1
+    return float(np.exp(-np.log(counts / counts.sum())[seen].mean()))
 
 
 @contextlib.contextmanager

@@ -128,6 +128,10 @@ class TrainingReporter:
         elif result.compile_seconds >= 1:
             self.say(f"Compiling took {result.compile_seconds:,.0f} s more.")
 
+    def learned_little(self, remark: str) -> None:
+        """Called last, with a sentence about a model that is no better than the frequencies of its target words."""
+        self.say(f"warning: {remark}")
+
     def already_ended(self, result: TrainingResult) -> None:
         """Called when the training to resume had already ended."""
         self.say(f"Nothing to train: the training has already ended. {_summary(result)}")

@@ -12,7 +12,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.model_config import PACKAGED, WEIGHTS
-from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.runtime.unfinished import directory_lock
@@ -20,7 +20,7 @@ from keras_encdec.trainers.checkpoint_file import Progress, TrainingState, has_c
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
-from keras_encdec.trainers.preparation import prepare_pairs, validation_batches
+from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import (
     check_same_training,
@@ -135,8 +135,23 @@ def _train(
     held_out, weights = len(validation.indices) if validation else 0, state.model.count_params()
     known = data_before(folder) or data
     ModelCard(config, known, result, directory, weights, len(training_indices), held_out).write()
+    remark = _remark(result, unigram_perplexity(pairs, training_indices, validation) if validation else None)
+    record_remark(folder, remark)
     reporter.ended(result)
+    if remark:
+        reporter.learned_little(remark)
     return result
+
+
+def _remark(result: TrainingResult, unigrams: float | None) -> str | None:
+    """Says that the model is no better than the frequencies of its target words, if it is not."""
+    found = result.best and result.best.val_perplexity
+    if found is None or unigrams is None or found < unigrams:
+        return None
+    return (
+        f"the model is no better than the frequencies of its target words: held-out perplexity {found:,.1f} per token, "
+        f"theirs {unigrams:,.1f}; train longer, on more pairs, or with another learning rate."
+    )
 
 
 def _check_validation(config: TrainingConfig, validation: Batches | None, folder: pathlib.Path) -> None:

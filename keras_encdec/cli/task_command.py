@@ -1,6 +1,7 @@
 """Makes a command from a task's function and its options."""
 
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from keras_encdec.cli.flags import (
     text_flag,
 )
 from keras_encdec.configuration import Configuration
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import EncdecWarning, FilePath
 
 Options = TypeVar("Options", bound=Configuration)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
@@ -88,6 +89,8 @@ def task_command(
 def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePath | None] = ()) -> None:
     """Checks paths before Keras is imported, so that a wrong one is found at once. `None` is ignored.
 
+    If the training of a model had a remark on it, this is a warning.
+
     Args:
         models: paths of model directories.
         inputs: paths of files to read.
@@ -100,8 +103,8 @@ def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePat
     from keras_encdec.runtime.files import check_readable
 
     for model in models:
-        if model:
-            check_model_directory(model)
+        if model and (remark := check_model_directory(model)):
+            warnings.warn(f"{model}: {remark}", EncdecWarning, stacklevel=2)
     for path in inputs:
         if path:
             check_readable(path)

@@ -154,7 +154,7 @@ def _described(
     directory, pairs = ModelDirectory.load(folder), PreparedPairs(work / PREPARED)
     held_out, trained = validation_batches(config, data, directory, pairs)
     assert held_out is not None and result.best is not None
-    measured, unigrams = perplexity(directory.model, held_out.once()), _unigram_perplexity(held_out, trained, pairs)
+    measured, unigrams = perplexity(directory.model, held_out.once()), unigram_perplexity(pairs, trained, held_out)
     result = dataclasses.replace(result, best=dataclasses.replace(result.best, val_perplexity=measured))
     generated = TextGenerator([directory]).generate(EXAMPLES, BeamSampler(1))
     lines = [f"| {source} | {' '.join(best.words)} |" for source, [best] in zip(EXAMPLES, generated, strict=True)]
@@ -162,11 +162,3 @@ def _described(
     weights, numbers = directory.model.count_params(), (len(trained), len(held_out.indices))
     ModelCard(config, data, result, directory, weights, *numbers, ("en", "fr"), "mpl-2.0", remark).write()
     return PackagedModel(folder, measured, unigrams, sum(path.stat().st_size for path in folder.iterdir()))
-
-
-def _unigram_perplexity(held_out: Batches, trained: range, pairs: PreparedPairs) -> float:
-    """Computes the perplexity of a unigram model of the targets trained on, with add-one smoothing."""
-    known = pairs.padded(np.arange(trained.start, trained.stop))["target"]
-    seen = np.concatenate([batch["target"][batch["target"] != 0] for batch in held_out.once()])
-    counts = np.bincount(known[known != 0], minlength=seen.max() + 1) + 1
-    return float(np.exp(-np.log(counts / counts.sum())[seen].mean()))
