@@ -51,12 +51,12 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     Returns:
         CheckedPath, whatever is wrong.
     """
-    from keras_encdec.model_config import model_path
-
-    folder = model_path(path)
     kind, found, checked = "unknown", "", False
     problems: list[str] = []
     try:
+        from keras_encdec.model_config import model_path
+
+        folder = model_path(path)
         kind = _kind(folder)
         if folder.is_file():
             folder = folder.parent
