@@ -18,6 +18,7 @@ from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.rare_words import POSITION_WORDS
+from keras_encdec.text.vocabulary import FIRST_WORD
 from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import data_before
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -165,7 +166,7 @@ def validation_batches(
     return Batches(pairs, config.batch_size, range(held_out_pairs)), range(held_out_pairs, len(pairs))
 
 
-def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches) -> float:
+def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, vocabulary: Vocabulary) -> float:
     """Computes the perplexity of held-out targets by a model that knows only the frequencies of target words.
 
     A translation model that is not better has learned nothing from the order of words and from sources.
@@ -174,14 +175,15 @@ def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches) 
         pairs: PreparedPairs, in random order.
         trained: range. Indices of the pairs to train on; at most 100,000 of them are counted.
         held_out: Batches to validate on.
+        vocabulary: Vocabulary of targets.
 
     Returns:
         float. Per token, with the end of sequence; frequencies with 1 added to each.
     """
     known = pairs.padded(np.asarray(trained[:COUNTED]))["target"]
     seen = np.concatenate([batch["target"][batch["target"] != 0] for batch in held_out.once()])
-    counts = np.bincount(known[known != 0], minlength=seen.max() + 1) + 1
-    return float(np.exp(-np.log(counts / counts.sum())[seen].mean()))
+    counts = np.bincount(known[known != 0] - 1, minlength=FIRST_WORD - 1 + len(vocabulary)) + 1
+    return float(np.exp(-np.log(counts[seen - 1] / counts.sum()).mean()))
 
 
 @contextlib.contextmanager

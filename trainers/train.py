@@ -135,7 +135,10 @@ def _train(
     held_out, weights = len(validation.indices) if validation else 0, state.model.count_params()
     known = data_before(folder) or data
     ModelCard(config, known, result, directory, weights, len(training_indices), held_out).write()
-    remark = _remark(result, unigram_perplexity(pairs, training_indices, validation) if validation else None)
+    unigrams = None
+    if validation:
+        unigrams = unigram_perplexity(pairs, training_indices, validation, directory.target_vocabulary)
+    remark = _remark(result, unigrams)
     record_remark(folder, remark)
     reporter.ended(result)
     if remark:

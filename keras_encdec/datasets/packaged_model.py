@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from keras_encdec.analysis import perplexity
-from keras_encdec.data import Batches, PreparedPairs
+from keras_encdec.data import PreparedPairs
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.decoding import BeamSampler, TextGenerator
 from keras_encdec.errors import FilePath, InputError
@@ -19,7 +19,7 @@ from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
 from keras_encdec.trainers.checkpoint_file import HISTORY
 from keras_encdec.trainers.model_card import ModelCard
-from keras_encdec.trainers.preparation import PREPARED, validation_batches
+from keras_encdec.trainers.preparation import PREPARED, unigram_perplexity, validation_batches
 from keras_encdec.trainers.resumption import save_settings
 
 SIZES = {"embedding_dim": 64, "units": 200, "maxout_units": 128, "output_rank": 64}
@@ -154,7 +154,8 @@ def _described(
     directory, pairs = ModelDirectory.load(folder), PreparedPairs(work / PREPARED)
     held_out, trained = validation_batches(config, data, directory, pairs)
     assert held_out is not None and result.best is not None
-    measured, unigrams = perplexity(directory.model, held_out.once()), unigram_perplexity(pairs, trained, held_out)
+    measured = perplexity(directory.model, held_out.once())
+    unigrams = unigram_perplexity(pairs, trained, held_out, directory.target_vocabulary)
     result = dataclasses.replace(result, best=dataclasses.replace(result.best, val_perplexity=measured))
     generated = TextGenerator([directory]).generate(EXAMPLES, BeamSampler(1))
     lines = [f"| {source} | {' '.join(best.words)} |" for source, [best] in zip(EXAMPLES, generated, strict=True)]

@@ -223,8 +223,9 @@ def test_errors_name_file_line_and_remedy(case):
 def test_a_path_that_moses_cannot_read_is_refused(table_path):
     with pytest.raises(InputError) as caught:
         rewrite_moses_ini(INI, table_path, 1, path="moses.ini")
+    shown = table_path.replace("\t", r"\t").replace("\n", r"\n")
     assert str(caught.value) == (
-        f'moses.ini: found the path "{table_path}" of the table, expected a path without spaces and #; '
+        f'moses.ini: found the path "{shown}" of the table, expected a path without spaces and #; '
         "rename the table or its directory: moses.ini cannot hold such a path."
     )
 

@@ -140,7 +140,7 @@ def test_language_models_of_the_domain_are_compared(corpus, out, language_models
     with pytest.raises(InputError, match="other: found another vocabulary than that of --in_domain_source"):
         select_pairs(corpus / "tsv", out / "selected", other, method="moore_lewis", **given)
     (corpus / "broken").write_text("no model")
-    with pytest.raises(InputError, match=r"broken: found a file that KenLM cannot read \(Cannot read model"):
+    with pytest.raises(InputError, match=r"broken: found a file that KenLM cannot read"):
         NgramEntropies(corpus / "broken", "source")
 
 

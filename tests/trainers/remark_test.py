@@ -20,13 +20,12 @@ def test_the_unigram_perplexity_is_that_of_the_counts(tmp_path):
     targets = ["a a", "b", "a b c", "a"]
     pairs, _, vocabulary = prepare([(["s"], target.split()) for target in targets], tmp_path / "prepared", seed=3)
     held_out = Batches(pairs, 2, range(1))
-    others = [[*vocabulary.encode(target.split()), 2] for target in targets]
     first = pairs.padded(np.arange(1))["target"][0]
     first = first[first != 0].tolist()
-    known = [word for target in others if target != first for word in target]
-    counts = {word: known.count(word) + 1 for word in range(max(known) + 1)}
+    known = [word for word in pairs.padded(np.arange(1, 4))["target"].ravel().tolist() if word != 0]
+    counts = {word: known.count(word) + 1 for word in range(1, 3 + len(vocabulary))}
     expected = np.exp(-np.mean([np.log(counts[word] / sum(counts.values())) for word in first]))
-    assert unigram_perplexity(pairs, range(1, 4), held_out) == pytest.approx(expected)
+    assert unigram_perplexity(pairs, range(1, 4), held_out, vocabulary) == pytest.approx(expected)
 
 
 @pytest.mark.usefixtures("eager")
