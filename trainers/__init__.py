@@ -10,10 +10,10 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.trainers.reporting import TrainingReporter as TrainingReporter
+    from keras_encdec.trainers.reporting import TrainingResult as TrainingResult
+    from keras_encdec.trainers.reporting import TrainingRound as TrainingRound
     from keras_encdec.trainers.train import train as train
     from keras_encdec.trainers.training_config import TrainingConfig as TrainingConfig
     from keras_encdec.trainers.training_data import TrainingData as TrainingData
-    from keras_encdec.trainers.training_result import TrainingResult as TrainingResult
-    from keras_encdec.trainers.training_result import TrainingRound as TrainingRound
 
 lazy_imports(__name__)

@@ -20,7 +20,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.checkpoint_file import HISTORY, LAST, PARTIAL, Progress, round_sums, save_model
+from keras_encdec.trainers.resumption import HISTORY, LAST, PARTIAL, Progress, round_sums, save_model
 
 _LOCK = threading.RLock()
 

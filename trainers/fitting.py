@@ -13,7 +13,6 @@ from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
-from keras_encdec.trainers.checkpoint_file import Progress, TrainingState, round_sums
 from keras_encdec.trainers.checkpoints import (
     HELD_OUT_BLEU,
     HELD_OUT_PERPLEXITY,
@@ -22,6 +21,7 @@ from keras_encdec.trainers.checkpoints import (
     StoppedInRound,
 )
 from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter, UpdateReports
+from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
 

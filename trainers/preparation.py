@@ -20,14 +20,14 @@ from keras_encdec.text import Tokenizer, Vocabulary
 from keras_encdec.text.rare_words import POSITION_WORDS
 from keras_encdec.text.vocabulary import FIRST_WORD
 from keras_encdec.trainers.reporting import TrainingReporter
-from keras_encdec.trainers.resumption import data_before
+from keras_encdec.trainers.resumption import PREPARED, data_before
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
 # Maximum number of words on a side of a pair in validation files.
 LONGEST_VALIDATED = 1000
-# Folders of the model directory with the pairs to train on, and those of validation files.
-PREPARED, VALIDATION = "prepared", "validation"
+# Folder of the model directory with the pairs of validation files.
+VALIDATION = "validation"
 # Pairs whose target words `unigram_perplexity` counts.
 COUNTED = 100_000
 

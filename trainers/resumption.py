@@ -1,18 +1,253 @@
-"""Saves the settings of a training in the model directory, and checks that a resumed training keeps them."""
+"""What a training is resumed from: its settings, and checkpoints of everything else that changes in it."""
 
 import contextlib
+import dataclasses
 import json
+import math
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import keras
+import numpy as np
 
 from keras_encdec.configuration import Configuration, ConfigurationError
-from keras_encdec.errors import InputError
+from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import open_output
+from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_directory import load_model, replace_weights
+from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.trainers.reporting import TrainingRound
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
+
+# The newest checkpoint, the one before it, and the file of the rounds, which is also the name of a member of each.
+LAST, PREVIOUS, HISTORY = "last.keras", "previous.keras", "history.json"
+GENERATOR = "generator.npz"
+PARTIAL = ".partial-"
+# The folder of the pairs to train on, which are prepared before the first checkpoint.
+PREPARED = "prepared"
+_EXPECTED, _REMEDY = "expected a checkpoint of encdec-train", "restore the file, or train again"
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Everything that changes during a training, except the model and its optimizer.
+
+    Attributes:
+        rounds: list of dict of name to value, a dict for each complete round, as in `history.json`.
+        updates: int. Number of updates, including those of a round that is not complete.
+        seconds: float. Time of training.
+        learning_rate: float. The full learning rate; `None` in a checkpoint of the first versions.
+        factor: float. The `Budget.factor`; `None` as above.
+        sums: tuple of float. The values of `round_sums`; empty at the end of a round.
+        generator: dict, see `keras_encdec.backend.random.set_generator_state`; empty if it is unknown.
+    """
+
+    rounds: Sequence[dict[str, float]] = ()
+    updates: int = 0
+    seconds: float = 0.0
+    learning_rate: float | None = None
+    factor: float | None = None
+    sums: Sequence[float] = ()
+    generator: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    @property
+    def round_updates(self) -> int:
+        """Number of updates of the round that is not complete."""
+        return self.updates - (int(self.rounds[-1]["updates"]) if self.rounds else 0)
+
+    @classmethod
+    def from_json(cls, text: bytes, generator: Mapping[str, np.ndarray]) -> Self:
+        """Parses the history in a checkpoint. Raises KeyError, TypeError or ValueError for any other text.
+
+        The first versions saved the rounds alone, at the end of a round.
+        """
+        found = json.loads(text)
+        rounds = found.get("rounds") if isinstance(found, dict) else None
+        if not isinstance(rounds, list) or not rounds and "updates" not in found:
+            raise ValueError("it has no rounds")
+        for entry in rounds:
+            if not isinstance(entry, dict):
+                raise ValueError(f"a round is {entry!r}")
+            TrainingRound.from_dict(entry)  # raises for a round that lacks a required value
+            if type(entry["updates"]) is not int or not all(map(math.isfinite, entry.values())):
+                raise ValueError(f"a round is {entry}")
+        if "updates" not in found:
+            return cls(rounds, rounds[-1]["updates"], rounds[-1]["seconds"], generator=generator)
+        names = "updates", "seconds", "learning_rate", "factor", "sums"
+        progress = cls(rounds, **{name: found[name] for name in names}, generator=generator)
+        numbers = progress.seconds, progress.learning_rate or 0.0, progress.factor or 0.0, *progress.sums
+        if type(progress.updates) is not int or progress.round_updates < 0 or not all(map(math.isfinite, numbers)):
+            raise ValueError("its number of updates, its time or its sums are wrong")
+        return progress
+
+    def to_json(self) -> str:
+        """Writes everything except the state of the generator."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return json.dumps({name: value for name, value in fields.items() if name != "generator"})
+
+
+def round_sums(model: keras.Model) -> list[keras.Variable]:
+    """The variables of a compiled model that add up a round: those of its metrics and of the gradients' norms."""
+    norms = GradientNorms.of(model.optimizer)
+    return [*model.metrics_variables, *(norms.variables if norms else [])]
+
+
+class TrainingState(NamedTuple):
+    """A training at one moment.
+
+    Attributes:
+        model: compiled TranslationModel.
+        progress: Progress.
+    """
+
+    model: keras.Model
+    progress: Progress
+
+
+def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Progress | None = None) -> None:
+    """Saves a model in a model directory: as its weights, or as its newest checkpoint.
+
+    The file appears under its name when it is complete and on the disk. The checkpoint before is kept as `PREVIOUS`.
+
+    Args:
+        folder: of the model directory.
+        name: `WEIGHTS` or `LAST`.
+        model: keras.Model.
+        progress: Progress, for a checkpoint.
+
+    Raises:
+        InputError: when the disk is full.
+    """
+    partial = folder / f"{PARTIAL}{name}"
+    try:
+        with unfinished(partial):
+            model.save(partial)
+            if progress:
+                with zipfile.ZipFile(partial, "a") as archive:
+                    archive.writestr(HISTORY, progress.to_json())
+                    arrays: Mapping[str, Any] = progress.generator
+                    with archive.open(GENERATOR, "w") as file:
+                        np.savez(file, **arrays)
+            flush_to_disk(partial)
+            if name == WEIGHTS:
+                replace_weights(folder, partial)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(folder / LAST, folder / PREVIOUS)
+                os.replace(partial, folder / LAST)
+            flush_to_disk(folder)
+    except OSError as error:
+        again = "continue with --resume" if _checkpoints(folder) else "train again"
+        raise InputError(
+            f"could not be written ({error.strerror or error})",
+            remedy=f"free space, then {again}",
+            path=folder / name,
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def flush_to_disk(path: pathlib.Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk, where a power failure cannot undo them."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder contains a training that can be resumed.
+
+    Raises:
+        InputError: when there is a model of a training without its last checkpoint.
+    """
+    folder = pathlib.Path(folder)
+    if _checkpoints(folder):
+        return True
+    # A training that was killed before its first checkpoint has prepared pairs but no history. A model directory that
+    # was copied for scoring has neither.
+    if (folder / WEIGHTS).exists() and ((folder / HISTORY).exists() or not (folder / PREPARED).exists()):
+        raise InputError(
+            f"found {WEIGHTS} and no {LAST}",
+            f"expected {LAST} to resume the training, or no model",
+            f"restore {LAST}, or give another --model_dir",
+            folder,
+        )
+    return False
+
+
+def load_checkpoint(folder: str | os.PathLike[str]) -> TrainingState:
+    """Loads the newest checkpoint of a training that is not damaged, with the model compiled as before.
+
+    If it is not the newest one, a warning says so, and it takes the place of the newest one.
+
+    Raises:
+        InputError: when there is no checkpoint, or none can be loaded.
+    """
+    folder = pathlib.Path(folder)
+    errors = []
+    for path in _checkpoints(folder) or [folder / LAST]:
+        try:
+            state = _load(path)
+        except InputError as error:
+            errors.append(error)
+            continue
+        if errors:
+            warnings.warn(
+                EncdecWarning(
+                    f"{folder / LAST}: {errors[0].found}; continuing from the checkpoint before it, after "
+                    f"{state.progress.updates:,} updates."
+                ),
+                stacklevel=2,
+            )
+        if path.name == PREVIOUS:
+            os.replace(path, folder / LAST)  # otherwise, the next save would replace it by the damaged one
+        return state
+    if len(errors) == 1:
+        raise errors[0]
+    raise InputError(
+        f"found no checkpoint that loads: {LAST}: {errors[0].found}; {PREVIOUS}: {errors[1].found}",
+        _EXPECTED,
+        "restore one of the two files, or train again",
+        folder,
+    )
+
+
+def _checkpoints(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Lists the checkpoints, the newest first."""
+    return [folder / name for name in (LAST, PREVIOUS) if (folder / name).exists()]
+
+
+def _load(path: pathlib.Path) -> TrainingState:
+    model = load_model(path, compiled=True)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                raise InputError(f"found a wrong checksum of {damaged} in it", _EXPECTED, _REMEDY, path)
+            if HISTORY not in archive.namelist():
+                raise InputError("found no history of the training in it", _EXPECTED, _REMEDY, path)
+            generator = {}
+            if GENERATOR in archive.namelist():
+                with archive.open(GENERATOR) as file, np.load(file) as arrays:
+                    generator = dict(arrays)
+            progress = Progress.from_json(archive.read(HISTORY), generator)
+        if progress.sums and len(progress.sums) != len(round_sums(model)):
+            raise ValueError(f"it has {len(progress.sums)} sums")
+    except InputError:
+        raise
+    except Exception as error:  # zip, NumPy and JSON raise many kinds of errors for other bytes
+        reason = f"found an invalid history or generator state in it ({error})"
+        raise InputError(reason, _EXPECTED, _REMEDY, path) from error
+    return TrainingState(model, progress)
+
 
 # The first version saved these names as the architecture.
 _CELLS = ("lstm", "gru", "rnn")

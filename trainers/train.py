@@ -16,22 +16,24 @@ from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.runtime.unfinished import directory_lock
-from keras_encdec.trainers.checkpoint_file import Progress, TrainingState, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
-from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
 from keras_encdec.trainers.resumption import (
+    Progress,
+    TrainingState,
     check_same_training,
     data_before,
     fixed_settings,
+    has_checkpoint,
+    load_checkpoint,
     save_settings,
     update_settings,
 )
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
-from keras_encdec.trainers.training_result import TrainingResult, TrainingRound
 from keras_encdec.trainers.validation import WITHOUT
 
 

@@ -16,8 +16,8 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
-from keras_encdec.trainers.checkpoint_file import flush_to_disk
 from keras_encdec.trainers.checkpoints import Checkpoints, building
+from keras_encdec.trainers.resumption import flush_to_disk
 
 WITHOUT = ", or train without --validation_bleu"
 

@@ -16,7 +16,7 @@ from keras_encdec.cli.train import COMMAND
 from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.checkpoint_file import load_checkpoint
+from keras_encdec.trainers.resumption import load_checkpoint
 
 QUICK_FLAGS = [flag for flag in training_flags() if any(name in flag for name in QUICK)]
 

@@ -14,8 +14,8 @@ from keras_encdec.model_directory import load_model
 from keras_encdec.scoring import TextScorer
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
-from keras_encdec.trainers.checkpoint_file import load_checkpoint
 from keras_encdec.trainers.checkpoints import Checkpoints
+from keras_encdec.trainers.resumption import load_checkpoint
 from keras_encdec.trainers.validation import RoundAverage
 
 

@@ -14,8 +14,8 @@ from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
 from keras_encdec.trainers import TrainingData, TrainingReporter, train
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
-from keras_encdec.trainers.checkpoint_file import load_checkpoint
 from keras_encdec.trainers.checkpoints import HELD_OUT_BLEU, PERPLEXITY, Checkpoints
+from keras_encdec.trainers.resumption import load_checkpoint
 
 
 class Killed(Exception):

@@ -13,8 +13,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.settings_files import read_parsed
-from keras_encdec.trainers.checkpoints import HISTORY
-from keras_encdec.trainers.training_result import TrainingRound
+from keras_encdec.trainers.reporting import TrainingRound
+from keras_encdec.trainers.resumption import HISTORY
 
 
 @dataclasses.dataclass(frozen=True)
