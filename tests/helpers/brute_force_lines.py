@@ -11,8 +11,8 @@ import sacrebleu
 from keras_encdec.smt.evaluation import CorpusMetric
 from keras_encdec.smt.tuning import line_scores, read_nbest_features
 
-# `keras_encdec.smt.tuning.mert` is the function; this is its module.
-MERT = importlib.import_module("keras_encdec.smt.tuning.mert")
+# `keras_encdec.smt.tuning.weight_searches` is the function; this is its module.
+MERT = importlib.import_module("keras_encdec.smt.tuning.weight_searches")
 # Relative width of an interval within which a total in another order of additions may fall on its other side.
 NARROW = 1e-6
 

@@ -16,11 +16,9 @@ from keras_encdec.formats.feature_weights import check_weights, replace_moses_we
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.unfinished import new_folder
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
-from keras_encdec.smt.tuning.mert import mert
-from keras_encdec.smt.tuning.mira import mira
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
-from keras_encdec.smt.tuning.pro import pro
 from keras_encdec.smt.tuning.tuning_result import TunedWeights, Tuning
+from keras_encdec.smt.tuning.weight_searches import mert, mira, pro
 from keras_encdec.task_options import EncodingOption
 
 Search = Callable[[NBestFeatures, Array, np.random.Generator], Array]

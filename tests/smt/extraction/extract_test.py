@@ -16,7 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress import ReadingProgress
 from keras_encdec.smt import extract_phrase_table, score_phrases
-from keras_encdec.smt.extraction import extract, extraction_job, extraction_steps
+from keras_encdec.smt.extraction import extract, extraction_steps
 
 SENTENCES = [
     ("the house", "la maison", "0-0 1-1"),
@@ -98,9 +98,9 @@ def test_the_table_made_on_the_disk_is_the_one_made_in_memory(tmp_path, out, mon
         links = {(choose.randrange(min(i + 2, len(source))), min(i, len(target) - 1)) for i in most}
         sentences.append((" ".join(source), " ".join(target), " ".join(f"{i}-{j}" for i, j in sorted(links))))
     monkeypatch.setattr(extract, "SentenceBatches", functools.partial(extract.SentenceBatches, words_in_batch=100))
-    plan_ranges = functools.partial(extraction_job.plan_ranges, range_bytes=1000)
-    monkeypatch.setattr(extraction_job, "plan_ranges", plan_ranges)
-    monkeypatch.setattr(extraction_job, "PAIRS_IN_PARTITION", 200)
+    plan_ranges = functools.partial(extract.plan_ranges, range_bytes=1000)
+    monkeypatch.setattr(extract, "plan_ranges", plan_ranges)
+    monkeypatch.setattr(extract, "PAIRS_IN_PARTITION", 200)
     write_runs = functools.partial(extraction_steps.write_runs, pairs_in_memory=50)
     monkeypatch.setattr(extraction_steps, "write_runs", write_runs)
     expected = in_memory(sentences, max_length=4, smoothing=smoothing)
@@ -208,7 +208,7 @@ def test_each_step_reports_its_progress(files, out):
 SCRIPT = """
 import multiprocessing, sys, time
 from keras_encdec.cli.extract import COMMAND
-from keras_encdec.smt.extraction.extraction_job import ExtractionJob
+from keras_encdec.smt.extraction.extract import ExtractionJob
 
 def extract_slowly(job, *arguments):
     waiting = job._in_parallel(time.sleep, [0.01, 0.01, 600, 600])

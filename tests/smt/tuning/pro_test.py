@@ -5,8 +5,7 @@ import pytest
 from toy_nbest import toy_nbest
 
 from keras_encdec.smt.tuning import mert, pro
-from keras_encdec.smt.tuning.mert import feature_spread
-from keras_encdec.smt.tuning.pro import separating_weights
+from keras_encdec.smt.tuning.weight_searches import feature_spread, separating_weights
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf"])

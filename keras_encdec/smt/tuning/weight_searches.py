@@ -1,10 +1,10 @@
-"""Minimum error rate training: finds the weights with the best score of the metric itself."""
+"""Searches for the weights of the features of n-best lists: MERT, batch MIRA and PRO."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_encdec.smt.evaluation.corpus_metric import Array, Indices
+from keras_encdec.smt.evaluation.corpus_metric import REFERENCE_LENGTH, Array, Indices
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, first_of_each
 
 # Least width of a usable interval, relative to the largest step. A step into a narrower interval may miss it.
@@ -203,3 +203,153 @@ def _directions(spread: Array, rng: np.random.Generator) -> Array:
     """Returns the axes and the same number of random directions, in random order."""
     directions = np.concatenate([np.diag(1 / spread), rng.normal(size=(len(spread), len(spread))) / spread])
     return rng.permutation(directions)
+
+
+ROUNDS = 30
+# C in the paper.
+LONGEST_STEP = 0.01
+# Factor by which the counts of the preceding sentences decay with every sentence.
+_DECAY = 0.999
+
+
+def mira(
+    nbest: NBestFeatures,
+    weights: Array,
+    rng: np.random.Generator,
+    rounds: int = ROUNDS,
+    longest_step: float = LONGEST_STEP,
+) -> Array:
+    """Moves the weights, sentence by sentence, towards hope hypotheses and away from fear hypotheses.
+
+    A hope hypothesis has a high total and a high score, a fear hypothesis a high total and a low score. A hypothesis is
+    scored together with the decaying counts of the preceding sentences; the score is multiplied by the length of all
+    their references. The features are scaled to the same spread. The weights are averaged over each round, and the
+    average with the best score of the whole list is returned.
+
+    Args:
+        nbest: NBestFeatures.
+        weights: float64 array `(values,)`, the initial weights.
+        rng: generator of random numbers, for the order of the sentences.
+        rounds: int. Number of passes over all sentences. Defaults to `30`.
+        longest_step: float. C in the paper. Defaults to `0.01`.
+
+    Returns:
+        float64 array `(values,)`.
+
+    Reference:
+        - Cherry and Foster, 2012, "Batch Tuning Strategies for Statistical Machine Translation"
+    """
+    spread = feature_spread(nbest)
+    features = nbest.features / spread
+    ends = np.append(nbest.starts[1:], len(features))
+    sentences = [(features[start:end], nbest.counts[start:end]) for start, end in zip(nbest.starts, ends, strict=True)]
+    now = weights * spread
+    norm = np.linalg.norm(now)
+    now = now / norm if norm > 0 else now
+    before = np.ones(nbest.counts.shape[1])
+    best, best_score = weights, -np.inf
+    for _ in range(rounds):
+        total = np.zeros_like(now)
+        for number in rng.permutation(len(sentences)):
+            rows, counts = sentences[number]
+            together = counts + before
+            gains = nbest.metric.scores(together) / 100 * together[:, REFERENCE_LENGTH]
+            totals = rows @ now
+            hope, fear = int(np.argmax(totals + gains)), int(np.argmax(totals - gains))
+            before = _DECAY * (before + counts[hope])
+            away = rows[hope] - rows[fear]
+            loss = gains[hope] - gains[fear] - away @ now
+            size = away @ away
+            if loss > 0 and size > 0:
+                now = now + min(longest_step, loss / size) * away
+            total += now
+        averaged = total / len(sentences) / spread
+        score = nbest.quick_score(averaged)
+        if score > best_score:
+            best, best_score = averaged, score
+    return best
+
+
+SAMPLED, KEPT = 5000, 50
+LEAST_DIFFERENCE = 0.05
+# Shares of the learned weights in their sum with the initial weights.
+SHARES = [share / 10 for share in range(10, 0, -1)]
+# Factor of the squared weights, for features on one scale. It only matters if the pairs are separable.
+_PENALTY = 1e-4
+_NEWTON_STEPS = 50
+
+
+def pro(
+    nbest: NBestFeatures, weights: Array, rng: np.random.Generator, sampled: int = SAMPLED, kept: int = KEPT
+) -> Array:
+    """Learns by logistic regression which of two hypotheses of a sentence is better.
+
+    For each sentence, pairs of hypotheses are drawn. Among the pairs whose scores differ by 0.05 or more, the pairs
+    with the largest difference are kept. BLEU of a sentence is smoothed, see `sentence_scores`.
+
+    The solution of logistic regression does not depend on the initial weights. As in the paper, the result lies between
+    the initial weights and this solution: of ten steps of equal length, the one with the best score of the whole list.
+
+    Args:
+        nbest: NBestFeatures.
+        weights: float64 array `(values,)`, the initial weights. They are returned if no two hypotheses differ enough.
+            If all are 0, the solution is returned.
+        rng: generator of random numbers.
+        sampled: int. Number of pairs drawn for each sentence. Defaults to `5000`.
+        kept: int. Maximum number of pairs kept for each sentence. Defaults to `50`.
+
+    Returns:
+        float64 array `(values,)`.
+
+    Reference:
+        - Hopkins and May, 2011, "Tuning as Ranking"
+        - Nakov et al., 2012, "Optimizing for Sentence-Level BLEU+1 Yields Short Translations"
+    """
+    spread = feature_spread(nbest)
+    scores = nbest.metric.sentence_scores(nbest.counts)
+    ends = np.append(nbest.starts[1:], len(scores))
+    better, worse = [], []
+    for start, end in zip(nbest.starts, ends, strict=True):
+        pairs = rng.integers(start, end, size=(2, sampled))
+        differences = scores[pairs[0]] - scores[pairs[1]]
+        apart = np.flatnonzero(np.abs(differences) >= LEAST_DIFFERENCE)
+        most = apart[np.argsort(-np.abs(differences[apart]), kind="stable")[:kept]]
+        first_is_better = differences[most] > 0
+        better.append(np.where(first_is_better, *pairs[:, most]))
+        worse.append(np.where(first_is_better, *pairs[::-1, most]))
+    differences = (nbest.features[np.concatenate(better)] - nbest.features[np.concatenate(worse)]) / spread
+    if not len(differences):
+        return weights
+    return _between(nbest, weights, separating_weights(differences) / spread, spread)
+
+
+def _between(nbest: NBestFeatures, weights: Array, learned: Array, spread: Array) -> Array:
+    """Returns the weights with the best score on the line between the initial and the learned weights."""
+    norms = [np.linalg.norm(array * spread) for array in (weights, learned)]  # with the features on one scale
+    if not all(norms):
+        return learned
+    begin, end = weights / norms[0], learned / norms[1]
+    candidates = [share * end + (1 - share) * begin for share in SHARES]
+    return max(candidates, key=nbest.quick_score)  # of equals the first, nearest to the learned weights
+
+
+def separating_weights(rows: Array) -> Array:
+    """Separates rows from their negatives by logistic regression, with Newton's method.
+
+    Args:
+        rows: float64 array `(rows, values)`, one class. Their negatives are the other class.
+
+    Returns:
+        float64 array `(values,)`.
+    """
+    weights = np.zeros(rows.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        wrong = 1 / (1 + np.exp(np.clip(rows @ weights, -500, 500)))
+        gradient = rows.T @ wrong / len(rows) - _PENALTY * weights
+        curvature = (rows.T * (wrong * (1 - wrong))) @ rows / len(rows) + _PENALTY * np.eye(rows.shape[1])
+        step = np.linalg.solve(curvature, gradient)
+        # Long steps are shortened, as they would overshoot for nearly separable classes.
+        weights = weights + step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-8:
+            break
+    return weights
