@@ -15,7 +15,7 @@ from keras_encdec import __version__
 from keras_encdec.export.phrase_ids import BYTES_A_TOKEN
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
-from keras_encdec.export.version_description import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
+from keras_encdec.export.versions import DESCRIPTION, RAW_TEXT, TOKENS, version_checksums
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text import Vocabulary
 

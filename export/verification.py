@@ -23,8 +23,7 @@ from keras_encdec.export.comparison import (
 )
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.serving_config import VerificationOptions
-from keras_encdec.export.version_description import check_unchanged, read_tokenization
-from keras_encdec.export.versions import versions
+from keras_encdec.export.versions import check_unchanged, read_tokenization, versions
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
