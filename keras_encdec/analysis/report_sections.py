@@ -6,22 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.analysis.gates import has_gates, phrase_gates
 from keras_encdec.analysis.page.page import Section
-from keras_encdec.analysis.page.score_sections import bleu_section, length_section, score_section
-from keras_encdec.analysis.page.state_sections import attention_section, gate_section, map_section
-from keras_encdec.analysis.page.target_sections import (
+from keras_encdec.analysis.page.score_sections import (
     best_targets,
     best_targets_section,
+    bleu_section,
+    length_section,
     pair_words,
     sampled_targets,
     samples_section,
+    score_section,
 )
+from keras_encdec.analysis.page.state_sections import attention_section, gate_section, map_section
 from keras_encdec.analysis.page.training_section import TrainingRun, training_section
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_length
 from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
-from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
+from keras_encdec.analysis.vectors import Vectors, has_gates, phrase_gates, phrase_vectors, project, word_vectors
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath

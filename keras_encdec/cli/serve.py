@@ -5,7 +5,7 @@ import sys
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.model_config import PACKAGED, STARTER, model_path
-from keras_encdec.web.serve_options import ServeOptions
+from keras_encdec.web.endpoints import ServeOptions
 
 
 def main(arguments: Arguments, options: ServeOptions) -> None:

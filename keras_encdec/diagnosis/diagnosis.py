@@ -1,15 +1,204 @@
-"""Examines the installation, the machine, and what is on disk, step by step; nothing that is broken stops it."""
+"""Examines the installation, the machine, and what is on disk, step by step; nothing that is broken stops it.
+
+Functions import what needs libraries, so that a missing library is a finding.
+"""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from keras_encdec.configuration import Configuration, hyperparameter
-from keras_encdec.diagnosis.backend_probe import BackendProbe, probe_backend
-from keras_encdec.diagnosis.libraries import ChosenBackend, Versions, find_backend, find_versions
+from keras_encdec.diagnosis.libraries import (
+    BackendProbe,
+    ChosenBackend,
+    Versions,
+    find_backend,
+    find_versions,
+    probe_backend,
+)
 from keras_encdec.diagnosis.machine import Machine, find_machine
-from keras_encdec.diagnosis.path_checks import CheckedPath, check_path
-from keras_encdec.errors import FilePath
+from keras_encdec.errors import FilePath, InputError, explained
+
+_MANIFEST, _JOURNAL = "manifest.json", "shards.jsonl"
+_BLOCK = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckedPath:
+    """What a check of a path found.
+
+    Attributes:
+        path: str.
+        kind: str. What is there, such as "model directory"; "unknown" if this cannot be told.
+        state: str: "complete and unchanged", "damaged" or "not checked".
+        found: str. What was checked, such as its size.
+        problems: tuple of str: sentences that say what is wrong, and what to do.
+    """
+
+    path: str
+    kind: str
+    state: str
+    found: str
+    problems: tuple[str, ...]
+
+    title = "Checked"
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yields what to show: labels and values."""
+        state = self.state.upper() if self.problems else self.state
+        yield self.path, f"{self.kind}, {state}" + (f": {self.found}" if self.found else "")
+
+
+def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
+    """Checks a model directory, an export or the folder of an unfinished sharded job.
+
+    Args:
+        path: of the directory, of a file in a model directory, or the name of a model of the package.
+        backend_works: bool. Whether Keras can be imported, which loads models. Defaults to `True`.
+
+    Returns:
+        CheckedPath, whatever is wrong.
+    """
+    kind, found, checked = "unknown", "", False
+    problems: list[str] = []
+    try:
+        from keras_encdec.model_config import model_path
+
+        folder = model_path(path)
+        kind = _kind(folder)
+        if folder.is_file():
+            folder = folder.parent
+        checked = kind != _MODEL or backend_works
+        if kind == _SHARDS:
+            found, problems = _check_shards(folder)
+        elif kind in (_EXPORT, _VERSION):
+            found, problems = _check_versions(folder, kind == _VERSION)
+        elif backend_works:
+            found, problems = _check_model(folder)
+        else:
+            problems.append(f"{path}: models cannot be loaded without a backend that works; mend the backend first.")
+    except InputError as error:
+        problems.append(str(error))
+    except ImportError as error:
+        checked = False
+        problems.append(f"{path}: found a library that does not import ({error}); install it again.")
+    except Exception as error:  # a diagnosis goes on, whatever the bytes on disk lead to
+        problems.append(f"{path}: found that it cannot be checked ({type(error).__name__}: {error}); copy it again.")
+    state = "not checked" if not checked else "damaged" if problems else "complete and unchanged"
+    return CheckedPath(str(path), kind, state, found, tuple(problems))
+
+
+_MODEL, _EXPORT, _VERSION = "model directory", "export", "version of an export"
+_SHARDS = "unfinished sharded job"
+
+
+def _kind(path: pathlib.Path) -> str:
+    """Tells by its files what a path is."""
+    from keras_encdec.export.versions import versions
+
+    with explained(path, "to look for a model or an export"):
+        path.stat()
+    if path.is_file():
+        names = {path.name}
+    else:
+        with explained(path, "to list a directory"):
+            names = {child.name for child in path.iterdir()}
+    if _MANIFEST in names or path.suffix == ".shards":
+        return _SHARDS
+    if names & {"config.json", "best.keras", "source.vocab", "target.vocab"}:
+        return _MODEL
+    if names & {"saved_model.pb", "assets.extra"}:
+        return _VERSION
+    if path.is_dir() and ("models.config" in names or versions(path)):
+        return _EXPORT
+    raise InputError(
+        "found neither a model, nor an export, nor the shards of a job",
+        "expected config.json, numbered versions or manifest.json",
+        "check the path",
+        path,
+    )
+
+
+def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
+    from keras_encdec.backend.startup import import_keras
+
+    import_keras()
+    from keras_encdec.model_config import CONFIG, WEIGHTS
+    from keras_encdec.model_directory import ModelDirectory, load_model
+
+    try:
+        directory = ModelDirectory.load(folder)
+    except InputError as error:
+        problems = [str(error)]
+        # A damaged vocabulary keeps the weights from being read: there may be more to say.
+        if error.path not in (folder, folder / CONFIG, folder / WEIGHTS):
+            try:
+                load_model(folder / WEIGHTS)
+            except InputError as another:
+                problems.append(str(another))
+        return "", problems
+    words = f"{len(directory.source_vocabulary):,} and {len(directory.target_vocabulary):,} words"
+    return f"{words}, {directory.model.count_params():,} weights", []
+
+
+def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]:
+    from keras_encdec.export.versions import check_unchanged, version_checksums, versions
+
+    folders = [folder] if single else [folder / str(number) for number in versions(folder)]
+    if not folders:
+        raise InputError("found no version", "expected at least one", "export one first (encdec-export)", folder)
+    problems = []
+    for version in folders:
+        try:
+            check_unchanged(version)
+            if "saved_model.pb" not in version_checksums(version):
+                raise InputError("found no graph", "expected saved_model.pb", "export the model again", version)
+        except InputError as error:
+            problems.append(str(error))
+    return f"version {', '.join(version.name for version in folders)}", problems
+
+
+def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
+    """Checks the parts that the journal of a sharded job lists. Without a manifest the job cannot go on."""
+    from keras_encdec.runtime.settings_files import read_parsed
+
+    remedy = f"remove {folder} and run the job again"
+    try:
+        read_parsed(folder / _MANIFEST, json.loads)
+        journal = folder / _JOURNAL
+        lines = journal.read_text(encoding="utf-8").splitlines(keepends=True) if journal.exists() else []
+        # A loss of power may have cut off the last line, which the job does again.
+        records = [json.loads(line) for line in lines if line.endswith("\n")]
+        parts = [
+            (f"{record['shard']:09}.{number}", output["sha256"])
+            for record in records
+            for number, output in enumerate(record["outputs"])
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"found no manifest and journal that read ({error})", "", remedy, folder) from None
+    damaged = [name for name, checksum in parts if _part_checksum(folder, name) != checksum]
+    problems = [
+        str(InputError("found a damaged part", "expected what was written", "run the job again", folder / name))
+        for name in damaged
+    ]
+    return f"{len(records):,} shards are done", problems
+
+
+def _part_checksum(folder: pathlib.Path, name: str) -> str:
+    from keras_encdec.runtime.streams import BrokenGzip, decompressed
+
+    plain, compressed = folder / name, folder / f"{name}.gz"
+    digest = hashlib.sha256()
+    try:
+        with open(compressed if compressed.exists() else plain, "rb") as file:
+            for block in decompressed(file, _BLOCK) if compressed.exists() else iter(lambda: file.read(_BLOCK), b""):
+                digest.update(block)
+    except (OSError, BrokenGzip):
+        return ""
+    return digest.hexdigest()
 
 
 class Section(Protocol):

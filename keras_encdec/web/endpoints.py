@@ -1,11 +1,49 @@
-"""Declares the API: for each endpoint, the fields of a request, the answer, and the method of `Explorer`."""
+"""The endpoints of the API: the fields of their requests, the limits, and the schemas of their answers."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from keras_encdec.configuration import Configuration, hyperparameter
 from keras_encdec.errors import InputError
-from keras_encdec.web.serve_options import RequestLimits
+from keras_encdec.task_options import EncodingOption
+
+
+@dataclasses.dataclass(frozen=True)
+class RequestLimits(Configuration):
+    """Limits of requests.
+
+    Args:
+        max_words: int. Largest number of words of a phrase or sentence. Defaults to `60`.
+        requests_per_minute: int. Largest number of API requests from an address within a minute. Defaults to `600`.
+    """
+
+    max_words: int = hyperparameter(60, "Largest number of words of a phrase or sentence.", minimum=1)
+    requests_per_minute: int = hyperparameter(
+        600, "Largest number of requests from an address within a minute.", minimum=1
+    )
+
+    @property
+    def max_characters(self) -> int:
+        """Largest number of characters of a phrase or sentence: 20 for each word."""
+        return 20 * self.max_words
+
+    @property
+    def max_bytes(self) -> int:
+        """Largest number of bytes of a request: two texts, with at most 12 bytes (two JSON escapes) per character."""
+        return 1024 + 24 * self.max_characters
+
+
+@dataclasses.dataclass(frozen=True)
+class ServeOptions(EncodingOption, RequestLimits):
+    """Options of `serve`: where it listens, the limits of requests, and the encoding of its files."""
+
+    host: str = hyperparameter(
+        "127.0.0.1",
+        "Name or address to listen at. With 127.0.0.1, only this machine can open the page; with 0.0.0.0, others can.",
+    )
+    port: int = hyperparameter(8080, "Port to listen at; 0 for any free port.", minimum=0, maximum=65535)
+
 
 #: A value of JSON.
 JSON: TypeAlias = "str | float | None | Sequence[JSON] | Mapping[str, JSON]"

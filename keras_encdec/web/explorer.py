@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keras_encdec import __version__
-from keras_encdec.analysis.gates import END_OF_SEQUENCE, has_gates, phrase_gates
+from keras_encdec.analysis.vectors import END_OF_SEQUENCE, has_gates, phrase_gates
 from keras_encdec.data.batches import WIDTH_STEP
 from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.random_sampler import RandomSampler
@@ -17,9 +17,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.text.vocabulary import UNKNOWN, Vocabulary
-from keras_encdec.web.endpoints import JSON
+from keras_encdec.web.endpoints import JSON, RequestLimits
 from keras_encdec.web.neighbourhood import Neighbourhood, table_text
-from keras_encdec.web.serve_options import RequestLimits
 
 #: An answer to a request.
 Answer: TypeAlias = dict[str, JSON]

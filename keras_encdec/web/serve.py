@@ -20,9 +20,9 @@ from keras_encdec.formats import FilePath
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web.app import create_app, refusal
 from keras_encdec.web.computations import Computations
+from keras_encdec.web.endpoints import ServeOptions
 from keras_encdec.web.explorer import Explorer
 from keras_encdec.web.neighbourhood import known_phrases
-from keras_encdec.web.serve_options import ServeOptions
 
 
 def serve(

@@ -4,7 +4,7 @@ from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
 from keras_encdec.analysis import PhraseGates, UnitGates, phrase_gates
-from keras_encdec.analysis.gates import has_gates
+from keras_encdec.analysis.vectors import has_gates
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import to_symbols
 

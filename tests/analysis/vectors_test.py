@@ -3,8 +3,7 @@ import pytest
 from keras import ops
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 
-from keras_encdec.analysis.page.maps import map_regions
-from keras_encdec.analysis.page.state_sections import projector_files
+from keras_encdec.analysis.page.state_sections import map_regions, projector_files
 from keras_encdec.analysis.vectors import Vectors, phrase_vectors, project, word_vectors
 from keras_encdec.model_directory import ModelDirectory
 

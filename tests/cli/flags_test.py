@@ -8,8 +8,7 @@ from absl import flags
 from commands import fail
 from in_process import in_process
 
-from keras_encdec.cli.command import Command
-from keras_encdec.cli.flag_help import flag_help
+from keras_encdec.cli.command import Command, flag_help
 from keras_encdec.cli.flags import configuration_from_flags, define_configuration_flags, given_flags
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 

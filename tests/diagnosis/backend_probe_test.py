@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from keras_encdec.diagnosis import backend_probe
-from keras_encdec.diagnosis.backend_probe import probe_backend
+from keras_encdec.diagnosis import libraries
+from keras_encdec.diagnosis.libraries import probe_backend
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ def test_a_backend_that_is_broken_is_a_finding(library, code, reason):
 
 def test_what_was_found_before_a_crash_is_kept(library, monkeypatch):
     dying = 'import os; os.write(1, b\'["seconds", 2.5]\\n["devices", ["CPU"]]\\n["gflo\'); os.abort()'
-    monkeypatch.setattr(backend_probe, "_START", dying)
+    monkeypatch.setattr(libraries, "_START", dying)
     probe = probe_backend("jax")
     assert (probe.seconds, probe.devices, probe.gflops) == (2.5, ("CPU",), {})
     assert "The backend jax works, but fails to compute (signal 6 ended it); " in probe.problems[0]
 
 
 def test_a_backend_that_hangs_is_ended(monkeypatch):
-    monkeypatch.setattr(backend_probe, "_START", "import time; time.sleep(60)")
-    monkeypatch.setattr(backend_probe, "_PATIENCE", 0.2)
+    monkeypatch.setattr(libraries, "_START", "import time; time.sleep(60)")
+    monkeypatch.setattr(libraries, "_PATIENCE", 0.2)
     assert "(it did not end in " in probe_backend("jax").problems[0]

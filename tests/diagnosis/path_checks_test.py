@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from keras_encdec.diagnosis.path_checks import check_path
-from keras_encdec.export.version_description import version_checksums
+from keras_encdec.diagnosis.diagnosis import check_path
+from keras_encdec.export.versions import version_checksums
 from keras_encdec.model_directory import replace_weights
 
 

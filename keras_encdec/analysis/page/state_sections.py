@@ -1,14 +1,27 @@
-"""Writes the sections about gates, attention and maps."""
+"""Writes the sections about gates, attention and maps of words and phrases."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from keras_encdec.analysis.gates import PhraseGates, UnitGates
-from keras_encdec.analysis.page.figures import draw_attention, draw_gate_values, draw_gates, draw_units, drawn
-from keras_encdec.analysis.page.maps import REGION_NAMES, draw_map, map_regions
+from keras_encdec.analysis.page.figures import (
+    BLUE,
+    GREY,
+    INK,
+    VERMILION,
+    draw_attention,
+    draw_gate_values,
+    draw_gates,
+    draw_units,
+    drawn,
+    literal,
+)
 from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
-from keras_encdec.analysis.vectors import Vectors
+from keras_encdec.analysis.vectors import PhraseGates, UnitGates, Vectors
 from keras_encdec.decoding.text_generator import TextHypothesis
 
 ENDS = 8
@@ -147,3 +160,161 @@ def projector_files(vectors: Vectors) -> dict[str, bytes]:
     lines = "\n".join("\t".join(f"{number:.6g}" for number in row) for row in vectors.array.tolist())
     names = "\n".join(" ".join(name.split()) or "(empty)" for name in vectors.names)
     return {"vectors.tsv": f"{lines}\n".encode(), "metadata.tsv": utf8(f"{names}\n")}
+
+
+#: Left, bottom, right and top of a part of a map.
+Box: TypeAlias = tuple[float, float, float, float]
+
+# Three colours of Okabe and Ito that contrast with the blue points; two are darkened to make letters legible.
+REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
+REGION_NAMES = "ABC"
+PANEL = 4.7  # inches
+FONT = 8.0  # points
+LONGEST = 40  # letters of a name
+
+
+def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Box]) -> Figure:
+    """Draws a panel with all points, and a panel for each region with the names of its points.
+
+    Args:
+        points: float array `(n, 2)`.
+        names: list of n str. If there is no room for all, the first names are written.
+        regions: list of boxes, see `map_regions`.
+    """
+    panels = 1 + len(regions)
+    columns = min(2, panels)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(PANEL * columns, PANEL * rows))
+    gap = 0.02
+    side = 1 - 2 * gap
+    for number in range(panels):
+        row, column = divmod(number, columns)
+        position = ((column + gap) / columns, (rows - 1 - row + gap) / rows, side / columns, side / rows)
+        axes = figure.add_axes(position)
+        axes.set(xticks=[], yticks=[])
+        axes.grid(False)
+        if number:
+            left, bottom, right, top = regions[number - 1]
+            colour = REGION_COLOURS[number - 1]
+            inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
+            axes.set(xlim=(left, right), ylim=(bottom, top))
+            axes.plot(*points[inside].T, ".", color=colour, markersize=5)
+            _write_names(axes, points, names, np.flatnonzero(inside), (left, bottom, right, top))
+            _frame(axes, colour)
+            _letter(axes, REGION_NAMES[number - 1], colour)
+        else:
+            middle, half = (points.max(axis=0) + points.min(axis=0)) / 2, np.ptp(points, axis=0).max() / 2 * 1.05 + 1e-6
+            box = (*(middle - half), *(middle + half))
+            axes.set(xlim=(box[0], box[2]), ylim=(box[1], box[3]))
+            size = 2.2 if len(points) > 500 else 5
+            axes.plot(*points.T, ".", color=BLUE, markersize=size, alpha=0.6, rasterized=len(points) > 500)
+            if not regions:
+                _write_names(axes, points, names, np.arange(len(points)), box)
+            for region, colour, name in zip(regions, REGION_COLOURS, REGION_NAMES, strict=False):
+                width, height = region[2] - region[0], region[3] - region[1]
+                axes.add_patch(Rectangle(region[:2], width, height, fill=False, edgecolor=colour, linewidth=1.8))
+                axes.annotate(
+                    name,
+                    (region[2], region[3]),
+                    color=colour,
+                    fontsize=11,
+                    fontweight="bold",
+                    xytext=(2, 1),
+                    textcoords="offset points",
+                )
+            _frame(axes, GREY)
+    return figure
+
+
+def _frame(axes: Axes, colour: str) -> None:
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=colour, linewidth=1.6)
+
+
+def _letter(axes: Axes, name: str, colour: str) -> None:
+    axes.text(
+        0.015,
+        0.985,
+        name,
+        transform=axes.transAxes,
+        color=colour,
+        fontsize=13,
+        fontweight="bold",
+        va="top",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85},
+    )
+
+
+def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: np.ndarray, box: Box) -> None:
+    """Writes the names for which there is room, each to the right or the left of its point, above it or below it."""
+    left, bottom, right, top = box
+    inches = PANEL * 0.96
+    scale = 72 * inches / np.array([max(right - left, 1e-9), max(top - bottom, 1e-9)])
+    size = np.array([72 * inches] * 2)
+    taken = [(0.0, size[1] - 20, 20.0, size[1])]  # room for the letter of the region
+    if len(indices) < 200:  # in an overview, the points would leave no room for any name
+        spots = (points[indices] - (left, bottom)) * scale
+        taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in spots]
+    for i in indices:
+        name = names[i] if len(names[i]) <= LONGEST else f"{names[i][: LONGEST - 1]}…"
+        width, height = 0.56 * FONT * len(name) + 2, FONT * 1.15
+        at = (points[i] - (left, bottom)) * scale
+        for side, across, along in (
+            ("left", 3, -0.5),
+            ("right", -3 - width, -0.5),
+            ("center", -width / 2, 0.35),
+            ("center", -width / 2, -1.35),
+        ):
+            corner = at + (across, along * height)
+            area = (corner[0], corner[1], corner[0] + width, corner[1] + height)
+            is_within = area[0] >= 0 and area[1] >= 0 and area[2] <= size[0] and area[3] <= size[1]
+            if is_within and not any(
+                area[0] < other[2] and area[2] > other[0] and area[1] < other[3] and area[3] > other[1]
+                for other in taken
+            ):
+                taken.append(area)
+                beside = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
+                axes.annotate(
+                    literal(name),
+                    points[i],
+                    xytext=beside,
+                    textcoords="offset points",
+                    ha=side,
+                    fontsize=FONT,
+                    color=INK,
+                    annotation_clip=True,
+                )
+                break
+
+
+# Number of points of a region: there is room for about this number of names.
+POINTS = 25
+REGIONS = 3
+FEWEST_POINTS = 40
+
+
+def map_regions(points: np.ndarray, size: int = POINTS, regions: int = REGIONS) -> list[Box]:
+    """Finds the densest squares of a map that do not overlap.
+
+    Args:
+        points: float array `(n, 2)`.
+        size: int. Approximate number of points in each square. Defaults to `25`.
+        regions: int. Largest number of squares. Defaults to `3`.
+
+    Returns:
+        list of boxes `(left, bottom, right, top)`, the densest first; empty for a map of fewer than 40 points.
+    """
+    if len(points) < FEWEST_POINTS:
+        return []
+    radii = np.empty(len(points))
+    for i, point in enumerate(points):
+        radii[i] = np.partition(np.abs(points - point).max(axis=1), size)[size]
+    boxes: list[Box] = []
+    for i in np.argsort(radii, kind="stable"):
+        half, (x, y) = 1.08 * float(radii[i]), points[i].tolist()
+        left, bottom, right, top = x - half, y - half, x + half, y + half
+        if all(right < box[0] or left > box[2] or top < box[1] or bottom > box[3] for box in boxes):
+            boxes.append((left, bottom, right, top))
+            if len(boxes) == regions:
+                break
+    return boxes
