@@ -1,11 +1,122 @@
-"""Windows and weights of attention, and one step of it with a hand-written gradient."""
+"""The scores and windows of attention, and one step of it with a hand-written gradient."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
+from keras_encdec.backend.gradients import product
 from keras_encdec.backend.types import Structure, Tensor
+
+
+class AttentionScore(keras.layers.Layer):
+    """Base of the scores of attention, which compare queries with keys.
+
+    The keys are computed from the annotations once per source, the scores at every step:
+
+        keys   = score.keys(annotations)        `(batch, source_time, width)`
+        scores = score(queries, keys)           `(batch, steps, source_time)`
+
+    Args:
+        kernel_initializer: initializer of the weights. Defaults to Glorot's uniform distribution.
+    """
+
+    def __init__(
+        self, kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        """Makes the weights for queries and annotations of these widths, the last numbers of the shapes."""
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        """Width of the keys."""
+        return query_width
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """The keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
+        raise NotImplementedError
+
+    def symbols(self) -> dict[str, keras.Variable]:
+        """The weights by the symbols of the equations."""
+        return {}
+
+    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return ops.matmul(queries, ops.swapaxes(keys, 1, 2))
+
+
+class DotScore(AttentionScore):
+    """h_t . H_s, for queries and annotations of the same width."""
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        if query_shape[-1] != annotations_shape[-1]:
+            raise ValueError(
+                f"found queries of width {query_shape[-1]} and annotations of width {annotations_shape[-1]} with "
+                'score="dot", expected the same width; give score="general"'
+            )
+        self.built = True
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return annotations
+
+
+class GeneralScore(AttentionScore):
+    """(h_t W_a) . H_s, computed as h_t . (H_s W_a^T), so that the matrix is applied once per source."""
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        shape = query_shape[-1], annotations_shape[-1]
+        self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
+        self.built = True
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return product(annotations, ops.transpose(self.kernel))
+
+    def symbols(self) -> dict[str, keras.Variable]:
+        return {"W_a": self.kernel}
+
+
+class ConcatScore(AttentionScore):
+    """tanh(h_t W_q + H_s W_k) . v_a.
+
+    Args:
+        score_units: int. Width of W_q and W_k. Defaults to `None`: that of the queries.
+    """
+
+    def __init__(self, score_units: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.score_units = score_units
+
+    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+        width, initializer = self.key_width(query_shape[-1], annotations_shape[-1]), self.kernel_initializer
+        self.query_kernel = self.add_weight(
+            shape=(query_shape[-1], width), initializer=initializer, name="query_kernel"
+        )
+        self.key_kernel = self.add_weight(
+            shape=(annotations_shape[-1], width), initializer=initializer, name="key_kernel"
+        )
+        self.score_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="score_vector")
+        self.built = True
+
+    def key_width(self, query_width: int, annotation_width: int) -> int:
+        return self.score_units or query_width
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        return ops.matmul(annotations, self.key_kernel)
+
+    def symbols(self) -> dict[str, keras.Variable]:
+        return {"W_q": self.query_kernel, "W_k": self.key_kernel, "v_a": self.score_vector}
+
+    def call(self, queries: Tensor, keys: Tensor) -> Tensor:
+        queries = ops.matmul(queries, self.query_kernel)
+        hidden = ops.tanh(ops.expand_dims(queries, 2) + ops.expand_dims(keys, 1))
+        return ops.squeeze(ops.matmul(hidden, self.score_vector), -1)
+
+
+SCORES = {"dot": DotScore, "general": GeneralScore, "concat": ConcatScore}
 
 
 def last_position(mask: Tensor, dtype: str) -> Tensor:
@@ -116,5 +227,5 @@ class AttentionStep:
         d_scores = softmax * (d_weights - ops.sum(softmax * d_weights, axis=-1, keepdims=True))
         d_scores = ops.cast(d_scores, queries.dtype)
         factors["keys"] = d_scores, queries
-        product = ops.matmul(ops.expand_dims(d_scores, 1), parameters["keys"])
-        return d_queries + ops.squeeze(product, 1), factors
+        d_products = ops.matmul(ops.expand_dims(d_scores, 1), parameters["keys"])
+        return d_queries + ops.squeeze(d_products, 1), factors

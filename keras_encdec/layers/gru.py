@@ -1,13 +1,16 @@
-"""GRU layer over a sequence."""
+"""The gated recurrent unit: a layer over a sequence, its cell without and with a context, and the steps of each."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_encdec.backend.types import Tensor
-from keras_encdec.layers.gru_cell import GRUCell
+from keras_encdec.backend.gradients import summed_product
+from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.types import State, Structure, Tensor
+from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrence import run_recurrence
+from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -124,3 +127,265 @@ class GRU(keras.layers.Layer):
     @staticmethod
     def _flip_mask(mask: Tensor | None) -> Tensor | None:
         return None if mask is None else ops.flip(ops.cast(mask, "bool"), axis=1)
+
+
+@register_cell("gru")
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class GRUCell(RecurrentCell):
+    """Gated hidden unit of the RNN Encoder-Decoder, one step.
+
+        r = sigmoid(x W_r + h U_r + b_r)
+        z = sigmoid(x W_z + h U_z + b_z)
+        n = tanh(x W + b + (r * h) U)      reset_after=False: the body of the paper
+        n = tanh(x W + b + r * (h U))      reset_after=True: its supplement
+        h = z * h + (1 - z) * n
+
+    The update gate z keeps the OLD state. A text that exchanges z and 1 - z describes the same model with the signs of
+    W_z, U_z and b_z changed. The two values of `reset_after` are two different models. Unlike `keras.layers.GRUCell`
+    with `reset_after=True`, there is no bias inside `r * (h U)`.
+
+    The cell runs in `keras.layers.RNN`; the layer `GRU` projects the inputs of all steps at once.
+
+    Args:
+        units: int. Number of hidden units.
+        reset_after: bool. Whether the reset gate multiplies after the matrix. Defaults to `False`.
+        kernel_initializer: initializer of W, W_r, W_z. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+
+    Call arguments:
+        inputs: float tensor `(batch, features)`.
+        states: list of one tensor `(batch, units)`.
+
+    Returns:
+        tuple: the new state `(batch, units)`, and a list that holds it.
+
+    Example:
+
+    >>> import keras
+    >>> tuple(keras.layers.RNN(GRUCell(4))(keras.ops.ones((2, 3, 5))).shape)
+    (2, 4)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), equations 5 to 8 and appendix A
+    """
+
+    gates = 3
+    gate_symbols = ("r", "z", "")
+
+    def __init__(
+        self,
+        units: int,
+        reset_after: bool = False,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
+        self.reset_after = reset_after
+        self.step = GRUStep(reset_after)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        units = self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
+        )
+        # Two variables, as the candidate's product needs r * h first. A slice of one variable would be copied at each
+        # step.
+        self.gate_recurrent_kernel = self.add_weight(
+            shape=(units, 2 * units), initializer=self.recurrent_initializer, name="gate_recurrent_kernel"
+        )
+        self.candidate_recurrent_kernel = self.add_weight(
+            shape=(units, units), initializer=self.recurrent_initializer, name="candidate_recurrent_kernel"
+        )
+        self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
+        self.built = True
+
+    def parameters(self) -> list[Tensor]:
+        """Returns the recurrent matrices, for `step`. See `RecurrentCell.parameters`."""
+        return [as_tensor(w) for w in (self.gate_recurrent_kernel, self.candidate_recurrent_kernel)]
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        recurrent = dict(list(self.columns("U", self.gate_recurrent_kernel))[:2])
+        recurrent["U"] = self.candidate_recurrent_kernel, slice(None)
+        return {**dict(self.columns("W", self.kernel)), **recurrent, **dict(self.columns("b", self.bias))}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "reset_after": self.reset_after}
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class ContextGRUCell(RecurrentCell):
+    """Gated hidden unit that reads a context, the summary of the source, at every step.
+
+        r = sigmoid(x W_r + h U_r + c C_r + b_r)
+        z = sigmoid(x W_z + h U_z + c C_z + b_z)
+        n = tanh(x W + b + r * (h U + c C))     the reset gate covers c C as well
+        h = z * h + (1 - z) * n
+
+    The context does not change with time. In `keras.layers.RNN` it is a second state: pass `initial_state=[h_0, c]`.
+    For a whole sequence, `project_inputs` and `project_context` once and then `run_recurrence` compute the same with
+    far fewer products.
+
+    Args:
+        units: int. Number of hidden units.
+        context_units: int. Width of the context. Defaults to `units`.
+        kernel_initializer: initializer of W, W_r, W_z, C, C_r, C_z. Defaults to N(0, 0.01).
+        recurrent_initializer: initializer of U, U_r, U_z. Defaults to `LeftSingularVectors`.
+
+    Call arguments:
+        inputs: float tensor `(batch, features)`.
+        states: list of the state `(batch, units)` and the context `(batch, context_units)`.
+
+    Returns:
+        tuple: the new state `(batch, units)`, and a list of it and the context.
+
+    Example:
+
+    >>> from keras import ops
+    >>> rnn = keras.layers.RNN(ContextGRUCell(4))
+    >>> tuple(rnn(ops.ones((2, 3, 5)), initial_state=[ops.zeros((2, 4)), ops.ones((2, 4))]).shape)
+    (2, 4)
+
+    Reference:
+        - Cho et al., 2014 (arXiv 1406.1078), appendix A.1.2
+    """
+
+    gates = 3
+    gate_symbols = ("r", "z", "")
+
+    def __init__(
+        self,
+        units: int,
+        context_units: int | None = None,
+        kernel_initializer: keras.initializers.Initializer | str | None = None,
+        recurrent_initializer: keras.initializers.Initializer | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, kernel_initializer, recurrent_initializer or LeftSingularVectors(), **kwargs)
+        self.context_units = context_units or units
+        self.step = ContextGRUStep()
+
+    @property
+    def state_size(self) -> list[int]:
+        """Widths of the state and of the context, for `keras.layers.RNN`."""
+        return [self.units, self.context_units]
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        width = 3 * self.units
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=(self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+        )
+        self.context_kernel = self.add_weight(
+            shape=(self.context_units, width), initializer=self.kernel_initializer, name="context_kernel"
+        )
+        self.bias = self.add_weight(shape=(width,), initializer="zeros", name="bias")
+        self.built = True
+
+    def project_context(self, context: Tensor) -> Tensor:
+        """Computes c [C_r C_z C] once per sequence: `(batch, context_units)` to `(batch, 3 * units)`."""
+        return ops.matmul(context, self.context_kernel)
+
+    def context_parameters(self, projected_context: Tensor) -> list[Tensor]:
+        """Returns the recurrent matrix and the context, for `step`, instead of `parameters`.
+
+        Args:
+            projected_context: float tensor `(batch, 3 * units)`, from `project_context`.
+        """
+        return [*self.parameters(), projected_context]
+
+    def call(self, inputs: Tensor, states: list[Tensor], training: bool | None = None) -> tuple[Tensor, list[Tensor]]:
+        hidden, context = states
+        parameters = self.context_parameters(self.project_context(context))
+        hidden = self.step(self.project_inputs(inputs), {"hidden": hidden}, parameters)["hidden"]
+        return hidden, [hidden, context]
+
+    def get_initial_state(self, batch_size: int | Tensor | None = None) -> list[Tensor]:
+        """Returns zeros `(batch_size, units)` and `(batch_size, context_units)`."""
+        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in self.state_size]
+
+    def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
+        return {**super().symbols(), **dict(self.columns("C", self.context_kernel))}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "context_units": self.context_units}
+
+
+class GRUStep(RecurrentStep):
+    """Step of `GRUCell`: parameters [U_r U_z] and U.
+
+    Args:
+        reset_after: bool.
+    """
+
+    def __init__(self, reset_after: bool) -> None:
+        self.reset_after = reset_after
+
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
+        hidden, (gate_kernel, candidate_kernel) = state["hidden"], parameters
+        units = hidden.shape[-1]
+        gates = ops.sigmoid(inputs_t[:, : 2 * units] + ops.matmul(hidden, gate_kernel))
+        r, z = gates[:, :units], gates[:, units:]
+        if self.reset_after:
+            recurrent = ops.matmul(hidden, candidate_kernel)
+            candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent)
+        else:
+            recurrent = r * hidden
+            candidate = ops.tanh(inputs_t[:, 2 * units :] + ops.matmul(recurrent, candidate_kernel))
+        return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent)
+
+    def backward(
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
+        hidden, d_new, (gate_kernel, candidate_kernel) = state["hidden"], d_state["hidden"], parameters
+        r, z, candidate, recurrent = saved
+        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
+        d_z = d_new * (hidden - candidate) * z * (1 - z)
+        if self.reset_after:
+            d_r = d_candidate * recurrent * r * (1 - r)
+            d_recurrent = d_candidate * r
+            left, right = hidden, d_recurrent
+            d_hidden = ops.matmul(d_recurrent, ops.transpose(candidate_kernel))
+        else:
+            d_reset = ops.matmul(d_candidate, ops.transpose(candidate_kernel))
+            d_r = d_reset * hidden * r * (1 - r)
+            left, right = recurrent, d_candidate
+            d_hidden = d_reset * r
+        d_gates = ops.concatenate([d_r, d_z], axis=-1)
+        d_hidden = d_hidden + d_new * z + ops.matmul(d_gates, ops.transpose(gate_kernel))
+        d_inputs = ops.concatenate([d_gates, d_candidate], axis=-1)
+        return d_inputs, {"hidden": d_hidden}, [(hidden, d_gates), (left, right)]
+
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
+        return [summed_product(left, right) for left, right in factors]
+
+
+class ContextGRUStep(RecurrentStep):
+    """Step of `ContextGRUCell`: parameters [U_r U_z U] and c [C_r C_z C]."""
+
+    def forward(self, inputs_t: Tensor, state: State, parameters: list[Tensor]) -> tuple[State, Structure]:
+        hidden, (kernel, projected_context) = state["hidden"], parameters
+        units = hidden.shape[-1]
+        recurrent = ops.matmul(hidden, kernel) + projected_context
+        gates = ops.sigmoid(inputs_t[:, : 2 * units] + recurrent[:, : 2 * units])
+        r, z = gates[:, :units], gates[:, units:]
+        candidate = ops.tanh(inputs_t[:, 2 * units :] + r * recurrent[:, 2 * units :])
+        return {"hidden": candidate + z * (hidden - candidate)}, (r, z, candidate, recurrent[:, 2 * units :])
+
+    def backward(
+        self, d_state: State, state: State, saved: Structure, parameters: list[Tensor]
+    ) -> tuple[Tensor, State, Structure]:
+        hidden, d_new = state["hidden"], d_state["hidden"]
+        r, z, candidate, recurrent = saved
+        d_candidate = d_new * (1 - z) * (1 - candidate * candidate)
+        d_z = d_new * (hidden - candidate) * z * (1 - z)
+        d_r = d_candidate * recurrent * r * (1 - r)
+        d_recurrent = ops.concatenate([d_r, d_z, d_candidate * r], axis=-1)
+        d_hidden = d_new * z + ops.matmul(d_recurrent, ops.transpose(parameters[0]))
+        return ops.concatenate([d_r, d_z, d_candidate], axis=-1), {"hidden": d_hidden}, (hidden, d_recurrent)
+
+    def parameter_gradients(self, factors: Structure) -> list[Tensor]:
+        _, d_recurrent = factors
+        return [summed_product(*factors), ops.sum(d_recurrent, axis=0)]

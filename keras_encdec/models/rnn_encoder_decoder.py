@@ -9,8 +9,7 @@ from keras_encdec.architectures.configurations import RNNEncoderDecoderConfig
 from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.deep_output import DeepOutput
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
-from keras_encdec.layers.gru import GRU
-from keras_encdec.layers.gru_cell import ContextGRUCell
+from keras_encdec.layers.gru import GRU, ContextGRUCell
 from keras_encdec.layers.initializers import published_normal
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec

@@ -5,7 +5,7 @@ from gradients import double_precision, gradients_of
 from keras import ops
 
 from keras_encdec.layers import GRUCell, LSTMCell, RecurrentStep, RNNCell, run_recurrence
-from keras_encdec.layers.gru_cell import ContextGRUStep
+from keras_encdec.layers.gru import ContextGRUStep
 
 rng = np.random.default_rng(0)
 BATCH, UNITS = 3, 4

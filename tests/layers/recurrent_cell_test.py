@@ -17,9 +17,11 @@ from keras_encdec.layers import (
 def test_cells_are_known_by_name():
     assert {"gru", "lstm", "rnn"} <= set(cell_names())
     assert recurrent_cell_class("lstm") is LSTMCell
-    with pytest.raises(ValueError, match="found cell='transformer', expected one of gru, lstm, rnn"):
+    with pytest.raises(ValueError, match="found cell='transformer', expected one of rnn, lstm, gru"):
         recurrent_cell_class("transformer")
-    with pytest.raises(ValueError, match=r"cell 'lstm' registered already \(keras_encdec.layers.lstm_cell.LSTMCell\)"):
+    with pytest.raises(
+        ValueError, match=r"cell 'lstm' registered already \(keras_encdec.layers.recurrent_cell.LSTMCell\)"
+    ):
         register_cell("lstm")(RecurrentCell)
 
 

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 from layer_checks import numpy
 
-from keras_encdec.layers.rnn_cell import RNNCell
+from keras_encdec.layers.recurrent_cell import RNNCell
 
 
 def test_it_is_keras_cell():
