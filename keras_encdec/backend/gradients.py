@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.devices import name, on_cpu
-from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 
 

@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from keras_encdec.backend.keras_ops import ops
-from keras_encdec.backend.operations import stable_top_k, top_k
+from keras_encdec.backend.operations import ops, stable_top_k, top_k
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.sampler import SUPPRESS_UNKNOWN, Choice, Sampler

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.operations import ops
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import hyperparameter
 from keras_encdec.decoding.sampler import SUPPRESS_UNKNOWN, Sampler

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from keras_encdec.backend.keras_ops import ops
+from keras_encdec.backend.operations import ops
 from keras_encdec.backend.types import SearchState, Tensor
 from keras_encdec.configuration import Configuration
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN

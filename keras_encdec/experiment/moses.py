@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from keras_encdec.errors import InputError
 from keras_encdec.formats import InputLines, model_words, open_output
 from keras_encdec.formats.encodings import escape
-from keras_encdec.formats.moses_ini_lines import IniLine
+from keras_encdec.formats.moses_ini import IniLine
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.workers import available_processors
 

@@ -6,8 +6,8 @@ from operator import mul
 
 from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK
-from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
-from keras_encdec.formats.moses_ini_lines import IniLine, name_features
+from keras_encdec.formats.fields import LARGEST, split_tokens
+from keras_encdec.formats.moses_ini import IniLine, name_features, weight_values
 from keras_encdec.runtime.files import InputLines
 
 # Moses does not tune this feature, and therefore leaves it out of n-best lists.
@@ -157,14 +157,6 @@ def parse_weights(text: str) -> tuple[str, list[float]]:
         numbers = f"numbers from {-LARGEST:g} to {LARGEST:g}"
         raise ValueError(f'found {quoted(text)}, expected "Name= w [w ...]" with {numbers} for w')
     return names[0], weights
-
-
-def weight_values(words: Sequence[str]) -> list[float] | None:
-    """Parses weights. Returns `None` if one is not a number, or if its absolute value is above `LARGEST`."""
-    try:
-        return [finite_number(word, LARGEST) for word in words]
-    except ValueError:
-        return None
 
 
 def check_weights(weights: Weights) -> None:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import summed_product
-from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrence import run_recurrence

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_encdec.backend.gradients import custom_gradient, is_differentiable
 from keras_encdec.backend.loops import TimeLoop, time_loop
-from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import product, summed_product
-from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import State, Structure, Tensor
 from keras_encdec.layers.initializers import published_normal
 from keras_encdec.registry import Registry

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import summed_product
-from keras_encdec.backend.tensors import as_tensor
+from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import AttentionStep
@@ -15,7 +15,7 @@ from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, one_step
-from keras_encdec.models.recurrent_layers import dense, uniform
+from keras_encdec.models.recurrent_encoder import dense, uniform
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

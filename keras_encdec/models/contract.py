@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import product
-from keras_encdec.backend.tensors import take_rows
+from keras_encdec.backend.operations import take_rows
 from keras_encdec.backend.types import Encoded, Memory, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs

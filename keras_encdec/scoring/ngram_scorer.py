@@ -12,8 +12,7 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.loops import counted_loop
-from keras_encdec.backend.operations import SAFE, log_sum_exp
-from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.backend.operations import SAFE, log_sum_exp, store_rows, take_rows
 from keras_encdec.backend.types import Tensor
 from keras_encdec.models.contract import Decoder
 from keras_encdec.models.language_model import LanguageModel

@@ -8,11 +8,11 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.loops import counted_loop
-from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.scoring.prefix_tree import NodeBatches, PrefixTree, largest_batch
+from keras_encdec.scoring.prefix_tree_decoder import NodeBatches, PrefixTree, largest_batch
 
 # Tokens of a batch, padding included, and of a batch for the remaining sources.
 TOKENS, REST_TOKENS = 2048, 256

@@ -2,7 +2,7 @@ import numpy as np
 from gradients import double_precision
 from keras import ops
 
-from keras_encdec.backend.tensors import store_rows, take_rows
+from keras_encdec.backend.operations import store_rows, take_rows
 
 
 def test_rows_are_stored_and_found_whatever_the_width_of_integers():

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_encdec.scoring.prefix_tree import PrefixTree, assign_batches
+from keras_encdec.scoring.prefix_tree_decoder import PrefixTree, assign_batches
 
 sequences = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=6), min_size=1, max_size=40)
 
