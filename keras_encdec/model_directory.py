@@ -28,6 +28,7 @@ from keras_encdec.model_config import (
 )
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
 
 
@@ -204,7 +205,8 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     path = path / WEIGHTS if (path := model_path(path)).is_dir() else path
     check_has_weights(path)
     try:
-        model = keras.saving.load_model(path, compile=compiled)
+        with dense_file(path) as dense:
+            model = keras.saving.load_model(dense, compile=compiled)
     except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if not zipfile.is_zipfile(path):  # Keras says of such a file that it does not exist

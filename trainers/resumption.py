@@ -22,6 +22,7 @@ from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.reporting import TrainingRound
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
@@ -135,6 +136,8 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
                     arrays: Mapping[str, Any] = progress.generator
                     with archive.open(GENERATOR, "w") as file:
                         np.savez(file, **arrays)
+            if name == WEIGHTS:
+                store_sparse(partial)  # a pruned model becomes small, any other stays as it is
             flush_to_disk(partial)
             if name == WEIGHTS:
                 replace_weights(folder, partial)

@@ -145,6 +145,13 @@ class AttentionDecoder(RecurrentDecoder):
         positions = ops.broadcast_to(steps, ops.shape(previous))
         return self.logits(self.input_dropout(self._attended(states[self._last_hidden], memory, positions)[0]))
 
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        classes = super().weight_classes()
+        if self.input_feeding:
+            classes["decoder layer 1"].extend(self.feeding.weights)
+        layers = self.attention_layer, self.context_projection, self.state_projection
+        return {**classes, "attention": [weight for layer in layers for weight in layer.weights]}
+
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         whole = {
             **self.attention_layer.symbols(),

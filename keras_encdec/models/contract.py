@@ -164,6 +164,16 @@ class Decoder(keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        """Names the classes of the weights for pruning, such as "decoder layer 1".
+
+        The weights that it leaves out are named by their layers, see `keras_encdec.models.weight_classes`.
+
+        Returns:
+            dict of name to weights; biases among them are not pruned.
+        """
+        return {}
+
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         """Returns the weights by the symbols of the equations, see `to_symbols`.
 
@@ -259,6 +269,16 @@ class Encoder(keras.layers.Layer):
     def state_spec(self) -> dict[str, TensorSpec]:
         """Of an incremental encoder: name, shape and dtype of each tensor of its state, which starts at zero."""
         raise NotImplementedError
+
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        """Names the classes of the weights for pruning, such as "decoder layer 1".
+
+        The weights that it leaves out are named by their layers, see `keras_encdec.models.weight_classes`.
+
+        Returns:
+            dict of name to weights; biases among them are not pruned.
+        """
+        return {}
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         """Returns the weights by the symbols of the equations, see `to_symbols`.

@@ -112,6 +112,14 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state[f"hidden_{self.layers}"])
 
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        classes = {f"decoder layer {number}": list(cell.weights) for number, cell in enumerate(self.cells, start=1)}
+        if self.summary:
+            for weights, first in zip(classes.values(), self.first_states, strict=True):
+                weights.extend(first.weights)
+            classes["decoder layer 1"].extend(self.context.weights)
+        return classes
+
     # Faster than in the base class: runs layer by layer, and projects the inputs of all steps at once.
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)

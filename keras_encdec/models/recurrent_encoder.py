@@ -256,6 +256,15 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         last = {part: state[:, -1] for part, state in states.items()}
         return (ops.flip(outputs, axis=1) if backwards else outputs), last
 
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        layers = [[*cells] for cells in self.cells]
+        for layer, projections in zip(layers[-len(self.projections) :], self.projections, strict=False):
+            layer.extend(projections)
+        return {
+            f"encoder layer {number}": [weight for part in layer for weight in part.weights]
+            for number, layer in enumerate(layers, start=1)
+        }
+
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {"source.E": (self.embedding.embeddings, slice(None))}
         for layer, cells in enumerate(self.cells, start=1):

@@ -167,6 +167,9 @@ class RNNEncoder(Encoder):
     def finish(self, state: State) -> Encoded:
         return {"summary": self.summary(state["hidden"])}
 
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        return {"encoder layer 1": [*self.gru.weights, *self.summary.weights]}
+
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         encoder = {
             **self.gru.cell.symbols(),
@@ -294,6 +297,14 @@ class RNNDecoder(Decoder):
         states = run_recurrence(self.cell.step, inputs, state, parameters)
         context = ops.expand_dims(memory["readout_context"], 1)
         return self.logits(self.readout.reduce(states["hidden"], embedded, context))
+
+    def weight_classes(self) -> dict[str, list[keras.Variable]]:
+        readout = self.readout
+        return {
+            "decoder layer 1": [*self.initial_state.weights, *self.cell.weights],
+            "maxout": [readout.state_kernel, readout.previous_kernel, readout.context_kernel],
+            "softmax": [readout.right_factor, readout.left_factor],
+        }
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         readout = self.readout

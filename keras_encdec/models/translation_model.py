@@ -22,6 +22,7 @@ from keras_encdec.models.contract import Decoder, Encoder
 from keras_encdec.models.likelihood_model import LikelihoodModel
 from keras_encdec.models.log_probs import SPECIAL_IDS, id_tensor, mean_log_probs, sequence_log_probs, token_log_probs
 from keras_encdec.registry import Registry
+from keras_encdec.sparse_weights import dense_file
 
 
 class TranslationModel(LikelihoodModel):
@@ -123,7 +124,8 @@ class TranslationModel(LikelihoodModel):
     @classmethod
     def _trained(cls, path: pathlib.Path) -> Self:
         """Loads a model of the package, whose file needs no check."""
-        model = keras.saving.load_model(path / WEIGHTS, compile=False)
+        with dense_file(path / WEIGHTS) as weights:
+            model = keras.saving.load_model(weights, compile=False)
         if not issubclass(type(model), cls):
             raise ValueError(f"found {path.name!r} of the model {type(model).__name__}, expected one of {cls.__name__}")
         return model

@@ -1,0 +1,32 @@
+"""encdec-prune: sets the smallest weights of a trained model to zero, and stores it small."""
+
+import sys
+
+from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.pruning.pruning_schemes import PruningOptions
+
+
+def main(arguments: Arguments, options: PruningOptions) -> None:
+    """Prunes as the flags say."""
+    check_paths(models=[arguments["model_dir"]])
+    import_keras()
+    from keras_encdec.pruning.prune_model import prune_model
+
+    print(prune_model(arguments["model_dir"], arguments["output"], options), file=sys.stderr)
+
+
+COMMAND = task_command(
+    "encdec-prune",
+    main,
+    PruningOptions,
+    required={
+        "model_dir": "Directory of the model, which is not changed; or libreoffice_en_fr, the model of the package.",
+        "output": "Model directory to write, which must not exist yet.",
+    },
+    example="encdec-prune --model_dir=model --share=0.8 --output=pruned",
+    guide="pruning",
+)
+
+if __name__ == "__main__":
+    COMMAND.run()

@@ -1,0 +1,14 @@
+"""Sets the smallest weights of a trained model to zero."""
+
+from typing import TYPE_CHECKING
+
+from keras_encdec.runtime.lazy_imports import lazy_imports
+
+if TYPE_CHECKING:
+    from keras_encdec.pruning.prune_model import PrunedClass as PrunedClass
+    from keras_encdec.pruning.prune_model import PruningResult as PruningResult
+    from keras_encdec.pruning.prune_model import prune_model as prune_model
+    from keras_encdec.pruning.pruning_schemes import PruningOptions as PruningOptions
+    from keras_encdec.pruning.pruning_schemes import pruning_masks as pruning_masks
+
+lazy_imports(__name__)

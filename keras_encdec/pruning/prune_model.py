@@ -1,0 +1,151 @@
+"""Prunes a trained model: sets its smallest weights to zero, and stores it small."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+from keras import ops
+
+from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
+from keras_encdec.model_directory import ModelDirectory, replace_weights
+from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.models.weight_classes import may_be_pruned, shares_pruned, weight_classes
+from keras_encdec.pruning.pruning_schemes import PruningOptions, pruning_masks
+from keras_encdec.runtime.unfinished import temporary_folder_beside
+from keras_encdec.sparse_weights import store_sparse
+
+# Beside the files whose checksums are in `config.json`.
+_OTHERS = ("settings.toml", "LICENSE", "NOTICE")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrunedClass:
+    """The weights of a class.
+
+    Attributes:
+        name: str, such as "encoder layer 1".
+        weights: int. Number of weights, without biases.
+        pruned: int. Number of those that are zero.
+    """
+
+    name: str
+    weights: int
+    pruned: int
+
+    @property
+    def share(self) -> float:
+        """Share of the weights that are zero."""
+        return self.pruned / self.weights
+
+
+@dataclasses.dataclass(frozen=True)
+class PruningResult:
+    """The result of `prune_model`.
+
+    Attributes:
+        path: pathlib.Path. The new model directory.
+        classes: tuple of PrunedClass, in the order of the model's weights.
+        size: int. Bytes of the new file of weights.
+        size_before: int. Bytes of the file of weights that was read.
+    """
+
+    path: pathlib.Path
+    classes: tuple[PrunedClass, ...]
+    size: int
+    size_before: int
+
+    @property
+    def share(self) -> float:
+        """Share of all weights that are zero, without biases."""
+        return sum(one.pruned for one in self.classes) / sum(one.weights for one in self.classes)
+
+    def __str__(self) -> str:
+        width = max(len(one.name) for one in self.classes)
+        lines = [f"{one.name:{width}}  {one.share:6.1%} of {one.weights:,}" for one in self.classes]
+        sizes = f"{WEIGHTS} has {self.size:,} bytes, before {self.size_before:,} ({self.size / self.size_before:.2f})"
+        return "\n".join([*lines, f"{self.share:.1%} of the weights are zero; {sizes}: {self.path}"])
+
+
+def prune_model(
+    model_dir: FilePath, output: FilePath, options: PruningOptions | None = None, **values: object
+) -> PruningResult:
+    """Sets the smallest weights of a model to zero, and writes it as a model directory of its own.
+
+    The classes of weights are each layer's matrices on each side, both embeddings, attention and the softmax, see
+    `weight_classes`. Biases are kept. The file of the weights is sparse, see `keras_encdec.sparse_weights`; everything
+    that reads model directories reads it as before, and scores with the dense weights. `train` goes on from the pruned
+    model with `initial_model` and `keep_pruned`.
+
+    Args:
+        model_dir: path of a model directory, or the name of a model of the package. It is not changed.
+        output: path of the model directory to write, which must not exist.
+        options: PruningOptions. Defaults to `None`: the defaults of the command.
+        **values: options by name, which override those in `options`.
+
+    Returns:
+        PruningResult.
+
+    Raises:
+        ConfigurationError: a ValueError, for an option out of bounds.
+        InputError: when the model cannot be loaded, has more zeros already than `share`, or the output exists or cannot
+            be written.
+
+    Reference:
+        - See, Luong and Manning, 2016 (arXiv 1606.09274)
+    """
+    options = PruningOptions.combined(options, values)
+    source, folder = model_path(model_dir), pathlib.Path(output)
+    if folder.exists():
+        raise InputError("found a directory or a file", "expected no such path yet", "give another --output", folder)
+    directory = ModelDirectory.load(source)
+    _check_share(directory, options.share)
+    prune_weights(directory.model, options.share, options.scheme)
+    with explained(folder, "to write the model"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder_beside(str(folder.resolve())) as made:
+            _write(directory, pathlib.Path(made))
+            pathlib.Path(made).rename(folder)
+    classes = tuple(PrunedClass(name, size, zeros) for name, (zeros, size) in shares_pruned(directory.model).items())
+    sizes = [(path / WEIGHTS).stat().st_size for path in (folder, source)]
+    return PruningResult(folder, classes, *sizes)
+
+
+def prune_weights(model: TranslationModel, share: float, scheme: str) -> None:
+    """Sets the smallest weights of a model to zero, in place. For the arguments see `pruning_masks`."""
+    classes = weight_classes(model)
+    arrays = {name: [ops.convert_to_numpy(weight) for weight in weights] for name, weights in classes.items()}
+    counted = {
+        name: [may_be_pruned(*pair) for pair in zip(classes[name], arrays[name], strict=True)] for name in classes
+    }
+    masks = pruning_masks(counted, share, scheme)
+    for name, weights in classes.items():
+        for weight, array, part, mask in zip(weights, arrays[name], counted[name], masks[name], strict=True):
+            new = array.copy()
+            new[len(array) - len(part) :][~mask] = 0
+            weight.assign(new)
+
+
+def _check_share(directory: ModelDirectory, share: float) -> None:
+    counts: Sequence[tuple[int, int]] = list(shares_pruned(directory.model).values())
+    zeros, size = sum(zeros for zeros, _ in counts), sum(size for _, size in counts)
+    if share and zeros >= round(share * size):
+        raise InputError(
+            f"found a model of whose weights {zeros / size:.1%} are zero already",
+            f"expected fewer than the {share:.1%} of --share",
+            "give a larger --share",
+            directory.path,
+        )
+
+
+def _write(directory: ModelDirectory, folder: pathlib.Path) -> None:
+    config = json.loads((directory.path / CONFIG).read_bytes())
+    for name in {CONFIG, *directory.checksums(), *config.get("sha256", {}), *_OTHERS} - {WEIGHTS}:
+        if (directory.path / name).is_file():
+            shutil.copyfile(directory.path / name, folder / name)
+    written = folder / f"pruned.{WEIGHTS}"
+    directory.model.save(written)
+    store_sparse(written)
+    replace_weights(folder, written)

@@ -1,0 +1,232 @@
+"""Weights with many zeros, stored small: a bit mask or column indices, and the values that are not zero.
+
+A `.keras` file is a zip archive with the weights in `model.weights.h5`. In a sparse file the member is called
+`sparse.weights.h5`, and each array that becomes smaller by it is a group in place of the dataset:
+
+    mask          one bit an element in row-major order, 1 where the element is stored, the highest bit of a byte first
+    or            row_counts, the number of stored elements of each row, and columns, their positions in the row,
+                  both in the smallest unsigned type
+    values        the stored elements, in row-major order
+    shape         an attribute, beside those of the dataset
+
+The shape of an array of any rank is folded to `(rows, columns)`, columns its last axis. Only elements whose bits are
+all zero are left out, so that the arrays come back bit by bit. Reading needs no Keras.
+"""
+
+import contextlib
+import io
+import os
+import pathlib
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+
+import h5py
+import numpy as np
+
+from keras_encdec.errors import FilePath
+
+DENSE, SPARSE = "model.weights.h5", "sparse.weights.h5"
+_MARK = "sparse"
+# Bytes that the groups of HDF5 take for a sparse array; a smaller gain is none.
+_GROUP = 2048
+
+
+def encoded(array: np.ndarray) -> dict[str, np.ndarray] | None:
+    """Encodes an array by the smaller of a bit mask and column indices.
+
+    Args:
+        array: of any shape and a numeric dtype; NumPy has bfloat16 as an opaque one.
+
+    Returns:
+        dict of "values", and "mask" or "row_counts" and "columns"; `None` if the array itself is not larger.
+
+    Example:
+
+    >>> {name: part.tolist() for name, part in encoded(np.array([[0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])).items()}
+    {'values': [2.0, 5.0], 'mask': [65]}
+    >>> encoded(np.ones(4)) is None
+    True
+    """
+    if array.dtype.itemsize not in (2, 4, 8) or not array.size:
+        return None
+    rows = np.ascontiguousarray(array).reshape(-1, array.shape[-1] if array.ndim else 1)
+    present = rows.view(f"u{array.dtype.itemsize}") != 0
+    values, counts = rows[present], present.sum(axis=1)
+    indices = {
+        "row_counts": counts.astype(np.min_scalar_type(int(counts.max(initial=0)))),
+        "columns": np.nonzero(present)[1].astype(np.min_scalar_type(rows.shape[1] - 1)),
+    }
+    mask = {"mask": np.packbits(present)}
+    smaller = min(mask, indices, key=_size)
+    parts = {"values": values, **smaller}
+    return parts if _size(parts) < array.nbytes else None
+
+
+def decoded(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the array that `encoded` was given.
+
+    Args:
+        parts: dict, as from `encoded`.
+        shape: tuple of int.
+
+    Raises:
+        ValueError: when the parts contradict each other or the shape.
+    """
+    columns = shape[-1] if shape else 1
+    size = int(np.prod(shape, dtype=np.int64))
+    values = parts["values"]
+    flat = np.zeros(size, values.dtype)
+    if "mask" in parts:
+        if len(parts["mask"]) != -(-size // 8):
+            raise ValueError(f"its mask has {len(parts['mask'])} bytes, not those of {size} weights")
+        bits = np.unpackbits(parts["mask"])
+        if bits[size:].any() or int(bits.sum()) != len(values):
+            raise ValueError(f"its mask has {int(bits.sum())} weights, its values are {len(values)}")
+        flat[bits[:size].view(bool)] = values
+        return flat.reshape(shape)
+    counts, indices = parts["row_counts"].astype(np.int64), parts["columns"].astype(np.int64)
+    if len(counts) * columns != size or not counts.sum() == len(indices) == len(values):
+        raise ValueError(f"its {len(indices)} columns and {len(values)} values are not those of its rows")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
+        raise ValueError(f"it has a column {indices.max()} in rows of {columns}")
+    flat[np.repeat(np.arange(len(counts)) * columns, counts) + indices] = values
+    return flat.reshape(shape)
+
+
+def _size(parts: Mapping[str, np.ndarray]) -> int:
+    return sum(part.nbytes for part in parts.values())
+
+
+def store_sparse(path: FilePath) -> bool:
+    """Makes a `.keras` file sparse, in place, if that makes any of its arrays smaller.
+
+    Args:
+        path: of the file. It is replaced when the new one is complete.
+
+    Returns:
+        bool. Whether the file is sparse now.
+    """
+    path = pathlib.Path(path)
+    with zipfile.ZipFile(path) as archive:
+        if DENSE not in archive.namelist():
+            return SPARSE in archive.namelist()
+        with archive.open(DENSE) as member, h5py.File(member, "r") as weights:
+            if not _has_zeros(weights):
+                return False
+        content = _copied(archive.read(DENSE), _copy_sparse)
+        partial = path.with_name(f"{path.name}.sparse")
+        try:
+            _write(archive, partial, {DENSE: (SPARSE, content)})
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return True
+
+
+@contextlib.contextmanager
+def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
+    """Gives a `.keras` file that Keras can load for one that may be sparse.
+
+    Args:
+        path: of the file.
+
+    Yields:
+        pathlib.Path: the file itself if it is not sparse; otherwise a temporary one, removed at the end of the block.
+
+    Raises:
+        ValueError: when the sparse arrays in it contradict themselves.
+        KeyError, OSError, zipfile.BadZipFile: for other damage.
+    """
+    path = pathlib.Path(path)
+    if not is_sparse(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        dense = pathlib.Path(folder) / "dense.keras"
+        with zipfile.ZipFile(path) as archive:
+            _write(archive, dense, {SPARSE: (DENSE, _copied(archive.read(SPARSE), _copy_dense))})
+        yield dense
+
+
+def is_sparse(path: FilePath) -> bool:
+    """Whether a file is a `.keras` file with sparse weights."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return SPARSE in archive.namelist()
+
+
+def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, tuple[str, bytes]]) -> None:
+    """Writes the members of an archive to another one, some of them under another name with another content."""
+    with zipfile.ZipFile(path, "w") as written:
+        for name in archive.namelist():
+            new_name, content = replaced[name] if name in replaced else (name, archive.read(name))
+            written.writestr(new_name, content)
+
+
+def _has_zeros(weights: h5py.File) -> bool:
+    """Whether any array becomes smaller."""
+    found = []
+
+    def visit(_: str, item: h5py.Group | h5py.Dataset) -> None:
+        if _parts(item) is not None:
+            found.append(item.name)
+
+    weights.visititems(visit)
+    return bool(found)
+
+
+_Copy = Callable[[h5py.File, str, h5py.Group | h5py.Dataset], bool]
+
+
+def _copied(content: bytes, copy: _Copy) -> bytes:
+    """Copies an HDF5 file. `copy` copies an item in its own way and returns `True`, or returns `False`."""
+    made, done = io.BytesIO(), []
+    with h5py.File(io.BytesIO(content), "r") as weights, h5py.File(made, "w") as target:
+
+        def visit(name: str, item: h5py.Group | h5py.Dataset) -> None:
+            if any(name.startswith(f"{group}/") for group in done):
+                return
+            if copy(target, name, item):
+                done.append(name)
+            elif isinstance(item, h5py.Group):
+                target.require_group(name).attrs.update(item.attrs)
+            else:
+                target.create_dataset(name, data=item[()]).attrs.update(item.attrs)
+
+        target.attrs.update(weights.attrs)
+        weights.visititems(visit)
+    return made.getvalue()
+
+
+def _parts(item: h5py.Group | h5py.Dataset) -> dict[str, np.ndarray] | None:
+    """Encodes a dataset if its file becomes smaller by it; returns `None` if not."""
+    if not isinstance(item, h5py.Dataset) or item.nbytes < _GROUP:
+        return None
+    parts = encoded(item[()])
+    return parts if parts and _size(parts) + _GROUP < item.nbytes else None
+
+
+def _copy_sparse(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) -> bool:
+    parts = _parts(item)
+    if parts is None:
+        return False
+    group = target.require_group(name)
+    group.attrs.update({**item.attrs, _MARK: list(item.shape)})
+    for part, array in parts.items():
+        group.create_dataset(part, data=array)
+    return True
+
+
+def _copy_dense(target: h5py.File, name: str, item: h5py.Group | h5py.Dataset) -> bool:
+    if not (isinstance(item, h5py.Group) and _MARK in item.attrs):
+        return False
+    attributes = dict(item.attrs)
+    shape = tuple(int(size) for size in attributes.pop(_MARK))
+    parts = {part: dataset[()] for part, dataset in item.items()}
+    try:
+        target.create_dataset(name, data=decoded(parts, shape)).attrs.update(attributes)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"its sparse weights {name} are damaged: {error}") from error
+    return True
