@@ -26,6 +26,8 @@ class ExportResult:
         path: pathlib.Path of the version's folder.
         version: int.
         stable: int. The version with the label `stable`; 0 if that version was deleted.
+        base_path: str. Path of the export folder on the server, if it was given, now or for an earlier version;
+            otherwise `None`.
         tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
         tokenization_is_assumed: bool. Whether the tokenization was guessed from the vocabularies, because the model was
             trained on tokens.
@@ -34,6 +36,7 @@ class ExportResult:
     path: pathlib.Path
     version: int
     stable: int
+    base_path: str | None = None
     tokenization: dict[str, bool] | None = None
     tokenization_is_assumed: bool = False
 
@@ -75,7 +78,7 @@ def export_model(
         )
     options = ExportOptions.combined(options, values)
     config, model_name = options.serving_config, options.model_name
-    labels = ModelsConfig(export_dir, model_name)  # raises for an unusable file before the model is exported
+    labels = ModelsConfig(export_dir, model_name, options.base_path)  # raises for an unusable file before the model is exported
     directory = load_served_directory(model_dir)
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (
@@ -85,7 +88,8 @@ def export_model(
         write_saved_model(directory, made.path, config, tokenization, model_name)
         check_version(directory, made.path, tokenization, config.max_tokens)
     with locked(export_dir):
-        labels = ModelsConfig(export_dir, model_name)  # read again: another process may have moved labels meanwhile
+        # Read again: another process may have moved labels meanwhile.
+        labels = ModelsConfig(export_dir, model_name, options.base_path)
         newest = max(made.number, labels.canary) if labels.canary in versions(export_dir) else made.number
         labels.write(None if labels.stable else made.number, newest)
     write_batching_parameters(export_dir)
@@ -93,6 +97,7 @@ def export_model(
         pathlib.Path(export_dir) / str(made.number),
         made.number,
         labels.stable,
+        labels.given_base_path,
         tokenization,
         tokenization_is_assumed=options.raw_text and directory.tokenization is None,
     )

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 
 from google.protobuf import text_format
 
@@ -20,6 +21,8 @@ except ImportError as error:
 
 MODELS_CONFIG = "models.config"
 STABLE, CANARY = "stable", "canary"
+# Begins a comment that names a model whose path was given, so that later exports do not replace it.
+_RELOCATED = "# --base_path was given for "
 
 
 class ModelsConfig:
@@ -35,17 +38,23 @@ class ModelsConfig:
     Args:
         export_dir: path of the folder of the versions.
         name: str. The model's name.
+        base_path: str. Path of the folder on the server, if it differs, as in a container; a comment in the file
+            records that it was given. Defaults to `None`: the path that was given before, otherwise that of
+            `export_dir`.
 
     Raises:
         InputError: when the file cannot be read or parsed, or it has another model for the folder.
     """
 
-    def __init__(self, export_dir: str | os.PathLike, name: str) -> None:
+    def __init__(self, export_dir: str | os.PathLike, name: str, base_path: str | None = None) -> None:
         self._folder = pathlib.Path(export_dir)
         self._path = self._folder / MODELS_CONFIG
         self._file = model_server_config_pb2.ModelServerConfig()
+        self._relocated: list[str] = []
         try:
-            text_format.Parse(self._path.read_text(encoding="utf-8"), self._file)
+            text = self._path.read_text(encoding="utf-8")
+            text_format.Parse(text, self._file)
+            self._relocated = re.findall(f"^{re.escape(_RELOCATED)}(.*)$", text, re.MULTILINE)
         except FileNotFoundError:
             pass
         except (text_format.ParseError, UnicodeDecodeError) as error:
@@ -62,7 +71,7 @@ class ModelsConfig:
                 "found a custom_model_config", "expected a model_config_list", "remove the file", self._path
             )
         models = self._file.model_config_list.config
-        here = [model.name for model in models if model.base_path == os.path.abspath(self._folder)]
+        here = [model.name for model in models if model.base_path == os.path.abspath(self._folder)] + self._relocated
         if here and name not in here:
             raise InputError(
                 f"found the model {here[0]!r} for this folder",
@@ -71,6 +80,17 @@ class ModelsConfig:
                 self._path,
             )
         self._model = next((model for model in models if model.name == name), None) or models.add(name=name)
+        if base_path is not None:
+            self._model.base_path = base_path
+            self._relocated = [name]
+        elif name not in self._relocated:
+            # A server requires an absolute path.
+            self._model.base_path = os.path.abspath(self._folder)
+
+    @property
+    def given_base_path(self) -> str | None:
+        """Path of the folder on the server, if it was given, now or for an earlier version."""
+        return self._model.base_path if self._model.name in self._relocated else None
 
     @property
     def stable(self) -> int:
@@ -100,8 +120,7 @@ class ModelsConfig:
         """
         model = self._model
         model.ClearField("model_type")
-        # A server requires an absolute path.
-        model.base_path, model.model_platform = os.path.abspath(self._folder), "tensorflow"
+        model.model_platform = "tensorflow"
         model.model_version_policy.all.SetInParent()
         for label, version in ((STABLE, stable), (CANARY, canary)):
             if version:
@@ -109,18 +128,22 @@ class ModelsConfig:
         there = set(versions(self._folder)) - {without}
         for label in [label for label, version in model.version_labels.items() if version not in there]:
             del model.version_labels[label]
+        comments = "".join(f"{_RELOCATED}{name}\n" for name in self._relocated)
         with open_output(self._path) as file:
-            file.write(text_format.MessageToString(self._file).encode())
+            file.write((comments + text_format.MessageToString(self._file)).encode())
         return self._path
 
 
-def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: int) -> pathlib.Path:
+def move_stable_label(
+    export_dir: str | os.PathLike, model_name: str, version: int, base_path: str | None = None
+) -> pathlib.Path:
     """Moves the label `stable` to a version. A server that polls `models.config` then follows.
 
     Args:
         export_dir: path of the folder of the versions.
         model_name: str. Name of the model on the server.
         version: int.
+        base_path: str. See `ModelsConfig`. Optional.
 
     Returns:
         path of `models.config`.
@@ -130,16 +153,19 @@ def move_stable_label(export_dir: str | os.PathLike, model_name: str, version: i
     """
     _require_version(export_dir, version)
     with locked(export_dir):
-        return ModelsConfig(export_dir, model_name).write(stable=version)
+        return ModelsConfig(export_dir, model_name, base_path).write(stable=version)
 
 
-def remove_version(export_dir: str | os.PathLike, model_name: str, version: int) -> None:
+def remove_version(
+    export_dir: str | os.PathLike, model_name: str, version: int, base_path: str | None = None
+) -> None:
     """Removes the labels of a version from `models.config`, and then its folder.
 
     Args:
         export_dir: path of the folder of the versions.
         model_name: str. Name of the model on the server.
         version: int.
+        base_path: str. See `ModelsConfig`. Optional.
 
     Raises:
         InputError: when there is no such version, it has the label `stable`, or `models.config` has another model for
@@ -147,7 +173,7 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int)
     """
     _require_version(export_dir, version)
     with locked(export_dir):
-        labels = ModelsConfig(export_dir, model_name)
+        labels = ModelsConfig(export_dir, model_name, base_path)
         if labels.stable == version:
             raise InputError(
                 f"found the label stable at version {version}",

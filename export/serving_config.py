@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
@@ -115,6 +116,11 @@ class ExportOptions(ServingConfig):
         None, "Number of the version. Default: one more than the newest there.", minimum=1, maximum=LARGEST
     )
     model_name: str = hyperparameter("encdec", "Name of the model on the server.")
+    base_path: str | None = hyperparameter(
+        None,
+        "Path of the export folder as the server sees it, if it differs, as in a container: /models/encdec. Later "
+        "exports keep it.",
+    )
     raw_text: bool = hyperparameter(
         False,
         "Read raw text instead of tokens; operations of tensorflow-text tokenize it in the graph.",
@@ -124,6 +130,8 @@ class ExportOptions(ServingConfig):
         super().check()
         if not self.model_name:
             raise ConfigurationError("found an empty {model_name}, expected a name")
+        if self.base_path is not None and not re.match("/|[a-z0-9]+://", self.base_path):
+            raise ConfigurationError("found {base_path}=%s, expected an absolute path or a URL", self.base_path)
 
     @property
     def serving_config(self) -> ServingConfig:

@@ -53,10 +53,10 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
     from keras_encdec.export import export_model, move_stable_label, remove_version
 
     if options.stable_version:
-        path = move_stable_label(folder, options.model_name, options.stable_version)
+        path = move_stable_label(folder, options.model_name, options.stable_version, options.base_path)
         print(f"{path}: stable is version {options.stable_version}", file=sys.stderr)
     elif options.remove_version:
-        remove_version(folder, options.model_name, options.remove_version)
+        remove_version(folder, options.model_name, options.remove_version, options.base_path)
         print(f"{folder}: version {options.remove_version} is removed", file=sys.stderr)
     else:
         _show(export_model(model_dir, folder, options), model_dir, folder)
@@ -71,8 +71,10 @@ def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
             file=sys.stderr,
         )
     print(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}", file=sys.stderr)
+    config_path = os.path.join(folder, "models.config")
+    if result.base_path:
+        print(f"{config_path}: the server finds the versions in {result.base_path} (--base_path)", file=sys.stderr)
     if not result.stable:
-        config_path = os.path.join(folder, "models.config")
         print(f"{config_path}: stable is no version that is there; --stable_version moves it.", file=sys.stderr)
 
 

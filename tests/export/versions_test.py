@@ -95,6 +95,24 @@ def test_a_label_moved_during_an_export_keeps_its_version(exported, quick_export
     assert labels(folder) == {"stable": 2, "canary": 4}
 
 
+def test_the_path_on_the_server_is_kept_until_another_is_given(quick_export, model_dir, export_command, tmp_path):
+    folder = tmp_path / "models"
+    done = succeed(export_command(f"--model_dir={model_dir}", f"--export_dir={folder}", "--base_path=/models/encdec"))
+    assert "models.config: the server finds the versions in /models/encdec (--base_path)" in done.stderr
+    for change in (
+        lambda: export_model(model_dir, folder),
+        lambda: move_stable_label(folder, "encdec", 2),
+        lambda: remove_version(folder, "encdec", 1),
+    ):
+        change()
+        assert [model.base_path for model in models_config(folder)] == ["/models/encdec"]
+    move_stable_label(folder, "encdec", 2, base_path="gs://bucket/encdec")
+    assert [model.base_path for model in models_config(folder)] == ["gs://bucket/encdec"]
+    with pytest.raises(InputError, match="found the model 'encdec' for this folder"):
+        move_stable_label(folder, "other", 2)
+    fail(export_command(f"--export_dir={folder}", "--stable_version=2", "--base_path=models"), 2, "--base_path=models")
+
+
 def test_a_folder_belongs_to_a_single_model(quick_export, model_dir, tmp_path):
     export_model(model_dir, tmp_path, model_name="phrases")
     before = (tmp_path / "models.config").read_text()
