@@ -8,6 +8,8 @@ from keras_encdec.runtime.lazy_imports import lazy_imports
 if TYPE_CHECKING:
     from keras_encdec.export.client.connection import ClientOptions as ClientOptions
     from keras_encdec.export.client.connection import ConnectionOptions as ConnectionOptions
+    from keras_encdec.export.client.load_test import LoadResult as LoadResult
+    from keras_encdec.export.client.load_test import measure_server as measure_server
     from keras_encdec.export.client.queries import ModelStatus as ModelStatus
     from keras_encdec.export.client.queries import ServedSignatures as ServedSignatures
     from keras_encdec.export.client.queries import server_health as server_health

@@ -78,7 +78,9 @@ def export_model(
         )
     options = ExportOptions.combined(options, values)
     config, model_name = options.serving_config, options.model_name
-    labels = ModelsConfig(export_dir, model_name, options.base_path)  # raises for an unusable file before the model is exported
+    labels = ModelsConfig(
+        export_dir, model_name, options.base_path
+    )  # raises for an unusable file before the model is exported
     directory = load_served_directory(model_dir)
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (

@@ -156,9 +156,7 @@ def move_stable_label(
         return ModelsConfig(export_dir, model_name, base_path).write(stable=version)
 
 
-def remove_version(
-    export_dir: str | os.PathLike, model_name: str, version: int, base_path: str | None = None
-) -> None:
+def remove_version(export_dir: str | os.PathLike, model_name: str, version: int, base_path: str | None = None) -> None:
     """Removes the labels of a version from `models.config`, and then its folder.
 
     Args:

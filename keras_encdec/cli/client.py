@@ -20,21 +20,32 @@ class ClientCommandOptions(ClientOptions):
         "and --label, if any is.",
     )
     metadata: bool = hyperparameter(False, "Print the model's signatures, their inputs and outputs.")
+    bench: bool = hyperparameter(
+        False, "Send the input's pairs for some time, and print requests per second and how long the answers took."
+    )
+    seconds: float = hyperparameter(10.0, "With --bench: how long requests are sent.", above=0.0)
 
     def check(self) -> None:
         super().check()
-        if self.health and self.metadata:
-            raise ConfigurationError("found {health} and {metadata}, expected one of them")
+        if len(self._queries()) > 1:
+            raise ConfigurationError(f"found {' and '.join(self._queries())}, expected one of them")
+        if self.seconds != 10.0 and not self.bench:
+            raise ConfigurationError("found {seconds} without {bench}, expected both")
         connection = {parameter.name for parameter in ConnectionOptions.hyperparameters()}
         for parameter in ClientOptions.hyperparameters():
             if parameter.name not in connection and getattr(self, parameter.name) != parameter.default:
                 self.check_scores(parameter.name)
 
     def check_scores(self, name: str) -> None:
-        """Raises ConfigurationError for an option or argument of scoring together with a query."""
-        if self.health or self.metadata:
-            query = "health" if self.health else "metadata"
-            raise ConfigurationError(f"found {{{name}}} with {{{query}}}, which scores nothing")
+        """Raises ConfigurationError for an option or argument of scoring together with a query that does not use it."""
+        for query in self._queries():
+            if query != "{bench}":
+                raise ConfigurationError(f"found {{{name}}} with {query}, which scores nothing")
+            if name in ("output", "token_scores", "unknown_count"):
+                raise ConfigurationError(f"found {{{name}}} with {query}, which writes nothing")
+
+    def _queries(self) -> list[str]:
+        return [f"{{{name}}}" for name in ("health", "metadata", "bench") if getattr(self, name)]
 
 
 def main(arguments: Arguments, options: ClientCommandOptions) -> None:
@@ -43,9 +54,9 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
     for name in ("input", "output"):
         if arguments[name] is not None:
             options.check_scores(name)
-        if scores and not arguments[name]:
+        if scores and not arguments[name] and not (options.bench and name == "output"):
             raise ConfigurationError(f"found no {{{name}}}, expected one to score, or {{health}} or {{metadata}}")
-    from keras_encdec.export import score_file_with_server, server_health, server_metadata
+    from keras_encdec.export import measure_server, score_file_with_server, server_health, server_metadata
 
     server = arguments["server"] or SERVER
     if options.health:
@@ -54,6 +65,8 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
         status.require_available()
     elif options.metadata:
         print(server_metadata(server, options))
+    elif options.bench:
+        print(measure_server(server, arguments["input"], options.seconds, options))
     else:
         paths = arguments["input"], arguments["output"]
         show_summary(score_file_with_server(server, *paths, options, progress=ReadingProgress))

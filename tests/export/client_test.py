@@ -14,6 +14,9 @@ from fake_prediction_server import TOKENIZE
 from fake_scores import expected
 from plain_or_gzipped import write
 
+from keras_encdec.errors import InputError
+from keras_encdec.export import measure_server
+
 # Lines of every form that Moses reads, and the words that the model is to see.
 LINES = {
     "le chat ||| the cat ||| 0.5 0.25 ||| 0-0 1-1 ||| 3 4 2 ||| |||": ("le chat", "the cat"),
@@ -159,6 +162,36 @@ def test_metadata_lists_the_signatures(client, model):
     assert ["output", "token_log_probs", "float", "(?,", "?)"] in lines
 
 
+def test_a_server_is_measured(client, model, many):
+    """Failed requests are counted and not repeated; one request of each thread comes before and does not count."""
+    flags = "--bench", f"--input={many}", "--batch_size=64", "--in_flight=3", "--seconds=0.2"
+    line = succeed(client(*flags)).stdout
+    numbers = re.fullmatch(
+        r"([\d,]+) requests of 64 pairs in (\d\.\d) s, 3 at a time: ([\d.,]+) requests/s, [\d,]+ pairs/s; "
+        r"p50 ([\d.]+) ms, p90 ([\d.]+) ms, p99 ([\d.]+) ms; failed requests: none\n",
+        line,
+    )
+    assert numbers, line
+    sent = [len(sources) for _, sources, _, _ in model.requests]
+    assert sent == [64] * (int(numbers[1].replace(",", "")) + 3)
+    assert float(numbers[4]) <= float(numbers[5]) <= float(numbers[6])
+    assert {source for _, sources, _, _ in model.requests for source in sources} >= {b"s1", b"s100"}
+
+
+def test_failures_of_a_measurement(servers, model, many):
+    model.unavailable = b"s77"  # of every second request
+    result = measure_server(servers["grpc"], many, 0.2, in_flight=1, batch_size=50)
+    assert set(result.failures) == {"UNAVAILABLE"}
+    assert abs(result.failures["UNAVAILABLE"] - len(result.latencies)) <= 1
+    assert f"failed requests: {result.failures['UNAVAILABLE']:,} UNAVAILABLE" in str(result)
+    model.refused = b"s1"
+    with pytest.raises(InputError, match="found a pair that the server refuses"):
+        measure_server(servers["grpc"], many, 0.2)
+    many.write_text("malformed\n")
+    with pytest.raises(InputError, match="found no pairs"):
+        measure_server(servers["grpc"], many, 0.2, on_error="keep")
+
+
 def test_wrong_use_is_explained(client_command, many, out):
     flags = [f"--input={many}", f"--output={out}/table"]
     for given, sentence in {
@@ -167,6 +200,10 @@ def test_wrong_use_is_explained(client_command, many, out):
         ("--health", "--metadata"): "found --health and --metadata, expected one of them.",
         ("--health", flags[1]): "found --output with --health, which scores nothing.",
         ("--metadata", "--batch_size=3"): "found --batch_size with --metadata, which scores nothing.",
+        ("--health", "--bench"): "found --health and --bench, expected one of them.",
+        ("--bench",): "found no --input, expected one to score",
+        ("--bench", *flags): "found --output with --bench, which writes nothing.",
+        (*flags, "--seconds=3"): "found --seconds without --bench, expected both.",
         (*flags, "--version=1", "--label=x"): "found --version and --label, expected one of them.",
         (*flags, "--token_scores"): "found --token_scores with --format=phrase_table",
         (*flags, f"--output={many}"): "found one file for two purposes",

@@ -1,0 +1,127 @@
+"""The files for operators in docs/deploy: their schemas, and what they say to the server."""
+
+import importlib.resources
+import json
+import pathlib
+import re
+import subprocess
+
+import pytest
+import yaml
+
+DEPLOY = pathlib.Path(__file__).parents[2] / "docs" / "deploy"
+# Flags of tensorflow_model_server, from its main.cc.
+FLAGS = {
+    "allow_version_labels_for_unavailable_models",
+    "batching_parameters_file",
+    "enable_batching",
+    "enable_grpc_healthcheck_service",
+    "model_config_file",
+    "model_config_file_poll_wait_seconds",
+    "monitoring_config_file",
+    "tensorflow_inter_op_parallelism",
+    "tensorflow_intra_op_parallelism",
+}
+
+
+def documents(name):
+    return list(yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def compose():
+    (document,) = documents("compose.yaml")
+    return document
+
+
+@pytest.fixture(scope="module")
+def deployment():
+    (found,) = (document for document in documents("kubernetes/serving.yaml") if document["kind"] == "Deployment")
+    return found
+
+
+def container(deployment):
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def test_compose_keeps_its_schema(compose):
+    jsonschema = pytest.importorskip("jsonschema")
+    package = pytest.importorskip("check_jsonschema")
+    schema = importlib.resources.files(package) / "builtin_schemas" / "vendor" / "compose-spec.json"
+    validator = jsonschema.validators.validator_for(document := json.loads(schema.read_text()))(document)
+    validator.validate(compose)
+    compose["services"]["serving"]["helthcheck"] = {}
+    with pytest.raises(jsonschema.ValidationError, match="helthcheck"):
+        validator.validate(compose)
+    del compose["services"]["serving"]["helthcheck"]
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.glob("kubernetes/*.yaml")), ids=lambda path: path.name)
+def test_manifests_keep_the_schemas_of_kubernetes(path):
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    for document in documents(path):
+        kubernetes_validate.validate(document, "1.34", strict=True)
+    document["misspelt"] = 1
+    with pytest.raises(kubernetes_validate.ValidationError, match="misspelt"):
+        kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+def test_both_start_the_server_with_the_same_flags_that_exist(compose, deployment):
+    flags = compose["services"]["serving"]["command"]
+    assert flags == container(deployment)["args"]
+    assert {re.match(r"--(\w+)=", flag)[1] for flag in flags} == FLAGS
+    probes = [compose["services"]["serving"]["healthcheck"]["test"][1:]]
+    assert [container(deployment)["readinessProbe"]["exec"]["command"]] == probes
+
+
+def test_volumes_claims_and_selectors_are_those_of_the_manifests(deployment):
+    serving = {document["kind"]: document for document in documents("kubernetes/serving.yaml")}
+    (claim,) = documents("kubernetes/model-volume.yaml")
+    (job,) = documents("kubernetes/export-job.yaml")
+    for each in (deployment, job):
+        template = each["spec"]["template"]["spec"]
+        volumes = {volume["name"]: volume for volume in template["volumes"]}
+        assert volumes["models"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in template["containers"][0]["volumeMounts"]}
+        assert set(mounts) == set(volumes) and mounts["models"] == "/models/encdec"
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert serving["Service"]["spec"]["selector"] == labels == deployment["spec"]["selector"]["matchLabels"]
+    assert serving["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    assert "labels" not in job["spec"]["template"].get("metadata", {})  # else the Service would find the job
+
+
+def test_the_monitoring_endpoint_is_where_prometheus_looks(deployment):
+    text = (DEPLOY / "monitoring.config").read_text(encoding="utf-8")
+    (scrape,) = documents("prometheus.yml")[0]["scrape_configs"]
+    annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+    assert scrape["metrics_path"] == annotations["prometheus.io/path"]
+    # In text form; tensorflow-serving-api lacks the message MonitoringConfig.
+    assert text.split() == ["prometheus_config", "{", "enable:", "true", "path:", f'"{scrape["metrics_path"]}"', "}"]
+    (inline,) = (each for each in documents("kubernetes/serving.yaml") if each["kind"] == "ConfigMap")
+    assert inline["data"] == {"monitoring.config": text}
+
+
+def test_the_guide_names_the_metrics_of_all_alerts():
+    guide = (DEPLOY.parent / "guides" / "serving.md").read_text(encoding="utf-8")
+    (group,) = documents("alerts.yml")[0]["groups"]
+    metrics = {name for rule in group["rules"] for name in re.findall(r":tensorflow:[\w:]+", rule["expr"])}
+    assert len(metrics) == 4
+    assert all(f"`{name.removesuffix('_bucket')}`" in guide for name in metrics)
+
+
+def test_the_readiness_probe_looks_at_the_state_of_the_stable_version(compose, peer):
+    test = compose["services"]["serving"]["healthcheck"]["test"]
+    address = peer().rest_address.removeprefix("http://127.0.0.1:")
+
+    def ready(*changes):
+        command = test[-1].replace("8501", address)
+        for old, new in changes:
+            assert old in command
+            command = command.replace(old, new)
+        return subprocess.run([*test[1:-1], command], capture_output=True, timeout=30).returncode == 0
+
+    assert ready()
+    assert not ready(("labels/stable", "labels/none"))
+    assert not ready(("AVAILABLE", "LOADING"))
+    assert not ready((address, "1"))
