@@ -1,0 +1,138 @@
+"""Filters for OpusFilter, which its YAML names with `module: keras_encdec.selection.opusfilter`."""
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.selection.cross_entropies import TextPair, TranslationEntropies
+from keras_encdec.selection.selection_options import dual_conditional_cross_entropy
+
+try:
+    from opusfilter import CLEAN_HIGH, CLEAN_LOW, FilterABC
+except ImportError as error:
+    raise ImportError(
+        f'The filters for OpusFilter need opusfilter ({error}): pip install "keras-encdec[opusfilter]".'
+    ) from error
+
+# Pairs that are scored together.
+_BATCH = 4096
+
+
+class _EntropyFilter(FilterABC):
+    """What the filters have in common: pairs are scored in batches, also where OpusFilter filters pair by pair."""
+
+    def score(self, pairs: Iterable[Sequence[str]]) -> Iterator[float]:
+        """Yields the score of each pair of source and target text. The pairs may be an iterator without an end."""
+        for _, score in self._scored(pairs):
+            yield score
+
+    def filter(self, pairs: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        """Yields the accepted pairs."""
+        return (pair for pair, score in self._scored(pairs) if self.accept(score))
+
+    def filterfalse(self, pairs: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        """Yields the rejected pairs."""
+        return (pair for pair, score in self._scored(pairs) if not self.accept(score))
+
+    def _scored(self, pairs: Iterable[Sequence[str]]) -> Iterator[tuple[Sequence[str], float]]:
+        remaining = iter(pairs)
+        while batch := list(itertools.islice(remaining, _BATCH)):
+            for pair in batch:
+                if len(pair) != 2:
+                    raise ConfigurationError("found %s files, expected 2: source and target", len(pair))
+            yield from zip(batch, self._scores([(source, target) for source, target in batch]), strict=True)
+
+    def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
+        raise NotImplementedError
+
+    def _entropies(self, model_dir: str, reverse: bool, argument: str, end_weight: float) -> TranslationEntropies:
+        """Loads a model: relative to OpusFilter's working directory, as its other files, or by its name."""
+        path = os.path.join(self.workdir, model_dir)
+        return TranslationEntropies(path if os.path.exists(path) else model_dir, reverse, argument, end_weight)
+
+
+class TranslationEntropyFilter(_EntropyFilter):
+    """Accepts pairs whose target a model finds probable given the source.
+
+    The score is the cross-entropy -ln p(target | source) / tokens in nats, including the end of sequence; low scores
+    are accepted. The text is tokenized as the training data was.
+
+    Args:
+        model_dir: str. Directory of the model, relative to OpusFilter's working directory, or name of a model that
+            comes with the package.
+        threshold: float. Largest score that is accepted. Defaults to `5.0`; look at the scores of your corpus first.
+        reverse: bool. Whether the model was trained with `--reverse`: -ln p(source | target). Defaults to `False`.
+        end_weight: float. Number of tokens that the end of sequence counts as, see `TranslationEntropies`. Defaults to
+            `1.0`.
+        **kwargs: see `FilterABC` of OpusFilter: `name`, `workdir`.
+
+    Raises:
+        InputError: for a directory that cannot be used, or a model of the other direction.
+        ConfigurationError: a ValueError, for an `end_weight` out of bounds.
+    """
+
+    score_direction = CLEAN_LOW
+    accept_threshold, reject_threshold = float("inf"), -1.0  # a cross-entropy is never negative
+
+    def __init__(
+        self, model_dir: str, threshold: float = 5.0, reverse: bool = False, end_weight: float = 1.0, **kwargs: object
+    ) -> None:
+        super().__init__(**kwargs)
+        self.threshold = threshold
+        self._model = self._entropies(model_dir, reverse, "model_dir", end_weight)
+
+    def accept(self, score: float) -> bool:
+        """Whether a score is low enough."""
+        return score <= self.threshold
+
+    def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
+        return self._model(pairs).tolist()
+
+
+class DualEntropyFilter(_EntropyFilter):
+    """Accepts pairs on which models of both directions agree: dual conditional cross-entropy.
+
+    The score is exp(-(|Hf - Hr| + (Hf + Hr) / 2)) from 0 to 1, as `encdec-select --method=dual` computes it; high
+    scores are accepted.
+
+    Args:
+        model_dir: str. Directory of the model of p(target | source), see `TranslationEntropyFilter`.
+        reverse_model_dir: str. Directory of the model of p(source | target).
+        threshold: float. Smallest score that is accepted. Defaults to `0.01`; look at the scores of your corpus first.
+        end_weight: float. See `TranslationEntropies`. Defaults to `1.0`.
+        **kwargs: see `FilterABC` of OpusFilter: `name`, `workdir`.
+
+    Raises:
+        InputError: for a directory that cannot be used, or a model of the wrong direction.
+        ConfigurationError: a ValueError, for an `end_weight` out of bounds.
+
+    Reference:
+        - Junczys-Dowmunt, 2018, "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora" (WMT, W18-6478)
+    """
+
+    score_direction = CLEAN_HIGH
+    accept_threshold, reject_threshold = -1.0, float("inf")
+
+    def __init__(
+        self,
+        model_dir: str,
+        reverse_model_dir: str,
+        threshold: float = 0.01,
+        end_weight: float = 1.0,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.threshold = threshold
+        self._models = [
+            self._entropies(model_dir, False, "model_dir", end_weight),
+            self._entropies(reverse_model_dir, True, "reverse_model_dir", end_weight),
+        ]
+
+    def accept(self, score: float) -> bool:
+        """Whether a score is high enough."""
+        return score >= self.threshold
+
+    def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
+        forward, reverse = (model(pairs) for model in self._models)
+        return dual_conditional_cross_entropy(forward, reverse).tolist()
