@@ -71,8 +71,10 @@ def test_both_start_the_server_with_the_same_flags_that_exist(compose, deploymen
     flags = compose["services"]["serving"]["command"]
     assert flags == container(deployment)["args"]
     assert {re.match(r"--(\w+)=", flag)[1] for flag in flags} == FLAGS
-    probes = [compose["services"]["serving"]["healthcheck"]["test"][1:]]
-    assert [container(deployment)["readinessProbe"]["exec"]["command"]] == probes
+    probe = container(deployment)["readinessProbe"]["httpGet"]
+    assert (
+        probe["port"] == "rest" and f"GET {probe['path']} " in compose["services"]["serving"]["healthcheck"]["test"][-1]
+    )
 
 
 def test_volumes_claims_and_selectors_are_those_of_the_manifests(deployment):
@@ -110,18 +112,18 @@ def test_the_guide_names_the_metrics_of_all_alerts():
     assert all(f"`{name.removesuffix('_bucket')}`" in guide for name in metrics)
 
 
-def test_the_readiness_probe_looks_at_the_state_of_the_stable_version(compose, peer):
+def test_the_health_check_finds_whether_the_stable_version_is_loaded(compose, peer):
     test = compose["services"]["serving"]["healthcheck"]["test"]
-    address = peer().rest_address.removeprefix("http://127.0.0.1:")
+    port = peer().rest_address.rpartition(":")[2]
 
-    def ready(*changes):
-        command = test[-1].replace("8501", address)
-        for old, new in changes:
-            assert old in command
-            command = command.replace(old, new)
+    def ready(old, new):
+        command = test[-1].replace("$$", "$")  # Compose reads $ as the beginning of a variable
+        assert old in command
+        command = command.replace(old, new)
         return subprocess.run([*test[1:-1], command], capture_output=True, timeout=30).returncode == 0
 
-    assert ready()
-    assert not ready(("labels/stable", "labels/none"))
-    assert not ready(("AVAILABLE", "LOADING"))
-    assert not ready((address, "1"))
+    assert ready("/8501", f"/{port}")
+    assert not ready("/8501", "/1")
+    assert test[-1].count("labels/stable") == 1
+    command = test[-1].replace("$$", "$").replace("/8501", f"/{port}").replace("labels/stable", "labels/none")
+    assert subprocess.run([*test[1:-1], command], capture_output=True, timeout=30).returncode == 1
