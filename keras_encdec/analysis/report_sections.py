@@ -22,7 +22,16 @@ from keras_encdec.analysis.page.training_section import TrainingRun, training_se
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_length
 from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
-from keras_encdec.analysis.vectors import Vectors, has_gates, phrase_gates, phrase_vectors, project, word_vectors
+from keras_encdec.analysis.vectors import (
+    Vectors,
+    has_gates,
+    length_groups,
+    phrase_gates,
+    phrase_vectors,
+    project,
+    word_groups,
+    word_vectors,
+)
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
@@ -108,7 +117,8 @@ class ReportSections:
             yield from self._gate_sections(sample, chosen, sentences)
             for name, title, introduction, vectors, points in maps:
                 self._say(f"Drawing the map of {name}.")
-                yield map_section(name, title, introduction, vectors, points.result())
+                grouped = word_groups if name == "words" else length_groups
+                yield map_section(name, title, introduction, vectors, points.result(), grouped(vectors.names))
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
         if runs:

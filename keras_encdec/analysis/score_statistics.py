@@ -18,6 +18,9 @@ from keras_encdec.models.log_probs import token_log_probs
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric
 
+# Share of the pairs that lie below the part of Figure 3 that is shown first, on each axis.
+_LEFT_OUT = 0.002
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoreComparison:
@@ -46,6 +49,23 @@ class ScoreComparison:
             np.asarray(model_log_probs)[kept],
             len(pairs) - len(kept),
         )
+
+    @property
+    def view(self) -> tuple[float, float, float, float]:
+        """Left, bottom, right and top of the part of the plane that has all pairs but the lowest of each axis.
+
+        It leaves out one pair in 500 of each axis: a few very improbable pairs would take most of the plane.
+        """
+        lows = [float(np.quantile(values, _LEFT_OUT)) for values in (self.table, self.model)]
+        right, top = float(self.table.max()), float(self.model.max())
+        left, bottom = (low - 0.04 * max(1.0, high - low) for low, high in zip(lows, (right, top), strict=True))
+        return left, bottom, right, top
+
+    @property
+    def out_of_view(self) -> int:
+        """The number of pairs outside `view`."""
+        left, bottom, _, _ = self.view
+        return int(((self.table < left) | (self.model < bottom)).sum())
 
     @property
     def correlation(self) -> float:

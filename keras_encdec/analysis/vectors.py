@@ -58,6 +58,55 @@ class Vectors:
         return np.concatenate(indices), np.concatenate(similarities)
 
 
+# The ranks by frequency that words of a map are grouped by. Most words before the first are function words.
+RANKS = (100, 500)
+
+
+def word_groups(words: Sequence[str]) -> dict[str, np.ndarray]:
+    """Groups words by their letters or, if these are ordinary, by their frequency.
+
+    Args:
+        words: list of str, the most frequent first.
+
+    Returns:
+        dict of the name of a group to int array, the indices of its words; without empty groups. Each word is in one.
+
+    Example:
+
+    >>> {name: group.tolist() for name, group in word_groups(["the", ",", "2nd", "Paris"]).items()}
+    {'rank 1 to 100': [0], 'digits and punctuation': [1, 2], 'capitalized': [3]}
+    """
+    first, second = RANKS
+    frequent, common, rare = f"rank 1 to {first}", f"rank {first + 1} to {second}", f"rank above {second}"
+    other, capitalized = "digits and punctuation", "capitalized"
+
+    def group(index: int, word: str) -> str:
+        if any(letter.isdigit() for letter in word) or not any(letter.isalpha() for letter in word):
+            return other
+        if word[0].isupper():
+            return capitalized
+        return frequent if index < first else common if index < second else rare
+
+    return _grouped(
+        [group(index, word) for index, word in enumerate(words)], (frequent, common, other, capitalized, rare)
+    )
+
+
+def length_groups(phrases: Sequence[str]) -> dict[str, np.ndarray]:
+    """Groups phrases by their number of words, the longest together: dict as that of `word_groups`."""
+    lengths = [len(phrase.split()) for phrase in phrases]
+    distinct = sorted(set(lengths))
+    names = [f"{length} words" if length != 1 else "1 word" for length in distinct]
+    if len(distinct) > 5:
+        names[4:] = [f"{distinct[4]} words or more"] * len(names[4:])
+    return _grouped([names[distinct.index(length)] for length in lengths], list(dict.fromkeys(names)))
+
+
+def _grouped(group_of: Sequence[str], names: Sequence[str]) -> dict[str, np.ndarray]:
+    groups = {name: np.flatnonzero([group == name for group in group_of]) for name in names}
+    return {name: members for name, members in groups.items() if len(members)}
+
+
 def encoder_symbols(directory: ModelDirectory) -> dict[str, Structure]:
     """Returns the encoder's weights by their symbols, see `Encoder.symbols`: an empty dict if it has none."""
     try:

@@ -91,6 +91,25 @@ def test_equal_labels_are_stored_once_and_numbers_are_decoded():
     assert np.frombuffer(base64.b64decode(data["y"]), "<f4").tolist() == [-2, 3]
 
 
+def test_a_picture_has_dark_colours_of_its_own_and_files_are_links():
+    svg = b'<svg><defs></defs><path style="fill: #ffffff; stroke: #0072b2"/></svg>'
+    text = element("picture", Drawing(svg, b"", "a picture"))
+    shown = base64.b64decode(re.search(r"base64,([^\"]*)", text)[1]).decode()
+    assert shown.startswith("<svg><style>@media (prefers-color-scheme:dark){") and shown.endswith(svg.decode()[5:])
+    assert '[style*="stroke: #0072b2"]{stroke:#56b4e9!important}' in shown
+    section = Section("one", "One", text, {"numbers": Table("", (), ())}, {"figure": Drawing(svg, b"")})
+    links = re.findall('<a href="([^"#]*)"><code>', page("title", {}, [], [section]).decode())
+    assert links == ["tables/numbers.tsv", "figures/figure.svg"]
+
+
+def test_each_point_has_the_number_of_its_group():
+    groups = {"all others": np.array([0, 2]), "one": np.array([1])}
+    scatter = Scatter("map", "", "", np.zeros((3, 2)), [["a", "b", "c"]], "words", groups=groups, view=(0, 0, 1, 1))
+    text = element("scatter", scatter)
+    assert base64.b64decode(data_of(text)["groups"]) == bytes([0, 1, 0]) and data_of(text)["view"] == [0, 0, 1, 1]
+    assert "<li>all others: 2</li>" in text
+
+
 def test_a_table_as_tsv():
     table = Table("caption", ["word", "p"], [["a\tb\nc", 0.5], ["caf\udce9", 1]])
     assert table.to_tsv().decode() == "word\tp\na b c\t0.5\ncaf\ufffd\t1\n"

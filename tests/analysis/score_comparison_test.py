@@ -29,3 +29,13 @@ def test_the_most_differing_pairs_are_found():
 def test_a_single_pair_has_no_correlation():
     comparison = ScoreComparison.of(PAIRS[:1], np.array([-1.0]))
     assert math.isnan(comparison.correlation) and math.isnan(comparison.rank_correlation)
+
+
+def test_the_view_leaves_out_the_few_pairs_of_very_low_scores():
+    pairs = [TablePair("s", f"t {i}", 0.25 + i / 2000, 1) for i in range(1000)]
+    scores = np.linspace(-3, -1, 1000)
+    scores[17] = -50
+    left, bottom, right, top = ScoreComparison.of(pairs, scores).view
+    assert -4 < bottom < -3 and top == -1 and left < np.log(0.25) and right == pytest.approx(np.log(0.7495))
+    assert ScoreComparison.of(pairs, scores).out_of_view == 1
+    assert ScoreComparison.of(pairs[:1], scores[:1]).out_of_view == 0

@@ -33,6 +33,7 @@ DOTS_PER_INCH = 160
 SETTINGS: "dict[RcKeyType, object]" = {
     "savefig.facecolor": "white",
     "font.size": 10,
+    "text.color": INK,  # black would have no style, which `adaptive` could not change
     "axes.titlesize": 10.5,
     "axes.labelsize": 10,
     "axes.edgecolor": GREY,
@@ -214,16 +215,25 @@ MODEL_LABEL = "ln p(target | source) by the model (nats)"
 def draw_scores(comparison: ScoreComparison) -> Figure:
     """Draws the model's ln p of each pair against the table's."""
     figure, (axes,) = new_figure(5.6, 4.4)
+    left, bottom, right, top = comparison.view
+    right, top = right + 0.04 * (right - left), top + 0.04 * (top - bottom)
     if len(comparison.table) > MOST_POINTS:
         bins = axes.hexbin(
-            comparison.table, comparison.model, gridsize=70, bins="log", mincnt=1, cmap=DENSITY_MAP, linewidths=0.1
+            comparison.table,
+            comparison.model,
+            gridsize=70,
+            extent=(left, right, bottom, top),
+            bins="log",
+            mincnt=1,
+            cmap=DENSITY_MAP,
+            linewidths=0.1,
         )
         figure.colorbar(bins, ax=axes, label="pairs")
     else:
         axes.plot(comparison.table, comparison.model, ".", color=BLUE, alpha=0.6)
     low = max(comparison.table.min(), comparison.model.min())
     axes.axline((low, low), slope=1, color=GREY, linestyle="--", linewidth=1)
-    margins = 0.04 * max(1.0, float(comparison.model.max() - comparison.model.min()))
-    axes.set_ylim(comparison.model.min() - margins, comparison.model.max() + margins)
-    axes.set(xlabel=TABLE_LABEL, ylabel=MODEL_LABEL)
+    axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=TABLE_LABEL, ylabel=MODEL_LABEL)
+    if comparison.out_of_view:
+        axes.set_title(f"{comparison.out_of_view:,} pairs lie outside", loc="right", fontsize=9)
     return figure

@@ -66,7 +66,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number_text, "base64": _base64, "digest": _digest}
+    environment.filters |= {"number": number_text, "base64": _base64, "digest": _digest, "adaptive": adaptive}
     return environment
 
 
@@ -77,6 +77,35 @@ def _resource(name: str) -> str:
 
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
+
+
+# Colours of figures for readers who prefer dark pages, by those on white: background, text, lines and Okabe and Ito's.
+DARK = {
+    "#ffffff": "#1e2328",
+    "#1a1c1f": "#e8eaed",
+    "#54595f": "#adb3ba",
+    "#e3e6ea": "#353c44",
+    "#0072b2": "#56b4e9",
+    "#d55e00": "#f28e42",
+    "#009e73": "#2fd0a0",
+    "#cc79a7": "#e39ac6",
+}
+
+
+def adaptive(svg: bytes) -> bytes:
+    """Adds dark colours to an SVG image, which a browser uses where the page is dark.
+
+    Args:
+        svg: bytes. A figure that matplotlib wrote, with its colours in `style` attributes.
+    """
+    rules = "".join(
+        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
+        for light, dark in DARK.items()
+        for kind in ("fill", "stroke")
+    )
+    head, start, body = svg.partition(b"<defs>")
+    style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>".encode()
+    return head + style + start + body if start else svg
 
 
 def _digest(text: str) -> str:
@@ -196,6 +225,9 @@ class Scatter:
         axes: pair of pairs `(label, short label)`; `None` for a map, whose axes have no meaning.
         neighbours: pair of arrays `(n, k)`, indices and similarities of each point's neighbours. Optional.
         regions: dict of name to box `(left, bottom, right, top)`. Each gets a button that zooms to it. Optional.
+        groups: dict of name to int array, the indices of its points, at most five. Each point is in one, and has its
+            colour. Optional.
+        view: box that the figure shows first, with a button that shows it again. Defaults to `None`: all points.
     """
 
     name: str
@@ -207,6 +239,8 @@ class Scatter:
     axes: Sequence[tuple[str, str]] | None = None
     neighbours: tuple[np.ndarray, np.ndarray] | None = None
     regions: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
+    groups: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    view: Sequence[float] | None = None
 
     def data(self) -> str:
         """Encodes what the page's script draws: base64 of gzipped JSON."""
@@ -221,6 +255,13 @@ class Scatter:
             data["axes"] = {
                 axis: {"label": label, "short": short} for axis, (label, short) in zip("xy", self.axes, strict=True)
             }
+        if self.groups:
+            group_of = np.empty(len(self.points), np.uint8)
+            for number, members in enumerate(self.groups.values()):
+                group_of[members] = number
+            data["groups"] = packed(group_of, np.uint8)
+        if self.view is not None:
+            data["view"] = [float(side) for side in self.view]
         if self.neighbours is not None:
             data["neighbours"] = packed(self.neighbours[0], np.int32)
             data["similarities"] = packed(self.neighbours[1], np.float32)

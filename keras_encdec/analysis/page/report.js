@@ -5,6 +5,7 @@ const MOST_CIRCLES = 6000; // more points in view are shown as a density
 const BIN = 2; // side of a cell of the density, in pixels
 const REACH = 16; // a point is selected within this distance, in pixels
 const MOST_LABELS = 220;
+const MATCHES = 12; // matches listed at first, and more for each request
 
 function decoded(text, type) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -33,11 +34,12 @@ class Scatter {
     }));
     this.neighbours = data.neighbours ? decoded(data.neighbours, Int32Array) : null;
     this.similarities = data.neighbours ? decoded(data.similarities, Float32Array) : null;
+    this.groups = data.groups ? decoded(data.groups, Uint8Array) : null;
     this.matches = [];
     this.chosen = -1;
     this.pointers = new Map();
     this.build(figure.getAttribute("aria-label"));
-    this.reset();
+    this.show(data.view || this.all());
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
@@ -58,6 +60,9 @@ class Scatter {
     const tools = element("div", {className: "tools"}, element("label", {}, `Search in ${this.x.length.toLocaleString("en")} ` +
       this.data.unit, this.input), tool("+", "Zoom in", () => this.zoom(1.6)), tool("−", "Zoom out",
       () => this.zoom(1 / 1.6)), tool("All", "Show all points", () => this.reset()));
+    if (this.data.view) {
+      tools.append(tool("Most", "Show most points, as at first", () => this.show(this.data.view)));
+    }
     for (const region of this.data.regions || []) {
       tools.append(tool(region.name, `Zoom to region ${region.name}`, () => this.show(region.box)));
     }
@@ -131,7 +136,7 @@ class Scatter {
   }
 
   // The view: the data coordinates of the middle of the plane, and the pixels per unit.
-  reset() {
+  all() {
     let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
     for (let i = 0; i < this.x.length; i++) {
       left = Math.min(left, this.x[i]);
@@ -139,7 +144,11 @@ class Scatter {
       bottom = Math.min(bottom, this.y[i]);
       top = Math.max(top, this.y[i]);
     }
-    this.show([left, bottom, right, top]);
+    return [left, bottom, right, top];
+  }
+
+  reset() {
+    this.show(this.all());
   }
 
   show(box) {
@@ -153,7 +162,13 @@ class Scatter {
     if (!this.data.axes) {
       this.scale.fill(Math.min(...this.scale));
     }
-    this.home = this.home || [...this.scale];
+    if (!this.home) {
+      const [west, south, east, north] = this.all();
+      this.home = [0.94 * this.plane.width / Math.max(east - west, 1e-6), 0.94 * this.plane.height / Math.max(north - south, 1e-6)];
+      if (!this.data.axes) {
+        this.home.fill(Math.min(...this.home));
+      }
+    }
     this.draw();
   }
 
@@ -260,17 +275,38 @@ class Scatter {
     this.matches = [];
     this.found.replaceChildren();
     if (sought) {
-      const hits = this.columns.map((column) => column.strings.map((one) => one.toLowerCase().includes(sought)));
+      // 0: equal, 1: has it as words, 2: begins with it, 3: contains it, 4: does not.
+      const rank = (one) => one === sought ? 0 : ` ${one} `.includes(` ${sought} `) ? 1 : one.startsWith(sought) ? 2 :
+        one.includes(sought) ? 3 : 4;
+      const ranks = this.columns.map((column) => column.strings.map((one) => rank(one.toLowerCase())));
+      const best = [[], [], [], []];
       for (let i = 0; i < this.x.length; i++) {
-        if (this.columns.some((column, c) => hits[c][column.index ? column.index[i] : i])) {
-          this.matches.push(i);
+        const least = Math.min(...this.columns.map((column, c) => ranks[c][column.index ? column.index[i] : i]));
+        if (least < best.length) {
+          best[least].push(i);
         }
       }
-      this.matches.slice(0, 12).forEach((i) => this.found.append(this.button(i)));
+      this.matches = best.flat();
+      this.list(0);
     }
     const number = this.matches.length.toLocaleString("en");
     this.reading.textContent = sought ? `${number} of ${this.x.length.toLocaleString("en")} match` : "";
     this.draw();
+  }
+
+  list(start) {
+    const end = start + MATCHES * (start ? 4 : 1);
+    this.matches.slice(start, end).forEach((i) => this.found.append(this.button(i)));
+    if (end < this.matches.length) {
+      const left = (this.matches.length - end).toLocaleString("en");
+      const more = element("li", {}, element("button", {type: "button", textContent: `Show more (${left} left)`,
+        onclick: () => {
+          more.remove();
+          this.list(end);
+          this.found.children[end].firstChild.focus();
+        }}));
+      this.found.append(more);
+    }
   }
 
   resize() {
@@ -327,7 +363,14 @@ class Scatter {
       this.density(inside, colour("shade"));
     } else {
       context.globalAlpha = inside.length > 1500 ? 0.5 : 0.75;
-      this.circles(inside, colour("point"), inside.length > 1500 ? 2.2 : 3.2);
+      const radius = inside.length > 1500 ? 2.2 : 3.2;
+      if (this.groups) {
+        for (let group = Math.max(...this.groups); group >= 0; group--) {
+          this.circles(inside.filter((i) => this.groups[i] === group), colour(`group-${group}`), radius);
+        }
+      } else {
+        this.circles(inside, colour("point"), radius);
+      }
       context.globalAlpha = 1;
     }
     this.circles(this.matches.slice(0, 5000), colour("match"), 4);

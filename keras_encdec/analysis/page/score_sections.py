@@ -41,11 +41,12 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     scatter = Scatter(
         "scores",
         "The model's ln p of each phrase pair against the phrase table's",
-        "Each point is a phrase pair; where points are many, the darker the more.",
+        "Each point is a phrase pair; where points are many, the darker the more." + _hidden(comparison.out_of_view),
         np.stack([comparison.table, comparison.model], axis=1),
         [sources, targets],
         "pairs",
         [(TABLE_LABEL, "table"), (MODEL_LABEL, "model")],
+        view=comparison.view,
     )
     header = "source", "target", "ln p by table (nats)", "ln p by model (nats)"
     above, below = (
@@ -68,6 +69,10 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     numbers = zip(sources, targets, np.round(comparison.table, 5), np.round(comparison.model, 5), strict=True)
     tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
     return Section("scores", title, body, tables, {"scores": drawn(draw_scores(comparison))})
+
+
+def _hidden(pairs: int) -> str:
+    return f" {pairs:,} pairs of very low ln p lie outside this view; All shows them." if pairs else ""
 
 
 def _text(correlation: float) -> str:

@@ -1,11 +1,12 @@
 """Writes the sections about gates, attention and maps of words and phrases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from keras_encdec.analysis.page.figures import (
@@ -114,7 +115,14 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
     return Section("attention", "Attention", body, {"attention": table}, pictures)
 
 
-def map_section(name: str, title: str, introduction: str, vectors: Vectors, points: np.ndarray) -> Section:
+def map_section(
+    name: str,
+    title: str,
+    introduction: str,
+    vectors: Vectors,
+    points: np.ndarray,
+    groups: Mapping[str, np.ndarray] | None = None,
+) -> Section:
     """Writes a map of words or phrases, their nearest neighbours, and their vectors for TensorBoard's projector.
 
     Args:
@@ -123,6 +131,7 @@ def map_section(name: str, title: str, introduction: str, vectors: Vectors, poin
         introduction: str. Explains the vectors, plain text.
         vectors: Vectors.
         points: float array `(n, 2)`, see `project`.
+        groups: dict of name to indices, which get colours of their own, see `word_groups`. Optional.
     """
     boxes = map_regions(points)
     regions = dict(zip(REGION_NAMES, boxes, strict=False))
@@ -132,6 +141,7 @@ def map_section(name: str, title: str, introduction: str, vectors: Vectors, poin
         for word, near, near_similarities in zip(vectors.names, indices, similarities, strict=True)
         for rank, (i, similarity) in enumerate(zip(near, near_similarities, strict=True))
     ]
+    nearest = float(np.median(similarities[:, 0]))
     rounded = np.round(points.astype(float), 3).tolist()
     coordinates = [(label, x, y) for label, (x, y) in zip(vectors.names, rounded, strict=True)]
     scatter = Scatter(
@@ -144,14 +154,22 @@ def map_section(name: str, title: str, introduction: str, vectors: Vectors, poin
         name,
         neighbours=(indices, similarities),
         regions=regions,
+        groups=groups or {},
     )
-    body = fill("sections.html", "map", introduction=introduction, dimensions=vectors.array.shape[1], figure=scatter)
+    body = fill(
+        "sections.html",
+        "map",
+        introduction=introduction,
+        dimensions=vectors.array.shape[1],
+        figure=scatter,
+        nearest=nearest,
+    )
     files = {f"projector/{name}/{file}": content for file, content in projector_files(vectors).items()}
     tables = {
         f"{name}_map": Table(title, (name, "x", "y"), coordinates),
         f"{name}_neighbours": Table(title, (name, "rank", "neighbour", "cosine"), rows),
     }
-    drawing = drawn(draw_map(points, vectors.names, boxes))
+    drawing = drawn(draw_map(points, vectors.names, boxes, groups))
     return Section(name, title, body, tables, {name: drawing}, files)
 
 
@@ -168,18 +186,26 @@ Box: TypeAlias = tuple[float, float, float, float]
 # Three colours of Okabe and Ito that contrast with the blue points; two are darkened to make letters legible.
 REGION_COLOURS = (VERMILION, "#007a58", "#a2447b")
 REGION_NAMES = "ABC"
+# The colours of groups in the page.
+GROUP_COLOURS = (BLUE, "#a2447b", "#00785a", "#946200", GREY)
 PANEL = 4.7  # inches
 FONT = 8.0  # points
 LONGEST = 40  # letters of a name
 
 
-def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Box]) -> Figure:
+def draw_map(
+    points: np.ndarray,
+    names: Sequence[str],
+    regions: Sequence[Box],
+    groups: Mapping[str, np.ndarray] | None = None,
+) -> Figure:
     """Draws a panel with all points, and a panel for each region with the names of its points.
 
     Args:
         points: float array `(n, 2)`.
         names: list of n str. If there is no room for all, the first names are written.
         regions: list of boxes, see `map_regions`.
+        groups: dict of name to indices, each of its own colour in the first panel. Defaults to `None`: one colour.
     """
     panels = 1 + len(regions)
     columns = min(2, panels)
@@ -207,7 +233,17 @@ def draw_map(points: np.ndarray, names: Sequence[str], regions: Sequence[Box]) -
             box = (*(middle - half), *(middle + half))
             axes.set(xlim=(box[0], box[2]), ylim=(box[1], box[3]))
             size = 2.2 if len(points) > 500 else 5
-            axes.plot(*points.T, ".", color=BLUE, markersize=size, alpha=0.6, rasterized=len(points) > 500)
+            shown = groups or {"": np.arange(len(points))}
+            for members, colour in reversed([*zip(shown.values(), GROUP_COLOURS, strict=False)]):
+                axes.plot(
+                    *points[members].T, ".", color=colour, markersize=size, alpha=0.7, rasterized=len(points) > 500
+                )
+            if groups:
+                handles = [
+                    Line2D([], [], linestyle="", marker="o", markersize=4, color=colour, label=name)
+                    for name, colour in zip(groups, GROUP_COLOURS, strict=False)
+                ]
+                axes.legend(handles=handles, loc="upper left", fontsize=FONT - 1, handletextpad=0.1, borderaxespad=0.2)
             if not regions:
                 _write_names(axes, points, names, np.arange(len(points)), box)
             for region, colour, name in zip(regions, REGION_COLOURS, REGION_NAMES, strict=False):
