@@ -14,6 +14,8 @@ from keras_encdec.models.translation_model import TranslationModel
 #: The states, or the memories, of the models of an ensemble, by the number of the model: "0", "1", and so on.
 EnsembleState: TypeAlias = dict[str, State]
 EnsembleMemory: TypeAlias = dict[str, Memory]
+#: The output weights of candidate words of each model, see `Decoder.candidate_weights`.
+EnsembleCandidates: TypeAlias = dict[str, dict[str, Tensor]]
 
 
 class Ensemble(keras.layers.Layer):
@@ -72,8 +74,19 @@ class Ensemble(keras.layers.Layer):
             state[str(number)], memory[str(number)] = model.start(source)
         return state, memory
 
+    def candidate_weights(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
+        """Takes the output weights of candidate words of each model, see `Decoder.candidate_weights`."""
+        return {
+            str(number): model.decoder.candidate_weights(words, allowed) for number, model in enumerate(self.models)
+        }
+
     def next_log_probs(
-        self, previous: Tensor, state: EnsembleState, memory: EnsembleMemory, source_of_row: Tensor | None = None
+        self,
+        previous: Tensor,
+        state: EnsembleState,
+        memory: EnsembleMemory,
+        source_of_row: Tensor | None = None,
+        candidates: EnsembleCandidates | None = None,
     ) -> tuple[Tensor, EnsembleState]:
         """Computes ln p of every id as the next word, and the next state; see `Decoder.next_log_probs`.
 
@@ -82,14 +95,18 @@ class Ensemble(keras.layers.Layer):
             state: dict with the state of each model, of the same number of rows.
             memory: dict with the memory of each model, from `start`.
             source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
+            candidates: dict with the output weights of each model, from `candidate_weights`. Defaults to `None`: all
+                words may follow.
 
         Returns:
-            tuple of ln p in nats, float tensor `(rows, vocabulary)`, and the new state.
+            tuple of ln p in nats, float tensor `(rows, vocabulary)`, or `(rows, candidates)`, and the new state.
         """
         log_probs, new = [], {}
         for number, model in enumerate(self.models):
             key = str(number)
-            model_log_probs, new[key] = model.decoder.next_log_probs(previous, state[key], memory[key], source_of_row)
+            model_log_probs, new[key] = model.decoder.next_log_probs(
+                previous, state[key], memory[key], source_of_row, candidates[key] if candidates else None
+            )
             log_probs.append(model_log_probs)
         return self._averaged(log_probs), new
 

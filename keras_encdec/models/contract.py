@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.gradients import product
@@ -194,12 +195,59 @@ class Decoder(keras.layers.Layer):
         matrix, bias = self.output_weights
         return product(features, matrix) + bias
 
+    def candidate_weights(self, words: Tensor, allowed: Tensor) -> dict[str, Tensor]:
+        """Takes the columns of the output matrix and bias that belong to candidate words.
+
+        A search that knows which words may follow multiplies by these alone (Jean et al., 2015, arXiv 1412.2007,
+        section 3.2: the candidate list of a source).
+
+        Args:
+            words: int32 tensor `(groups, candidates)`, ids: a row for each source, or one row for all sources.
+            allowed: boolean tensor `(sources, candidates)`: which of these words may follow in targets of a source.
+
+        Returns:
+            dict: "matrix" `(groups, feature_width, candidates)` and "bias" `(sources, candidates)`, -inf for words that
+            may not follow.
+        """
+        matrix, bias = map(ops.convert_to_tensor, self.output_weights)
+        # Rows of the transposed matrix are copied whole. The copy is transposed once, not at every step.
+        columns = ops.transpose(ops.take(ops.transpose(matrix), words, axis=0), (0, 2, 1))
+        biases = ops.take(bias, words, axis=0)
+        return {"matrix": columns, "bias": ops.where(allowed, biases, -np.inf)}
+
+    @staticmethod
+    def candidate_logits(features: Tensor, candidates: dict[str, Tensor]) -> Tensor:
+        """Computes logits of candidate words only.
+
+        Args:
+            features: float tensor `(rows, feature_width)`, the same number of rows for each source, in their order.
+            candidates: dict, from `candidate_weights`.
+
+        Returns:
+            float tensor `(rows, candidates)`.
+        """
+        matrix, bias = candidates["matrix"], candidates["bias"]
+        width = matrix.shape[-1]
+        grouped = ops.reshape(features, (ops.shape(matrix)[0], -1, features.shape[-1]))
+        logits = ops.reshape(ops.matmul(grouped, matrix), (ops.shape(bias)[0], -1, width))
+        return ops.reshape(logits + ops.cast(bias[:, None, :], logits.dtype), (-1, width))
+
     def next_log_probs(
-        self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None
+        self,
+        previous: Tensor,
+        state: State,
+        memory: Memory,
+        source_of_row: Tensor | None = None,
+        candidates: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor, State]:
-        """Computes ln p of every id as the next word, `(rows, vocabulary_size)` in nats, and the next state."""
+        """Computes ln p of every id as the next word, `(rows, vocabulary_size)` in nats, and the next state.
+
+        With `candidates`, from `candidate_weights`, the probability is shared among these words, and the result is
+        `(rows, candidates)`.
+        """
         features, state = self.step(previous, state, memory, source_of_row)
-        return next_log_probs(self.logits(features)), state
+        logits = self.logits(features) if candidates is None else self.candidate_logits(features, candidates)
+        return next_log_probs(logits), state
 
     def call(self, previous: Tensor, encoded: Encoded) -> Tensor:
         state, memory = self.start(encoded)
