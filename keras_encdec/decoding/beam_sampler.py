@@ -138,6 +138,9 @@ class BeamSampler(Sampler):
             changed["coverage"] = ops.take_along_axis(coverage, parents[:, :, None], axis=1)
         return choice, {**search, **changed}
 
+    def score_gain(self, gain: float, tokens: int) -> float:
+        return gain / ((5 + tokens) / 6) ** self.length_penalty
+
 
 def _score(log_probs: Tensor, lengths: Tensor, penalty: Tensor) -> Tensor:
     """Returns the length-normalized score, by which hypotheses are ranked."""

@@ -36,6 +36,12 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.task_options import ShardOptions
+from keras_encdec.text.lexical_shortlist import (
+    FREQUENT_WORDS,
+    SHORTLIST_WORDS,
+    LexicalShortlist,
+    read_translations,
+)
 from keras_encdec.text.rare_words import read_dictionary
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
@@ -122,7 +128,7 @@ def generate_file(
         raise ConfigurationError(
             "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
         )
-    check_distinct_files(input, output, options.dictionary, options.alignments)
+    check_distinct_files(input, output, options.dictionary, options.lexical_shortlist, options.alignments)
     alignment_line(options.alignments, options.alignment_format, output)  # checks that there are two outputs
     make_generator = _generator_maker(model_dirs, options)
     files = [output, *([options.alignments] if options.alignments else [])]
@@ -178,6 +184,8 @@ class FileGenerator:
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
+            shortlist=_shortlist(options, generator),
+            **({"full_scores": True} if options.full_scores else {}),
             max_length_factor=factor,
             max_length=max_length,
         )
@@ -254,6 +262,7 @@ def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: Generati
         "software": software(),
         "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
         "dictionary": file_checksum(options.dictionary) if options.dictionary else None,
+        "lexical_shortlist": file_checksum(options.lexical_shortlist) if options.lexical_shortlist else None,
         "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
         "settings": {name: value for name, value in options.to_dict().items() if name not in shard_options},
     }
@@ -294,12 +303,23 @@ def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | Non
     return UnknownReplacement(read_dictionary(options.dictionary, options.encoding) if options.dictionary else None)
 
 
+def _shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
+    if not options.lexical_shortlist:
+        return None
+    words = SHORTLIST_WORDS if options.shortlist_words is None else options.shortlist_words
+    frequent = FREQUENT_WORDS if options.frequent_words is None else options.frequent_words
+    translations = read_translations(options.lexical_shortlist, options.encoding)
+    return LexicalShortlist(translations, generator.directories[0].target_vocabulary, words, frequent)
+
+
 def _check_model(generator: TextGenerator, input: FilePath | None, options: GenerationOptions) -> None:
     """Checks that the input and the options suit the model."""
     if input and not generator.has_source:
         raise ConfigurationError("found {input} with a language model, expected none: it has no source")
     if not input and generator.has_source:
         raise ConfigurationError("found no {input}, expected the source text to translate")
+    if options.lexical_shortlist and not generator.has_source:
+        raise ConfigurationError("found {lexical_shortlist} with a language model, which has no source; drop it")
     if options.max_length_factor is not None and not generator.has_source:
         raise ConfigurationError(
             "found {max_length_factor} with a language model, which has no source; drop it, and give {max_length}"

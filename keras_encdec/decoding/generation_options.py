@@ -7,6 +7,7 @@ from keras_encdec.decoding.target_files import TARGET_WRITERS
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions
+from keras_encdec.text.lexical_shortlist import FREQUENT_WORDS, SHORTLIST_WORDS
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
 
@@ -70,6 +71,24 @@ class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
         "With --replace_unknown: file of lines of a source word, a tab and its translation. Source words that are not "
         "in it are copied.",
     )
+    lexical_shortlist: str | None = hyperparameter(
+        None,
+        "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
+        "the most frequent words may follow, which is faster.",
+    )
+    shortlist_words: int | None = hyperparameter(
+        None, f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.", minimum=1
+    )
+    frequent_words: int | None = hyperparameter(
+        None,
+        f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
+        minimum=0,
+    )
+    full_scores: bool = hyperparameter(
+        False,
+        "With --lexical_shortlist: compute the scores of what the search found once more, with all words, and rank by "
+        "them.",
+    )
     join_subwords: str | None = hyperparameter(
         None,
         "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).",
@@ -92,3 +111,7 @@ class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
             raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+        for name in ("shortlist_words", "frequent_words", "full_scores"):
+            value = getattr(self, name)
+            if value is not None and value is not False and not self.lexical_shortlist:
+                raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")

@@ -8,7 +8,16 @@ import numpy as np
 from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import length_batches, pad
+from keras_encdec.decoding.candidates import (
+    OWN_ROWS,
+    SHARING_SOURCES,
+    batch_candidates,
+    candidates_needed,
+    compiled_width,
+    with_special_ids,
+)
 from keras_encdec.decoding.ensemble import Ensemble
+from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
@@ -66,6 +75,8 @@ class Generator:
         self._computed = [(model, model_in_dtype(model, dtype or model.compute_dtype)) for model in models]
         self._functions = SearchFunctions(Ensemble([computed for _, computed in self._computed], weights, average))
         self._source_ids = models[0].source_words + FIRST_WORD
+        self._target_ids = models[0].target_words + FIRST_WORD
+        self._candidate_widths: dict[tuple[int, int, bool], int] = {}
 
     def generate(
         self,
@@ -75,6 +86,8 @@ class Generator:
         max_length: int | None = None,
         first: int = 0,
         with_attention: bool = False,
+        candidates: Sequence[np.ndarray] | None = None,
+        full_scores: bool = False,
     ) -> list[list[Hypothesis]]:
         """Generates target sequences.
 
@@ -89,6 +102,10 @@ class Generator:
             first: int. Index of the first source in the whole input, on which samples depend. Defaults to `0`.
             with_attention: bool. Whether to return the attention with each hypothesis, averaged over the models that
                 have attention. Defaults to `False`.
+            candidates: list of int arrays, the ids that may follow in the targets of each source, beside the special
+                ids. Probabilities are shared among them, whatever the other sources. Defaults to `None`: all ids.
+            full_scores: bool. With `candidates`, whether to compute the scores of the hypotheses found once more, with
+                all ids, and to rank the hypotheses by them. Defaults to `False`.
 
         Returns:
             list, for each source a list of Hypothesis: the best first, samples in the order of drawing.
@@ -113,14 +130,31 @@ class Generator:
                 copy_weights(model, computed)
         results: list[list[Hypothesis]] = [[] for _ in sources]
         most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
+        shared = sampler.rows_per_source < OWN_ROWS
+        if candidates is not None:
+            if len(candidates) != len(sources):
+                plural = "" if len(sources) == 1 else "s"
+                raise ValueError(
+                    f"found {len(candidates)} lists of candidates for {len(sources)} source{plural}, expected one list "
+                    "for each source"
+                )
+            candidates = [with_special_ids(_checked(words, self._target_ids)) for words in candidates]
+            most_rows = min(most_rows, SHARING_SOURCES) if shared else most_rows
         for indices, rows, width in length_batches([len(source) for source in sources], most_rows, MOST_TOKENS):
             # Batches come in few shapes. Empty sources fill them up: their searches end at the first step.
             filler = rows - len(indices)
             batch = pad([sources[index] for index in indices] + [[END]] * filler, width)
             batch_limits = np.array([limits[index] for index in indices] + [1] * filler)
             numbers = [first + index for index in indices] + [0] * filler
-            search = Search(self._functions, sampler, batch, batch_limits, numbers, with_attention)
-            for index, hypotheses in zip(indices, search.run(), strict=False):
+            batch_words = None
+            if candidates is not None:
+                words = [candidates[index] for index in indices] + [with_special_ids(np.arange(0))] * filler
+                batch_words = batch_candidates(words, shared, self._candidate_width(width, words, shared))
+            search = Search(self._functions, sampler, batch, batch_limits, numbers, with_attention, batch_words)
+            found = search.run()
+            if batch_words is not None and full_scores:
+                found = with_full_scores(self._functions, sampler, batch, found)
+            for index, hypotheses in zip(indices, found, strict=False):
                 if not hypotheses or any(math.isnan(hypothesis.log_prob) for hypothesis in hypotheses):
                     raise ValueError(
                         f"found no probabilities for the source {sources[index]}, expected a model that gives "
@@ -128,6 +162,20 @@ class Generator:
                     )
                 results[index] = hypotheses
         return results
+
+    def _candidate_width(self, source_width: int, words: Sequence[np.ndarray], shared: bool) -> int:
+        """Returns the width of candidates, the same for many batches of a source width, as each width is compiled."""
+        key = source_width, len(words), shared
+        needed = compiled_width(candidates_needed(words, shared), self._target_ids)
+        self._candidate_widths[key] = max(needed, self._candidate_widths.get(key, 0))
+        return self._candidate_widths[key]
+
+
+def _checked(words: np.ndarray, ids: int) -> np.ndarray:
+    words = np.asarray(words, np.int64).reshape(-1)
+    if words.size and not 0 <= words.min() <= words.max() < ids:
+        raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
+    return words
 
 
 def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:

@@ -173,6 +173,15 @@ class Sampler(Configuration):
         """
         return forbid_words(log_probs, [PADDING] + [END] * (not end) + [UNKNOWN] * self.suppress_unknown)
 
+    def score_gain(self, gain: float, tokens: int) -> float:
+        """Returns how much the score of a hypothesis rises if its ln p rises.
+
+        Args:
+            gain: float. In nats.
+            tokens: int. Length of the hypothesis, the end of sequence included.
+        """
+        return gain
+
     def draws(self, number: int, steps: int) -> np.ndarray:
         """Draws random numbers for a search in Python, if `needs_draws`.
 

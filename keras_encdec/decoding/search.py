@@ -1,7 +1,7 @@
 """The search for the targets of a batch of sources, driven from Python."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -9,9 +9,13 @@ from keras import ops
 
 from keras_encdec.backend.compiled_call import BatchReduction, compiled_call
 from keras_encdec.backend.types import SearchState, Structure, Tensor
-from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
+from keras_encdec.decoding.candidates import Candidates, words_of_columns
+from keras_encdec.decoding.ensemble import Ensemble, EnsembleCandidates, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.text.vocabulary import END, PADDING
+
+#: Candidate words as a step reads them: their ids, "words", and their output weights, "weights".
+SearchCandidates: TypeAlias = dict[str, Structure]
 
 # Smaller batches than this number of rows take no less time.
 LEAST_ROWS = 48
@@ -32,9 +36,12 @@ class SearchFunctions:
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
         self.start = compiled_call(_Start(ensemble))
+        self._candidate_weights = compiled_call(_CandidateWeights(ensemble))
         self.carries_attention = ensemble.carries_attention
         # The weights that a step multiplies by: about half of a model's are the decoder's, few of them embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
+        #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.
+        self.log_probs = compiled_call(_LogProbs(ensemble))
         self._steps: dict[Hashable, Callable[..., Structure]] = {}
 
     def step(
@@ -46,6 +53,7 @@ class SearchFunctions:
         memory: EnsembleMemory,
         draws: np.ndarray | None = None,
         with_attention: bool = False,
+        candidates: SearchCandidates | None = None,
     ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
         """Takes a step, compiled once for all samplers of one `step_key`.
 
@@ -56,6 +64,7 @@ class SearchFunctions:
             state, memory: see `Ensemble.next_log_probs`.
             draws: see `Sampler.step`. Optional.
             with_attention: bool. Whether to return the attention of each row. Defaults to `False`.
+            candidates: from `candidates`. Defaults to `None`: all words may follow.
 
         Returns:
             tuple of three dicts: the fields of the `Choice` that are not `None` and, `with_attention`, "attention"
@@ -65,7 +74,11 @@ class SearchFunctions:
         if key not in self._steps:
             self._steps[key] = compiled_call(_Step(self._ensemble, sampler, with_attention))
         inputs = {} if draws is None else {"draws": draws}
-        return self._steps[key](words, search, state, memory, inputs)
+        return self._steps[key](words, search, state, memory, inputs, candidates or {})
+
+    def candidates(self, candidates: Candidates) -> SearchCandidates:
+        """Takes the output weights of candidate words."""
+        return {"words": candidates.words, "weights": self._candidate_weights(*candidates)}
 
 
 class _Start(keras.layers.Layer):
@@ -76,6 +89,30 @@ class _Start(keras.layers.Layer):
 
     def call(self, source: Tensor) -> tuple[EnsembleState, EnsembleMemory]:
         return self.ensemble.start(source)
+
+
+class _LogProbs(keras.layers.Layer):
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(name="log_probs", dtype="float32", autocast=False)
+        self.ensemble = ensemble
+        self.built = True
+
+    def call(
+        self, previous: Tensor, words: Tensor, state: EnsembleState, memory: EnsembleMemory
+    ) -> tuple[Tensor, EnsembleState]:
+        log_probs, state = self.ensemble.next_log_probs(ops.reshape(previous, (-1,)), state, memory)
+        chosen = ops.take_along_axis(ops.cast(log_probs, "float32"), ops.reshape(words, (-1, 1)), axis=1)
+        return ops.reshape(chosen, ops.shape(words)), state
+
+
+class _CandidateWeights(keras.layers.Layer):
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(name="candidate_weights", dtype="float32", autocast=False)
+        self.ensemble = ensemble
+        self.built = True
+
+    def call(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
+        return self.ensemble.candidate_weights(words, allowed)
 
 
 class _Step(keras.layers.Layer):
@@ -92,8 +129,11 @@ class _Step(keras.layers.Layer):
         state: EnsembleState,
         memory: EnsembleMemory,
         inputs: dict[str, Tensor],
+        candidates: SearchCandidates,
     ) -> tuple[dict[str, Tensor], SearchState, EnsembleState]:
-        log_probs, state = self.ensemble.next_log_probs(ops.reshape(words, (-1,)), state, memory)
+        log_probs, state = self.ensemble.next_log_probs(
+            ops.reshape(words, (-1,)), state, memory, candidates=candidates.get("weights")
+        )
         attention = None
         if self.with_attention or self.sampler.needs_attention:
             attention = self.ensemble.attention(state)
@@ -101,6 +141,8 @@ class _Step(keras.layers.Layer):
         if self.sampler.needs_attention:
             inputs = {**inputs, "attention": attention}
         choice, search = self.sampler.step(ops.cast(log_probs, "float32"), search, **inputs)
+        if candidates:
+            choice = choice._replace(words=words_of_columns(candidates["words"], choice.words))
         chosen = {name: value for name, value in choice._asdict().items() if value is not None}
         return {**chosen, "attention": attention} if self.with_attention else chosen, search, state
 
@@ -170,6 +212,7 @@ class Search:
         limits: int array `(sources,)`: maximum number of tokens of each target, the end of sequence included.
         numbers: list of int, the index of each source in the whole input, for random numbers.
         with_attention: bool. Whether to return the attention with each hypothesis. Defaults to `False`.
+        candidates: Candidates, the words that may follow. Defaults to `None`: all words.
     """
 
     def __init__(
@@ -180,13 +223,15 @@ class Search:
         limits: np.ndarray,
         numbers: Sequence[int],
         with_attention: bool = False,
+        candidates: Candidates | None = None,
     ) -> None:
         self._functions, self._sampler = functions, sampler
-        self._compiled = sampler.step_key, with_attention, source.shape[1]
+        self._compiled = sampler.step_key, with_attention, source.shape[1], candidates and candidates.words.shape
+        self._candidates = functions.candidates(candidates) if candidates else {}
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
         self._state, self._memory = functions.start(source)
         if rows > 1:
-            self._state = _take(self._state, np.repeat(np.arange(sources), rows))
+            self._state = take(self._state, np.repeat(np.arange(sources), rows))
         mask = {"source_mask": source != PADDING} if sampler.needs_attention else {}
         self._search = sampler.initial(np.asarray(limits, np.int32), **mask)
         self._attention = AttentionHistory(np.count_nonzero(source != PADDING, axis=1)) if with_attention else None
@@ -212,14 +257,21 @@ class Search:
                 return [[result for result in results if result is not None] for results in self._results]
             rows = self._compact(searching, rows)
             if rows is not None:
-                self._state = _take(self._state, rows)
+                self._state = take(self._state, rows)
 
     def _step(self) -> np.ndarray | None:
         """Adds a word to each row; returns which rows they continue, or `None` if each continues itself."""
         sources, rows = self._log_probs.shape
         draws = None if self._draws is None else np.ascontiguousarray(self._draws[self._sources, self._length])
         chosen, self._search, self._state = self._functions.step(
-            self._sampler, self._words, self._search, self._state, self._memory, draws, self._attention is not None
+            self._sampler,
+            self._words,
+            self._search,
+            self._state,
+            self._memory,
+            draws,
+            self._attention is not None,
+            self._candidates,
         )
         self._words = chosen["words"]
         choice = {name: ops.convert_to_numpy(values) for name, values in chosen.items()}
@@ -269,11 +321,17 @@ class Search:
         self._sources, self._tokens = self._sources[staying], self._tokens[staying]
         self._log_probs = self._log_probs[staying]
         self._search, self._memory, self._words = (
-            _take(tensors, staying) for tensors in (self._search, self._memory, self._words)
+            take(tensors, staying) for tensors in (self._search, self._memory, self._words)
+        )
+        self._candidates = keras.tree.map_structure(
+            # What all sources share has a single row.
+            lambda tensor: tensor if len(tensor) == 1 else ops.take(tensor, staying, axis=0),
+            self._candidates,
         )
         staying_rows = (staying[:, None] * copies + np.arange(copies)).ravel()
         return staying_rows if rows is None else rows[staying_rows]
 
 
-def _take(tensors: Structure, indices: np.ndarray) -> Structure:
+def take(tensors: Structure, indices: np.ndarray) -> Structure:
+    """Returns rows of all tensors in a structure."""
     return keras.tree.map_structure(lambda tensor: ops.take(tensor, indices, axis=0), tensors)

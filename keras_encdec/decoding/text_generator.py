@@ -13,6 +13,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, stands_for_unknown
 from keras_encdec.text.subwords import GOES_ON, begin_with_marks, word_around, word_text, words_apart
 from keras_encdec.text.vocabulary import UNKNOWN_WORD, Vocabulary
@@ -161,6 +162,7 @@ class TextGenerator:
         sampler: Sampler | str = "greedy",
         replacement: UnknownReplacement | None = None,
         with_attention: bool = False,
+        shortlist: LexicalShortlist | None = None,
         **arguments: Any,
     ) -> list[list[TextHypothesis]]:
         """Generates targets.
@@ -169,6 +171,7 @@ class TextGenerator:
             lines: list of str, the sources; each is split into words as the training text was.
             sampler, with_attention, **arguments: see `Generator.generate`.
             replacement: UnknownReplacement. Defaults to `None`: unknown words are not replaced.
+            shortlist: LexicalShortlist, the words that may follow. Defaults to `None`: all words of the vocabulary.
 
         Returns:
             list, for each line a list of distinct TextHypothesis, the best first.
@@ -176,6 +179,8 @@ class TextGenerator:
         sources = self._first.words(lines)
         ids = [self._first.source_vocabulary.encode(words) for words in sources]
         with_attention = with_attention or (replacement is not None and self.carries_attention)
+        if shortlist is not None:
+            arguments["candidates"] = [shortlist.candidates(words) for words in sources]
         results = self._generator.generate(ids, sampler, with_attention=with_attention, **arguments)
         return [
             _distinct(hypotheses, self._first.target_vocabulary, words, replacement)

@@ -268,6 +268,9 @@ def test_pieces_are_joined(generated, tmp_path):
         ({"alignments": "links", "alignment_format": "xml"}, "alignment_format='xml', expected one of links, weights"),
         ({"replace_unknown": True}, "replace_unknown with a model that has neither attention nor position words"),
         ({"dictionary": "words.tsv"}, "dictionary without replace_unknown"),
+        ({"shortlist_words": 5}, "shortlist_words without lexical_shortlist"),
+        ({"frequent_words": 0}, "frequent_words without lexical_shortlist"),
+        ({"full_scores": True}, "full_scores without lexical_shortlist"),
         ({"join_subwords": "morfessor"}, "join_subwords='morfessor', expected one of bpe, sentencepiece"),
     ],
 )
@@ -318,3 +321,23 @@ def test_processes_generate_the_same_targets(generated, generator, model, source
         generated(generator, GreedySampler(), number_of_processes=2)
     with pytest.raises(ConfigurationError, match="found work in shards without input"):
         generated(generator, GreedySampler(), input=None, shard_lines=5)
+
+
+def test_a_lexical_shortlist_limits_the_words_of_each_target(generated, generator, tmp_path):
+    table = tmp_path / "table"
+    table.write_text("s1\tt4\t0.9\ns1\tt5\t0.1\ns2\tt6\t1\nother\tt7\t1\ns8\tgone\t1\n")
+    options = {"lexical_shortlist": table, "shortlist_words": 1, "frequent_words": 1}
+    for sampler in ("greedy", BeamSampler(4)):
+        words = [set(line.split()) for line in generated(generator, sampler, **options).splitlines()]
+        common = {"t0", "<unk>"}
+        assert words[0] <= common | {"t4", "t6"} and words[1] == set() and words[2] <= common
+        assert words[3] <= common and words[4] <= common | {"t7"}
+    short = rows(generated(generator, BeamSampler(4, num_best=2), "tsv", **options))
+    full = rows(generated(generator, BeamSampler(4, num_best=2), "tsv", full_scores=True, **options))
+    scorer = TextScorer.open(generator.directories[0])
+    for source, target, log_prob in full:
+        [words] = scorer.all_words([(source, target)])
+        [expected] = scorer.score_pairs([words]).log_prob
+        np.testing.assert_allclose(float(log_prob), expected, atol=1e-4)
+    assert {tuple(row[:2]) for row in short} == {tuple(row[:2]) for row in full}
+    assert all(float(row[2]) < 0 for row in full) and short != full

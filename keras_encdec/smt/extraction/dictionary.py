@@ -1,9 +1,9 @@
-"""Makes a dictionary from aligned text: the most frequent translation of each source word."""
+"""Makes a dictionary from aligned text: the most frequent translations of each source word."""
 
 import collections
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from keras_encdec.data.pairs import AlignedPair, open_aligned_pairs
@@ -12,6 +12,10 @@ from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
+from keras_encdec.text.lexical_shortlist import SHORTLIST_WORDS
+
+# A word that is aligned only once to its translation is often aligned wrongly.
+MIN_COUNT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +31,11 @@ class DictionaryEntry:
     source: str
     target: str
     count: int
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns after the words."""
+        return (str(self.count),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +58,29 @@ class DictionarySummary(FileSummary):
         return f"{self.lines:,} entries from {self.pairs:,} pairs{left_out} in {self.seconds:,.1f} s: {self._result}"
 
 
-def dictionary_entries(
-    pairs: Iterable[AlignedPair], min_count: int = DictionaryOptions.min_count
-) -> list[DictionaryEntry]:
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translation of a word, with its probabilities: shares of the links of either word.
+
+    Attributes:
+        source: str.
+        target: str.
+        forward: float. p(target | source).
+        backward: float. p(source | target).
+    """
+
+    source: str
+    target: str
+    forward: float
+    backward: float
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns after the words."""
+        return f"{self.forward:.6g}", f"{self.backward:.6g}"
+
+
+def dictionary_entries(pairs: Iterable[AlignedPair], min_count: int = MIN_COUNT) -> list[DictionaryEntry]:
     """Finds the most frequent translation of each source word of aligned pairs.
 
     Memory holds the count of each distinct pair of aligned words.
@@ -74,16 +103,55 @@ def dictionary_entries(
     Reference:
         - Luong et al., 2015, "Addressing the Rare Word Problem in Neural Machine Translation" (arXiv 1410.8206)
     """
-    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for source, target, links in pairs:
-        for i, j in links:
-            counts[source[i]][target[j]] += 1
     entries = []
-    for word, translations in sorted(counts.items()):
+    for word, translations in sorted(_link_counts(pairs).items()):
         translation, count = min(translations.items(), key=lambda item: (-item[1], item[0]))
         if count >= min_count:
             entries.append(DictionaryEntry(word, translation, count))
     return entries
+
+
+def translations(pairs: Iterable[AlignedPair], most: int = SHORTLIST_WORDS, min_count: int = 1) -> list[Translation]:
+    """Finds the most probable translations of each source word of aligned pairs.
+
+    Memory holds the count of each distinct pair of aligned words.
+
+    Args:
+        pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
+        most: int. Translations of each word. Defaults to `100`.
+        min_count: int. Translations that are aligned less often are left out. Defaults to `1`.
+
+    Returns:
+        list of Translation, in the code point order of the source words, the most probable translations of each first.
+
+    Example:
+
+    >>> pairs = [(["le", "chat"], ["the", "cat"], [(0, 0), (1, 1)]), (["chat"], ["cats"], [(0, 0)])]
+    >>> [(entry.source, entry.target, entry.forward) for entry in translations(pairs)]
+    [('chat', 'cat', 0.5), ('chat', 'cats', 0.5), ('le', 'the', 1.0)]
+    """
+    counts = _link_counts(pairs)
+    of_target: collections.Counter[str] = collections.Counter()
+    for targets in counts.values():
+        of_target.update(targets)
+    found = []
+    for source, targets in sorted(counts.items()):
+        total = targets.total()
+        entries = [
+            Translation(source, target, count / total, count / of_target[target])
+            for target, count in targets.items()
+            if count >= min_count
+        ]
+        found += sorted(entries, key=lambda entry: (-entry.forward, -entry.backward, entry.target))[:most]
+    return found
+
+
+def _link_counts(pairs: Iterable[AlignedPair]) -> dict[str, collections.Counter[str]]:
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for source, target, links in pairs:
+        for i, j in links:
+            counts[source[i]][target[j]] += 1
+    return counts
 
 
 def write_dictionary(
@@ -99,7 +167,9 @@ def write_dictionary(
 ) -> DictionarySummary:
     """Writes a dictionary: lines of a source word, its most frequent translation and their count, separated by tabs.
 
-    The output appears when it is complete. `keras_encdec.text.tokenizer.read_dictionary` reads it.
+    With `shortlist`, the lines have a source word, one of its translations, p(target | source) and p(source | target).
+    The output appears when it is complete. `keras_encdec.text.rare_words.read_dictionary` reads a dictionary,
+    `keras_encdec.text.lexical_shortlist.read_translations` a shortlist.
 
     Args:
         input: pairs, or the target sentences of parallel text, plain or gzipped.
@@ -141,15 +211,22 @@ def write_dictionary(
         ) as (pairs, reader),
         progress(reader.lines) as read,
     ):
-        entries = dictionary_entries(_counted(pairs, read), options.min_count)
+        entries: Sequence[DictionaryEntry | Translation]
+        if options.shortlist:
+            most = options.shortlist_words or SHORTLIST_WORDS
+            entries = translations(_counted(pairs, read), most, options.min_count or 1)
+        else:
+            entries = dictionary_entries(_counted(pairs, read), options.min_count or MIN_COUNT)
         for entry in entries:
             file.write(_line(entry, file_encoding, options.encoding, input))
     return DictionarySummary(len(entries), time.monotonic() - start, output, read.count, reader.malformed)
 
 
-def _line(entry: DictionaryEntry, encoding: FileEncoding, encoding_name: str | None, path: FilePath) -> bytes:
+def _line(
+    entry: DictionaryEntry | Translation, encoding: FileEncoding, encoding_name: str | None, path: FilePath
+) -> bytes:
     try:
-        return encoding.encode(f"{entry.source}\t{entry.target}\t{entry.count}\n")
+        return encoding.encode("\t".join((entry.source, entry.target, *entry.values)) + "\n")
     except UnicodeEncodeError as error:
         raise unencodable(error, encoding_name, path) from None
 

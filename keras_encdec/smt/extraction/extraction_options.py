@@ -7,6 +7,7 @@ from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMME
 from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
 from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ProcessesOption
+from keras_encdec.text.lexical_shortlist import SHORTLIST_WORDS
 from keras_encdec.text.tokenizer import Tokenizer
 
 
@@ -67,11 +68,24 @@ class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, Pr
 class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
     """Options of `write_dictionary`."""
 
-    min_count: int = hyperparameter(
-        2,
-        "Leave out words that are aligned to their translation less often. The paper uses 100 for 12 million pairs.",
+    min_count: int | None = hyperparameter(
+        None,
+        "Leave out words that are aligned to their translation less often. Default: 2; 1 with --shortlist. The paper "
+        "uses 100 for 12 million pairs.",
         minimum=1,
+    )
+    shortlist: bool = hyperparameter(
+        False,
+        "Write several translations of each word with their probabilities, for --lexical_shortlist of encdec-generate.",
+    )
+    shortlist_words: int | None = hyperparameter(
+        None, f"With --shortlist: most translations of a word. Default: {SHORTLIST_WORDS}.", minimum=1
     )
     reverse: bool = hyperparameter(
         False, "Translate target words into source words, for a model trained in that direction."
     )
+
+    def check(self) -> None:
+        super().check()
+        if self.shortlist_words is not None and not self.shortlist:
+            raise ConfigurationError("found {shortlist_words} without {shortlist}, expected both")

@@ -5,6 +5,7 @@ import pytest
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.smt import DictionaryEntry, dictionary_entries, write_dictionary
+from keras_encdec.text.lexical_shortlist import read_translations
 from keras_encdec.text.rare_words import read_dictionary
 
 PAIRS = [("b a", "x y"), ("a b", "z x"), ("a", "y"), ("a b", "z x"), ("a", ""), ("c", "w")]
@@ -45,6 +46,20 @@ def test_read_dictionary_reads_what_is_written(files, out):
         reverse=True,
     )
     assert read_dictionary(out / "words.gz") == {"w": "c", "x": "b", "y": "a", "z": "a"}
+
+
+def test_a_shortlist_has_the_probabilities_of_the_links_of_both_words(files, out):
+    write_dictionary(files / "tsv", out / "words", alignment=files / "links", shortlist=True)
+    # b: x three times, y never. a: y twice, x and z ...; the links of the table above, counted by hand.
+    lines = (out / "words").read_text().splitlines()
+    assert lines == ["a\ty\t0.4\t1", "a\tz\t0.4\t1", "a\tx\t0.2\t0.25", "b\tx\t1\t0.75", "c\tw\t1\t1"]
+    write_dictionary(files / "tsv", out / "one", alignment=files / "links", shortlist=True, shortlist_words=1)
+    assert (out / "one").read_text().splitlines() == [lines[0], *lines[3:]]
+    write_dictionary(files / "tsv", out / "two", alignment=files / "links", shortlist=True, min_count=2)
+    assert (out / "two").read_text().splitlines() == [*lines[:2], lines[3]]
+    assert read_translations(out / "words") == {"a": ["y", "z", "x"], "b": ["x"], "c": ["w"]}
+    with pytest.raises(ConfigurationError, match="shortlist_words without shortlist"):
+        write_dictionary(files / "tsv", out / "none", alignment=files / "links", shortlist_words=1)
 
 
 def test_malformed_lines_are_left_out_with_their_links(files, out):

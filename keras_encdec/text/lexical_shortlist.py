@@ -1,0 +1,121 @@
+"""The words into which a source may be translated, by a table of word translations."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_encdec.errors import InputError, quoted
+from keras_encdec.formats import InputLines
+from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable, unescape
+from keras_encdec.text.rare_words import stands_for_unknown
+from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
+
+#: Translations of each source word, and most frequent target words of every source.
+SHORTLIST_WORDS, FREQUENT_WORDS = 100, 100
+
+
+class LexicalShortlist:
+    """The target words that may follow in the translation of a source.
+
+    These are the first translations of each source word in a table, the most frequent target words, the source words
+    themselves (names and numbers are copied), and the words that stand for unknown words.
+
+    Args:
+        translations: dict of source word to its target words, the best first, see `read_translations`.
+        vocabulary: Vocabulary of the targets.
+        shortlist_words: int. Translations of each source word. Defaults to `100`.
+        frequent_words: int. Most frequent target words. Defaults to `100`.
+
+    Example:
+
+    >>> vocabulary = Vocabulary(["the", "cat", "house"])
+    >>> LexicalShortlist({"chat": ["cat"]}, vocabulary, frequent_words=1).candidates(["le", "chat"]).tolist()
+    [3, 4]
+
+    Reference:
+        - Jean et al., 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation" (arXiv 1412.2007),
+          section 3.2
+    """
+
+    def __init__(
+        self,
+        translations: Mapping[str, Sequence[str]],
+        vocabulary: Vocabulary,
+        shortlist_words: int = SHORTLIST_WORDS,
+        frequent_words: int = FREQUENT_WORDS,
+    ) -> None:
+        words = vocabulary.words
+        self._ids = {word: number for number, word in enumerate(words, start=FIRST_WORD)}
+        # A vocabulary has the most frequent words first.
+        frequent = range(FIRST_WORD, FIRST_WORD + min(frequent_words, len(words)))
+        unknown = [number for number, word in enumerate(words, start=FIRST_WORD) if stands_for_unknown(word)]
+        #: Ids that may follow in every target, int array.
+        self.always = np.array([*frequent, *unknown], np.int32)
+        #: dict of source word to the ids of its translations, int array.
+        self.of_word = {
+            source: np.array([self._ids[word] for word in targets if word in self._ids][:shortlist_words], np.int32)
+            for source, targets in translations.items()
+        }
+
+    def candidates(self, source_words: Sequence[str]) -> np.ndarray:
+        """Returns the ids of the words that may follow: int32 array, distinct, in ascending order."""
+        known = [self.of_word[word] for word in source_words if word in self.of_word]
+        copied = np.array([self._ids[word] for word in source_words if word in self._ids], np.int32)
+        return np.unique(np.concatenate([self.always, copied, *known]))
+
+
+def read_translations(path: str | os.PathLike[str], encoding: str | None = None) -> dict[str, list[str]]:
+    """Reads a table of word translations, as `encdec-dictionary --shortlist` writes it.
+
+    A line has a source word, a target word and p(target | source), separated by tabs; further columns are ignored, and
+    so is the order of the lines. Moses's escapes are replaced by their characters.
+
+    Args:
+        path: the file, plain or gzipped.
+        encoding: str. The encoding, see `FileEncoding`. Defaults to `None`: UTF-8, and other bytes are an error.
+
+    Returns:
+        dict of source word to its target words, the most probable first; equally probable ones in their order.
+
+    Raises:
+        InputError: if a line does not have this form.
+    """
+    table: dict[str, list[tuple[float, str]]] = {}
+    file_encoding = FileEncoding(encoding)
+    with InputLines(path) as lines:
+        for raw in lines:
+            number = lines.line_number
+            try:
+                text = file_encoding.decode(raw.removesuffix(b"\r"))
+            except UnicodeDecodeError as error:
+                raise undecodable(error, path, number) from None
+            if number == 1 and file_encoding.is_utf8:
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            columns = text.split("\t")
+            probability = _probability(columns)
+            if probability is None:
+                raise InputError(
+                    f"found {quoted(text)}",
+                    "expected a source word, a target word and a probability, separated by tabs",
+                    "write the table with encdec-dictionary --shortlist",
+                    path,
+                    number,
+                )
+            source, target = map(unescape, columns[:2])
+            table.setdefault(source, []).append((-probability, target))
+    return {
+        source: list(dict.fromkeys(target for _, target in sorted(targets, key=lambda entry: entry[0])))
+        for source, targets in table.items()
+    }
+
+
+def _probability(columns: Sequence[str]) -> float | None:
+    """Returns the probability in the third column; `None` if the columns are not those of a table."""
+    if len(columns) < 3 or not columns[0] or not columns[1]:
+        return None
+    try:
+        value = float(columns[2])
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 else None

@@ -1,0 +1,152 @@
+"""Searches among candidate words."""
+
+import keras
+import numpy as np
+import pytest
+from toy_search import toy
+
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler, candidates
+from keras_encdec.text.vocabulary import END
+
+SOURCES = [[3, 4, 2], [5, 2], [6, 3, 7, 4, 2], [2], [8, 8, 2]]
+WORDS = 24
+SAMPLERS = [
+    GreedySampler(),
+    BeamSampler(2, num_best=2),  # sources share their words
+    BeamSampler(5, num_best=3, length_penalty=0.6),  # each source has its own
+    BeamSampler(9, num_best=9, suppress_unknown=True),  # more beams than some sources have words
+    RandomSampler(3, seed=5),
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return toy(target_words=WORDS, seed=3)[0]
+
+
+@pytest.fixture(scope="module")
+def lists():
+    """Candidates of each source; the last has all words."""
+    random = np.random.default_rng(7)
+    some = [random.choice(np.arange(3, WORDS + 3), size, replace=False) for size in (9, 4, 14, 6)]
+    return [*some, np.arange(3, WORDS + 3)]
+
+
+def found(model, sampler, **arguments):
+    return Generator(model).generate(SOURCES, sampler, max_length=6, **arguments)
+
+
+def with_bias(model, words):
+    """The model, whose output bias makes all other words impossible."""
+    copy = keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    _, bias = copy.decoder.output_weights
+    allowed = np.isin(np.arange(WORDS + 3), [0, 1, 2, *words])
+    bias.assign(np.where(allowed, keras.ops.convert_to_numpy(bias), -1e9))
+    return copy
+
+
+def assert_alike(hypotheses, expected, atol=1e-5):
+    assert [one.ids for one in hypotheses] == [one.ids for one in expected]
+    for name in ("log_prob", "score"):
+        values = ([getattr(one, name) for one in each] for each in (hypotheses, expected))
+        np.testing.assert_allclose(*values, atol=atol)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("sampler", SAMPLERS[:-1], ids=str)
+def test_the_other_words_are_impossible(model, lists, sampler):
+    together = found(model, sampler, candidates=lists)
+    for index, words in enumerate(lists):
+        alone = found(with_bias(model, words), sampler)[index]
+        # A model that makes words impossible ranks impossible continuations last, instead of leaving them out.
+        assert_alike(together[index], [one for one in alone if one.log_prob > -1e8])
+
+
+def test_all_words_as_candidates_change_nothing(model):
+    everything = [np.arange(3, WORDS + 3)] * len(SOURCES)
+    for sampler in SAMPLERS[1:]:
+        for hypotheses, expected in zip(
+            found(model, sampler, candidates=everything), found(model, sampler), strict=True
+        ):
+            assert_alike(hypotheses, expected)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_a_source_gets_the_same_alone_and_among_others(model, lists, sampler):
+    generator = Generator(model)
+    together = generator.generate(SOURCES, sampler, max_length=6, candidates=lists)
+    for index, (source, words) in enumerate(zip(SOURCES, lists, strict=True)):
+        [alone] = generator.generate([source], sampler, max_length=6, candidates=[words], first=index)
+        assert_alike(together[index], alone)
+        assert {i for one in alone for i in one.ids} <= {1, END, *words.tolist()}
+
+
+@pytest.mark.parametrize("average", [None, "arithmetic", "geometric"])
+def test_full_scores_are_those_of_all_words(model, lists, average):
+    models = model if average is None else [model, toy(target_words=WORDS, seed=4)[0]]
+    generator = Generator(models, average=average or "arithmetic")
+    sampler = BeamSampler(5, num_best=3, length_penalty=0.6)
+    short = generator.generate(SOURCES, sampler, max_length=6, candidates=lists)
+    full = generator.generate(SOURCES, sampler, max_length=6, candidates=lists, full_scores=True)
+    everything = [np.arange(3, WORDS + 3)] * len(SOURCES)
+    for index, (before, after) in enumerate(zip(short, full, strict=True)):
+        assert {one.ids for one in before} == {one.ids for one in after}
+        scores = [one.score for one in after]
+        assert scores == sorted(scores, reverse=True)
+        for one in after:
+            np.testing.assert_allclose(one.score, one.log_prob / ((5 + len(one.ids)) / 6) ** 0.6, rtol=1e-5)
+            if average is None:
+                score = model.score([SOURCES[index]], [list(one.ids)])
+                np.testing.assert_allclose(one.log_prob, keras.ops.convert_to_numpy(score)[0], atol=1e-5)
+    # Rescoring what a search among all words found changes nothing.
+    plain = generator.generate(SOURCES, sampler, max_length=6)
+    rescored = generator.generate(SOURCES, sampler, max_length=6, candidates=everything, full_scores=True)
+    for hypotheses, expected in zip(rescored, plain, strict=True):
+        assert_alike(hypotheses, expected)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_an_ensemble_averages_over_the_candidates(model, lists):
+    other = toy(target_words=WORDS, seed=4)[0]
+    sampler = BeamSampler(4, num_best=2)
+    for average in ("arithmetic", "geometric"):
+        together = Generator([model, other], average=average).generate(SOURCES, sampler, candidates=lists)
+        for index, words in enumerate(lists):
+            biased = Generator([with_bias(each, words) for each in (model, other)], average=average)
+            assert_alike(together[index], biased.generate(SOURCES, sampler)[index])
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_batches_that_shrink_keep_their_words(model, monkeypatch):
+    random = np.random.default_rng(0)
+    sources = [[*random.integers(3, 9, random.integers(1, 20)).tolist(), 2] for _ in range(30)]
+    lists = [random.choice(np.arange(3, WORDS + 3), 8, replace=False) for _ in sources]
+    monkeypatch.setattr("keras_encdec.decoding.search.LEAST_ROWS", 1)
+    monkeypatch.setattr("keras_encdec.backend.compiled_call.COMPILING", 0)
+    for sampler in (GreedySampler(), BeamSampler(4)):
+        generator = Generator(model)
+        together = generator.generate(sources, sampler, candidates=lists)
+        for index in (0, 11, 29):
+            [alone] = generator.generate([sources[index]], sampler, candidates=[lists[index]])
+            assert_alike(together[index], alone)
+
+
+def test_candidates_must_be_ids_of_the_model(model):
+    for wrong in ([WORDS + 3], [-1]):
+        with pytest.raises(ValueError, match=f"expected ids from 0 to {WORDS + 2}"):
+            Generator(model).generate([[3, 2]], candidates=[wrong])
+    with pytest.raises(ValueError, match="found 2 lists of candidates for 1 source"):
+        Generator(model).generate([[3, 2]], candidates=[[3], [4]])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_each_allowed_column_is_a_word_of_the_source(lists, shared):
+    words = [candidates.with_special_ids(each) for each in lists]
+    width = candidates.compiled_width(candidates.candidates_needed(words, shared), WORDS + 3)
+    batch = candidates.batch_candidates(words, shared, width)
+    rows = np.broadcast_to(batch.words, (len(lists), width))
+    for row, allowed, own in zip(rows, batch.allowed, words, strict=True):
+        assert row[allowed].tolist() == own.tolist()
+        assert row[:3].tolist() == [0, 1, 2]
