@@ -1,16 +1,18 @@
-"""Starts Keras in a command: its import without start-up messages, and how its process uses memory."""
+"""Starts Keras in a command or a worker: its import without start-up messages, and how its process uses memory."""
 
 import contextlib
 import ctypes
 import importlib
 import os
+import pickle
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from keras_encdec import __version__
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.engines import Work
 
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
 
@@ -83,3 +85,32 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
         for option, value in ((_ARENA_MAX, arenas), (_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, (1 << 31) - 1)):
             mallopt(option, value)
+
+
+class KerasWork:
+    """Loads models in a worker after Keras has been imported there: a `keras_encdec.runtime.engines.WorkOpener`.
+
+    To unpickle a function is to import its module, and with it Keras and its start-up messages. An object of this class
+    therefore travels to a worker process with its function still pickled.
+
+    Args:
+        load: callable without arguments that loads the models and returns the work on a shard, such as a
+            `functools.partial` of a class; or that callable pickled.
+        own_process: bool. Whether the worker is a process of its own, which may change how it uses memory.
+    """
+
+    def __init__(self, load: Callable[[], Work] | bytes, own_process: bool) -> None:
+        self._load, self._own_process = load, own_process
+
+    def __reduce__(self) -> tuple[type, tuple[bytes, bool]]:
+        pickled = self._load if isinstance(self._load, bytes) else pickle.dumps(self._load)
+        return type(self), (pickled, self._own_process)
+
+    def open(self) -> Work:
+        """Imports Keras and loads the models. See `WorkOpener`."""
+        import_keras()
+        load = pickle.loads(self._load) if isinstance(self._load, bytes) else self._load
+        if self._own_process:
+            keep_freed_memory()
+        work: Work = load()
+        return work

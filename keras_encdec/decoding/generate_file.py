@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from keras_encdec.backend.startup import software
+from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generation_options import GenerationOptions
-from keras_encdec.decoding.generation_work import GenerationWork
 from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
@@ -135,9 +134,8 @@ def generate_file(
     if options.in_shards:
         if input is None:
             raise ConfigurationError("found work in shards without {input}, expected the source text to translate")
-        work = GenerationWork(
-            _paths(model_dirs) if options.elsewhere else model_dirs, sampler, options, options.elsewhere
-        )
+        models = _paths(model_dirs) if options.elsewhere else model_dirs
+        work = KerasWork(functools.partial(ShardGenerator, models, sampler, options), options.elsewhere)
         job = ShardedJob(
             "generation", [input], files, _settings(model_dirs, sampler, options), WINDOW, options.shard_lines
         )
@@ -207,22 +205,24 @@ class ShardGenerator:
     """Generates the targets of shards in a worker.
 
     Args:
-        work: GenerationWork.
+        model_dirs: see `generate_file`.
+        sampler: Sampler.
+        options: GenerationOptions.
 
     Raises:
         InputError: when a model cannot be used.
     """
 
-    def __init__(self, work: GenerationWork) -> None:
-        self._work = work
-        self._generator = _generator_maker(work.model_dirs, work.options)()
+    def __init__(self, model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> None:
+        self._sampler, self._options = sampler, options
+        self._generator = _generator_maker(model_dirs, options)()
         self._turn = threading.Lock()  # a generator adapts its batches to the memory: one call at a time
 
     def __call__(self, shard: Shard) -> ShardResult:
         """Generates the targets of a shard."""
-        options, [part] = self._work.options, shard.parts
+        options, [part] = self._options, shard.parts
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
-        generator = FileGenerator(self._generator, self._work.sampler, options, part)
+        generator = FileGenerator(self._generator, self._sampler, options, part)
         first = part.first_line - 1
         with InputLines(part) as lines:
             for window in _windows(lines, options.encoding):

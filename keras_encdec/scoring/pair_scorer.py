@@ -2,9 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from keras_encdec.model_directory import ModelDirectory
 
 WordPair = tuple[Sequence[str], Sequence[str]]
 
@@ -73,6 +76,26 @@ class PairScorer(Protocol):
 
     def close(self) -> None:
         """Cancels pending computations: calls in other threads fail, and so do later ones."""
+        ...
+
+
+class ModelScorer(PairScorer, Protocol):
+    """A PairScorer of a model directory: `TextScorer`, or `DryScorer`, which computes nothing.
+
+    Attributes:
+        directory: ModelDirectory.
+    """
+
+    directory: "ModelDirectory"
+
+    @property
+    def carries_attention(self) -> bool:
+        """Whether the model has attention."""
+        ...
+
+    @property
+    def ngram_counts(self) -> "NgramCounts | None":
+        """The n-grams scored so far; `None` for a model without limited context."""
         ...
 
 

@@ -24,12 +24,11 @@ from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.scoring.file_scorer import FileScorer, scored_windows
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
-from keras_encdec.scoring.record_scorer import score_columns
+from keras_encdec.scoring.record_scorer import score_columns, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.scoring.sharded_scoring import WrittenScores, score_in_shards
-from keras_encdec.scoring.text_scorer import ModelOrPath
+from keras_encdec.scoring.text_scorer import ModelOrPath, open_scorers
 
 
 def scored_moses_ini(
@@ -206,8 +205,8 @@ def score_file(
         ini, notices = scored_ini(reader)
         if ini_file:
             ini_file.write(ini)
-        scorer = FileScorer(options, model_dir, reverse_model_dir)
-        written, counts = scorer.write(reader, itertools.chain([first], read), files, progress)
+        scorers = open_scorers(options, model_dir, reverse_model_dir)
+        written, counts = write_scores(reader, itertools.chain([first], read), files, scorers, options, progress)
     return _summary(options, output, WrittenScores(written, counts, notices))
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_encdec.backend.startup import software
+from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.formats import FilePath, InputLines, PairFormat, Record, open_output, pair_format
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.formats.sentences import Sentences, read_sentences
@@ -19,11 +19,16 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.scoring.file_scorer import WINDOW, WINDOWS, FileScorer, ScoreCounts, scored_windows
-from keras_encdec.scoring.record_scorer import score_columns
+from keras_encdec.scoring.record_scorer import (
+    WINDOW,
+    WINDOWS,
+    ScoreCounts,
+    score_columns,
+    scored_windows,
+    write_scores,
+)
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.scoring.shard_work import ScoringWork
-from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer
+from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
 from keras_encdec.task_options import ShardOptions
 
 # Where and how the work is done, which does not change the scores.
@@ -41,17 +46,23 @@ class ShardScorer:
     """Scores shards in a worker.
 
     Args:
-        work: ScoringWork.
+        options: ScoringOptions.
+        models: list of the paths of the model and, if there is one, the reverse model; in this process, of any
+            `ModelOrPath`.
+        sentences: Sentences, the sources of an n-best list; `None` for other formats.
+        own_process: bool. Whether the worker is a process of its own.
 
     Raises:
         InputError: when a model cannot be used.
     """
 
-    def __init__(self, work: ScoringWork) -> None:
-        self._work = work
-        self._scorers = [TextScorer.open(model, work.options.dtype) for model in work.models]
+    def __init__(
+        self, options: ScoringOptions, models: Sequence[ModelOrPath], sentences: Sentences | None, own_process: bool
+    ) -> None:
+        self._options, self._sentences = options, sentences
+        self._scorers = [TextScorer.open(model, options.dtype) for model in models]
         # In this process, two threads score two shards; in one of its own, the shard's windows are scored side by side.
-        self._side_by_side = WINDOWS if work.own_process else 1
+        self._side_by_side = WINDOWS if own_process else 1
         # A model counts its n-grams over all threads.
         counts = any(scorer.ngram_counts is not None for scorer in self._scorers)
         self._turn = threading.Lock() if counts else contextlib.nullcontext()
@@ -66,14 +77,13 @@ class ShardScorer:
             return self._score(shard)
 
     def _score(self, shard: Shard) -> ShardResult:
-        options = self._work.options
+        options = self._options
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
-        with open_part(shard, options, self._work.sentences) as reader:
+        lent = open_scorers(options, *self._scorers)  # stay open when the shard is done
+        with open_part(shard, options, self._sentences) as reader:
             columns = score_columns(pair_format(options.format), options, len(self._scorers))
-            scorer = FileScorer(options, *self._scorers)
-            _, counts = scorer.write(
-                reader, scored_windows(reader, options, columns), outputs, side_by_side=self._side_by_side
-            )
+            read = scored_windows(reader, options, columns)
+            _, counts = write_scores(reader, read, outputs, lent, options, side_by_side=self._side_by_side)
         return ShardResult(tuple(output.getvalue() for output in outputs), dataclasses.asdict(counts))
 
 
@@ -135,7 +145,8 @@ def score_in_shards(
     columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
     given = [directory.path.absolute() for directory in directories] if options.elsewhere else models
-    work = ScoringWork(options, given, sentences, options.elsewhere)
+    elsewhere = options.elsewhere
+    work = KerasWork(functools.partial(ShardScorer, options, given, sentences, elsewhere), elsewhere)
     ini, notices = b"", []
 
     def prepare(first: Shard) -> tuple[int, int]:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_encdec.errors import InputError
+from keras_encdec.formats.alignments import check_carries_attention
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
 from keras_encdec.scoring.scorer import Scorer
+from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.text import UNKNOWN
 
 
@@ -200,6 +202,29 @@ class DryScorer:
 
     def close(self) -> None:
         """Does nothing: there are no computations to cancel."""
+
+
+def open_scorers(
+    options: ScoringOptions, model_dir: ModelOrPath, reverse_model_dir: ModelOrPath | None = None
+) -> list[TextScorer | DryScorer]:
+    """Opens the scorer of a model, and that of a reverse model if there is one.
+
+    Args:
+        options: ScoringOptions: the dtype, whether nothing is computed, and whether attention is needed.
+        model_dir: see `score_file`.
+        reverse_model_dir: see `score_file`. Optional.
+
+    Raises:
+        InputError: when a model cannot be used.
+    """
+    scorers: list[TextScorer | DryScorer] = []
+    for model, flag, reverse in ((model_dir, "--model_dir", False), (reverse_model_dir, "--reverse_model_dir", True)):
+        if model is not None:
+            scorer = DryScorer(model) if options.dry_run else TextScorer.open(model, options.dtype)
+            scorer.directory.check_direction(reverse, flag)
+            scorers.append(scorer)
+    check_carries_attention(options.alignments, scorers[0].carries_attention)
+    return scorers
 
 
 def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored: bool) -> list[WordPair]:

@@ -16,7 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.shards import ShardFolder
-from keras_encdec.scoring import file_scorer, score_file, sharded_scoring
+from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
 
 OPTIONS = {
     "phrase_table": {"unknown_count": True, "length": True},
@@ -29,7 +29,7 @@ PAIRS = [(f"le chat {'noir ' * (i % 4)}", f"the cat {i % 7} {'house ' * (i % 3)}
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
-    monkeypatch.setattr(file_scorer, "WINDOW", 4)
+    monkeypatch.setattr(record_scorer, "WINDOW", 4)
     monkeypatch.setattr(sharded_scoring, "WINDOW", 4)
 
 
