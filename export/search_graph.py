@@ -1,6 +1,6 @@
 """Runs a sampler's search inside an exported graph."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -15,6 +15,8 @@ from keras_encdec.text.vocabulary import END, PADDING
 
 # Largest number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
+# Words among which a search with a lexical shortlist chooses, unless its sources have more together.
+CANDIDATES = 1024
 # Random numbers are multiples of 1 / DRAWS, which float32 represents exactly.
 DRAWS = 1 << 24
 
@@ -59,6 +61,7 @@ def search_in_graph(
     limits: tf.Tensor,
     sampler: Sampler,
     inputs: Tensors,
+    allowed: tf.Tensor | None = None,
 ) -> SearchResults:
     """Generates targets for sources: the same targets as `keras_encdec.decoding.Generator` finds with the sampler.
 
@@ -70,6 +73,8 @@ def search_in_graph(
         sampler: Sampler.
         inputs: dict of tensors `(sources,)`, see `RegisteredSampler.inputs`. A sampler that draws needs "seed", int64:
             equal seeds give equal draws in any batch. The other inputs are arguments of the sampler's `initial`.
+        allowed: boolean tensor `(sources, ids)`: which ids may follow in targets of each source. Defaults to `None`:
+            all ids.
 
     Returns:
         SearchResults.
@@ -91,13 +96,53 @@ def search_in_graph(
             {name: tf.gather(tensor, indices) for name, tensor in tensors.items()} for tensors in (encoded, inputs)
         )
         lengths_part, limits_part = tf.gather(lengths, indices), tf.gather(limits, indices)
-        parts = _search(decoder, sampler, encoded_part, lengths_part, limits_part, inputs_part, width)
+
+        def search(candidates: SearchCandidates | None) -> tuple[tf.Tensor, ...]:
+            return _search(decoder, sampler, encoded_part, lengths_part, limits_part, inputs_part, width, candidates)
+
+        parts = search(None) if allowed is None else _among(decoder, tf.gather(allowed, indices), search)
         pairs = zip(results, parts, strict=True)
         return start + size, *(tf.tensor_scatter_nd_update(whole, indices[:, None], rows) for whole, rows in pairs)
 
     results = tf.while_loop(lambda start, *_: start < sources, part, (0, *results), parallel_iterations=1)
     ids, log_probs, scores, links = results[1:]
     return SearchResults(ids, tf.maximum(log_probs, tf.float32.min), tf.maximum(scores, tf.float32.min), links)
+
+
+class SearchCandidates(NamedTuple):
+    """Candidate words of a group of sources, for a search.
+
+    Attributes:
+        words: int32 tensor `(candidates,)`, ids.
+        weights: dict, see `Decoder.candidate_weights`.
+    """
+
+    words: tf.Tensor
+    weights: Tensors
+
+
+def _among(
+    decoder: Decoder, allowed: tf.Tensor, search: Callable[[SearchCandidates | None], tuple[tf.Tensor, ...]]
+) -> tuple[tf.Tensor, ...]:
+    """Runs a search among the words that may follow in any target of the group.
+
+    The samplers need a fixed number of words: `CANDIDATES`, or all ids if the group has more candidates.
+    """
+    ids = allowed.shape[-1]
+    words = tf.reshape(tf.cast(tf.where(tf.reduce_any(allowed, axis=0)), tf.int32), [-1])
+
+    def among(words: tf.Tensor, allowed: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return search(SearchCandidates(words, decoder.candidate_weights(words[None], allowed)))
+
+    def among_few() -> tuple[tf.Tensor, ...]:
+        number = tf.size(words)
+        padded = tf.ensure_shape(tf.pad(words, [[0, CANDIDATES - number]]), [CANDIDATES])
+        return among(padded, tf.gather(allowed, padded, axis=1) & (tf.range(CANDIDATES) < number))
+
+    def among_all() -> tuple[tf.Tensor, ...]:
+        return among(tf.range(ids), allowed)
+
+    return among_all() if ids <= CANDIDATES else tf.cond(tf.size(words) <= CANDIDATES, among_few, among_all)
 
 
 class _Hypotheses(NamedTuple):
@@ -121,6 +166,7 @@ def _search(
     limits: tf.Tensor,
     inputs: Tensors,
     width: tf.Tensor,
+    candidates: SearchCandidates | None,
 ) -> tuple[tf.Tensor, ...]:
     """Runs the loop of the search for one group of sources; the ids and links have `width` tokens."""
     rows, sources = sampler.rows_per_source, tf.size(limits)
@@ -136,7 +182,8 @@ def _search(
     def step(
         t: tf.Tensor, words: tf.Tensor, partial: _Hypotheses, kept: _Hypotheses, search: SearchState, state: Tensors
     ) -> tuple[tf.Tensor, tf.Tensor, _Hypotheses, _Hypotheses, SearchState, Tensors]:
-        next_log_probs, state = decoder.next_log_probs(tf.reshape(words, [-1]), state, memory)
+        weights = candidates and candidates.weights
+        next_log_probs, state = decoder.next_log_probs(tf.reshape(words, [-1]), state, memory, candidates=weights)
         draws = _draws(seeds, t, rows) if sampler.needs_draws else None
         now = tf.one_hot(t, width, dtype=tf.int32)
         needed = {}
@@ -145,6 +192,8 @@ def _search(
             partial = partial._replace(links=partial.links + _links(attention, is_word)[:, :, None] * now)
             needed = {"attention": tf.cast(attention, tf.float32)} if sampler.needs_attention else {}
         choice, search = sampler.step(next_log_probs, search, draws, **needed)
+        if candidates:
+            choice = choice._replace(words=tf.gather(candidates.words, choice.words))
         ended = _Hypotheses(partial.tokens + END * now, partial.links, partial.log_probs + choice.end_log_probs)
         kept = _Hypotheses(*(_take(parts, choice.kept) for parts in zip(kept, ended, strict=True)))
         if choice.parents is not None:

@@ -16,12 +16,14 @@ from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
 from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import alignment_text, search_in_graph, target_limits
+from keras_encdec.export.served_shortlist import ServedShortlist
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, read_dictionary
 from keras_encdec.text.subwords import BEGINS, GOES_ON
 from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
@@ -71,6 +73,7 @@ class ServedModel:
             )
         )
         self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
+        self._shortlist = self._shortlist_of(directory) if self._config.lexical_shortlist else None
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
         # because clients may send a rank other than the signature's.
         texts = tf.TensorSpec(None, tf.string)
@@ -83,6 +86,8 @@ class ServedModel:
         self.resources.tables = [self._read_ids.table, self._predicted_ids.table, self._predicted_ids.words]
         if self._replacement:
             self.resources.tables.append(self._replacement.table)
+        if self._shortlist:
+            self.resources.tables += self._shortlist.resources
         graphs = [function.graph for function in self.signatures.values()]
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
 
@@ -152,6 +157,13 @@ class ServedModel:
         translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
+    def _shortlist_of(self, directory: ModelDirectory) -> ServedShortlist:
+        vocabulary, config = directory.target_vocabulary, self._config
+        shortlist = LexicalShortlist.read(
+            config.lexical_shortlist, vocabulary, config.shortlist_words, config.frequent_words
+        )
+        return ServedShortlist(shortlist, vocabulary)
+
     def _search(self, entry: RegisteredSampler, sampler: Sampler) -> Callable[..., Tensors]:
         """Makes the function of a sampler's signature. It returns targets, as strings of tokens, and their ln p."""
 
@@ -163,7 +175,8 @@ class ServedModel:
                 read = tf.nest.map_structure(lambda table: tf.gather(table, text_index), read)
             text, encoded, lengths = read
             decoder = self._model.decoder
-            results = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs)
+            allowed = self._shortlist.allowed(self._read_ids.split(text)) if self._shortlist else None
+            results = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs, allowed)
             words = self._predicted_ids.decode(results.ids)
             if self._replacement:
                 words = self._replacement(words, results.ids, results.links, self._read_ids.split(text), lengths)

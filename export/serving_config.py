@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.export.versions import LARGEST
 from keras_encdec.formats import open_output
+from keras_encdec.text.lexical_shortlist import FREQUENT_WORDS, SHORTLIST_WORDS
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
@@ -32,6 +33,9 @@ class ServingConfig(Configuration):
             model with attention or position words. See `decoding.UnknownReplacement`.
         dictionary: str. File of translations for the replacement, which become part of the graph; see
             `read_dictionary`.
+        lexical_shortlist: str. Table of word translations, which become part of the graph; only these and the most
+            frequent words may follow in targets. See `LexicalShortlist`.
+        shortlist_words, frequent_words: int. See `LexicalShortlist`.
         top_k: int. For `sample`: number of most probable words to draw from; `None` for all.
         top_p: float. For `sample`: draw from the smallest set of most probable words whose probabilities add up to
             this value.
@@ -78,6 +82,19 @@ class ServingConfig(Configuration):
         "With --replace_unknown: file of lines of a source word, a tab and its translation. Other source words are "
         "copied.",
     )
+    lexical_shortlist: str | None = hyperparameter(
+        None,
+        "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
+        "the most frequent words may follow in targets, with all signatures, which is faster.",
+    )
+    shortlist_words: int | None = hyperparameter(
+        None, f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.", minimum=1
+    )
+    frequent_words: int | None = hyperparameter(
+        None,
+        f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
+        minimum=0,
+    )
     top_k: int | None = hyperparameter(
         None, "For the signature `sample`: draw from this number of most probable words. Default: all words.", minimum=1
     )
@@ -95,6 +112,9 @@ class ServingConfig(Configuration):
             )
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+        for name in ("shortlist_words", "frequent_words"):
+            if getattr(self, name) is not None and not self.lexical_shortlist:
+                raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
         """Makes the sampler of a signature, with the options of this configuration that the sampler has."""

@@ -35,12 +35,7 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.task_options import ShardOptions
-from keras_encdec.text.lexical_shortlist import (
-    FREQUENT_WORDS,
-    SHORTLIST_WORDS,
-    LexicalShortlist,
-    read_translations,
-)
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
@@ -306,10 +301,10 @@ def _unknown_replacement(options: GenerationOptions) -> UnknownReplacement | Non
 def _shortlist(options: GenerationOptions, generator: TextGenerator) -> LexicalShortlist | None:
     if not options.lexical_shortlist:
         return None
-    words = SHORTLIST_WORDS if options.shortlist_words is None else options.shortlist_words
-    frequent = FREQUENT_WORDS if options.frequent_words is None else options.frequent_words
-    translations = read_translations(options.lexical_shortlist, options.encoding)
-    return LexicalShortlist(translations, generator.directories[0].target_vocabulary, words, frequent)
+    vocabulary = generator.directories[0].target_vocabulary
+    return LexicalShortlist.read(
+        options.lexical_shortlist, vocabulary, options.shortlist_words, options.frequent_words, options.encoding
+    )
 
 
 def _check_model(generator: TextGenerator, input: FilePath | None, options: GenerationOptions) -> None:

@@ -58,6 +58,23 @@ class LexicalShortlist:
             for source, targets in translations.items()
         }
 
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        vocabulary: Vocabulary,
+        shortlist_words: int | None = None,
+        frequent_words: int | None = None,
+        encoding: str | None = None,
+    ) -> "LexicalShortlist":
+        """Reads the table of word translations from a file, see `read_translations`; `None` stands for a default."""
+        return cls(
+            read_translations(path, encoding),
+            vocabulary,
+            SHORTLIST_WORDS if shortlist_words is None else shortlist_words,
+            FREQUENT_WORDS if frequent_words is None else frequent_words,
+        )
+
     def candidates(self, source_words: Sequence[str]) -> np.ndarray:
         """Returns the ids of the words that may follow: int32 array, distinct, in ascending order."""
         known = [self.of_word[word] for word in source_words if word in self.of_word]

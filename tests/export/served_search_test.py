@@ -13,6 +13,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.export.served_model import ServedModel
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word
 
 
@@ -138,3 +139,27 @@ def test_replacement_without_attention_or_position_words_is_refused(tmp_path):
         ServingConfig(replace_unknown=True, suppress_unknown=True)
     with pytest.raises(ConfigurationError, match="dictionary without replace_unknown, expected both"):
         ServingConfig(dictionary="words")
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("most", [6, 1024])
+def test_a_lexical_shortlist_limits_the_words_as_in_python(tmp_path, toy, monkeypatch, most):
+    """With 6 candidates, groups of several sources search among all words, and mask them."""
+    monkeypatch.setattr("keras_encdec.export.search_graph.CANDIDATES", most)
+    directory = toy[0]
+    (tmp_path / "table").write_text("s1\tt3\t1\ns2\tt1\t0.7\ns2\tt2\t0.3\ns7\tt4\t1\n")
+    options = {"lexical_shortlist": tmp_path / "table", "shortlist_words": 1, "frequent_words": 1}
+    model = ServedModel(directory, tmp_path, ServingConfig(max_tokens=MAX_TOKENS, **options))
+    shortlist = LexicalShortlist.read(tmp_path / "table", directory.target_vocabulary, 1, 1)
+    generator = TextGenerator([directory])
+    every = generator.generate(SOURCES, BeamSampler(5, num_best=5), shortlist=shortlist)
+    for sources, expected in ((SOURCES, every), (SOURCES[:1], every[:1])):
+        found = call(model, "generate", source=sources)
+        for targets, log_probs, hypotheses in zip(found["target"], found["log_prob"], expected, strict=True):
+            assert [text.decode() for text in targets[: len(hypotheses)]] == [" ".join(h.words) for h in hypotheses]
+            np.testing.assert_allclose(log_probs[: len(hypotheses)], [h.log_prob for h in hypotheses], atol=1e-4)
+    greedy = call(model, "generate_greedy", source=SOURCES)["target"]
+    expected = generator.generate(SOURCES, "greedy", shortlist=shortlist)
+    assert [text.decode() for text in greedy] == [" ".join(best.words) for [best] in expected]
+    with pytest.raises(ConfigurationError, match="frequent_words without lexical_shortlist"):
+        ServingConfig(frequent_words=3)
