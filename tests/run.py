@@ -24,6 +24,7 @@ COMPUTED = [
     "backend",
     "layers",
     "models",
+    "pruning/masked_training_test.py",
     "trainers/budget_test.py",
     "trainers/checkpoints_test.py",
     "scoring/attention_test.py",

@@ -19,6 +19,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.resumption import HISTORY, LAST, PARTIAL, Progress, round_sums, save_model
 
@@ -56,6 +57,8 @@ class Monitor:
     def best(self, rounds: Sequence[dict[str, float]]) -> dict[str, float]:
         """Finds the best of the rounds. Of equal ones it is that of the lowest held-out perplexity, or else the first.
 
+        Where weights are pruned gradually, only the rounds of the largest share are compared.
+
         Example:
 
         >>> Monitor("val_bleu", higher_is_better=True).best([{"val_bleu": 30.1}, {"val_bleu": 31.5}])
@@ -63,6 +66,8 @@ class Monitor:
         >>> HELD_OUT_BLEU.best([{"val_bleu": 0.0, HELD_OUT: 9.1}, {"val_bleu": 0.0, HELD_OUT: 8.4}])
         {'val_bleu': 0.0, 'val_perplexity': 8.4}
         """
+        share = max(past.get("pruned_share", 0) for past in rounds)
+        rounds = [past for past in rounds if past.get("pruned_share", 0) == share]
         sign = -1 if self.higher_is_better else 1
         return min(rounds, key=lambda past: (sign * past[self.name], past.get(HELD_OUT, math.inf)))
 
@@ -219,6 +224,8 @@ class Checkpoints(keras.callbacks.Callback):
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             **more,
         }
+        if masks := PruningMasks.of(self.model):
+            now["pruned_share"] = masks.share
         self.rounds.append({**now, **{name: float(value) for name, value in measured.items()}})
         return self.rounds[-1]
 
@@ -242,7 +249,14 @@ class Checkpoints(keras.callbacks.Callback):
         budget = self._budget
         seconds = max([budget.seconds, *(past["seconds"] for past in self.rounds[-1:])])
         progress = Progress(
-            self.rounds, budget.updates_done, seconds, budget.learning_rate, budget.factor, sums, generator_state()
+            self.rounds,
+            budget.updates_done,
+            seconds,
+            budget.learning_rate,
+            budget.factor,
+            sums,
+            generator_state(),
+            masks.to_arrays() if (masks := PruningMasks.of(self.model)) else {},
         )
         save_model(self.folder, LAST, self.model, progress)
         self._saved = time.monotonic()

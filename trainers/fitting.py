@@ -11,6 +11,7 @@ from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.training_step import Compilation, evaluation_batches, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
+from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
 from keras_encdec.trainers.checkpoints import (
@@ -20,6 +21,7 @@ from keras_encdec.trainers.checkpoints import (
     Checkpoints,
     StoppedInRound,
 )
+from keras_encdec.trainers.gradual_pruning import GradualPruning
 from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter, UpdateReports
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -80,6 +82,7 @@ def fit(
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
+            _gradual_pruning(config, model, budget),
             *reporter.callbacks(budget, batches.updates_per_epoch),
             *_tensorboard(config, folder),
             average,
@@ -119,6 +122,13 @@ def fit(
             )
         add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
+
+
+def _gradual_pruning(config: TrainingConfig, model: keras.Model, budget: Budget) -> GradualPruning | None:
+    masks = PruningMasks.of(model)
+    if not masks or not config.gradual_pruning:
+        return None
+    return GradualPruning(masks, budget, config.gradual_pruning, config.pruning_scheme)
 
 
 def _checkpoints(

@@ -36,6 +36,8 @@ class TrainingRound:
             `None` for an average of rounds.
         clipped_share: float. Share of the round's updates whose gradient was clipped to a norm, 0 to 1; `None` if
             norms are not clipped.
+        pruned_share: float. Share of the weights that is pruned, 0 to 1, without biases; `None` for a model
+            that is not pruned.
         averaged_rounds: int. Number of rounds whose weights were averaged; `None` for a round of training.
     """
 
@@ -50,6 +52,7 @@ class TrainingRound:
     val_bleu: float | None = None
     gradient_norm: float | None = None
     clipped_share: float | None = None
+    pruned_share: float | None = None
     averaged_rounds: int | None = None
 
     @classmethod

@@ -20,6 +20,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import load_model, replace_weights
 from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
@@ -29,7 +30,7 @@ from keras_encdec.trainers.training_data import TrainingData
 
 # The newest checkpoint, the one before it, and the file of the rounds, which is also the name of a member of each.
 LAST, PREVIOUS, HISTORY = "last.keras", "previous.keras", "history.json"
-GENERATOR = "generator.npz"
+GENERATOR, MASKS = "generator.npz", "masks.npz"
 PARTIAL = ".partial-"
 # The folder of the pairs to train on, which are prepared before the first checkpoint.
 PREPARED = "prepared"
@@ -48,6 +49,7 @@ class Progress:
         factor: float. The `Budget.factor`; `None` as above.
         sums: tuple of float. The values of `round_sums`; empty at the end of a round.
         generator: dict, see `keras_encdec.backend.random.set_generator_state`; empty if it is unknown.
+        masks: dict, see `PruningMasks.to_arrays`; empty if all weights are trained.
     """
 
     rounds: Sequence[dict[str, float]] = ()
@@ -57,6 +59,7 @@ class Progress:
     factor: float | None = None
     sums: Sequence[float] = ()
     generator: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    masks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def round_updates(self) -> int:
@@ -64,7 +67,9 @@ class Progress:
         return self.updates - (int(self.rounds[-1]["updates"]) if self.rounds else 0)
 
     @classmethod
-    def from_json(cls, text: bytes, generator: Mapping[str, np.ndarray]) -> Self:
+    def from_json(
+        cls, text: bytes, generator: Mapping[str, np.ndarray], masks: Mapping[str, np.ndarray] | None = None
+    ) -> Self:
         """Parses the history in a checkpoint. Raises KeyError, TypeError or ValueError for any other text.
 
         The first versions saved the rounds alone, at the end of a round.
@@ -82,16 +87,16 @@ class Progress:
         if "updates" not in found:
             return cls(rounds, rounds[-1]["updates"], rounds[-1]["seconds"], generator=generator)
         names = "updates", "seconds", "learning_rate", "factor", "sums"
-        progress = cls(rounds, **{name: found[name] for name in names}, generator=generator)
+        progress = cls(rounds, **{name: found[name] for name in names}, generator=generator, masks=masks or {})
         numbers = progress.seconds, progress.learning_rate or 0.0, progress.factor or 0.0, *progress.sums
         if type(progress.updates) is not int or progress.round_updates < 0 or not all(map(math.isfinite, numbers)):
             raise ValueError("its number of updates, its time or its sums are wrong")
         return progress
 
     def to_json(self) -> str:
-        """Writes everything except the state of the generator."""
+        """Writes everything except the state of the generator and the masks."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return json.dumps({name: value for name, value in fields.items() if name != "generator"})
+        return json.dumps({name: value for name, value in fields.items() if name not in ("generator", "masks")})
 
 
 def round_sums(model: keras.Model) -> list[keras.Variable]:
@@ -133,9 +138,12 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
             if progress:
                 with zipfile.ZipFile(partial, "a") as archive:
                     archive.writestr(HISTORY, progress.to_json())
-                    arrays: Mapping[str, Any] = progress.generator
-                    with archive.open(GENERATOR, "w") as file:
-                        np.savez(file, **arrays)
+                    members: dict[str, Mapping[str, Any]] = {GENERATOR: progress.generator}
+                    if progress.masks:
+                        members[MASKS] = progress.masks
+                    for member, arrays in members.items():
+                        with archive.open(member, "w") as file:
+                            np.savez(file, **arrays)
             if name == WEIGHTS:
                 store_sparse(partial)  # a pruned model becomes small, any other stays as it is
             flush_to_disk(partial)
@@ -237,11 +245,13 @@ def _load(path: pathlib.Path) -> TrainingState:
                 raise InputError(f"found a wrong checksum of {damaged} in it", _EXPECTED, _REMEDY, path)
             if HISTORY not in archive.namelist():
                 raise InputError("found no history of the training in it", _EXPECTED, _REMEDY, path)
-            generator = {}
-            if GENERATOR in archive.namelist():
-                with archive.open(GENERATOR) as file, np.load(file) as arrays:
-                    generator = dict(arrays)
-            progress = Progress.from_json(archive.read(HISTORY), generator)
+            saved: dict[str, dict[str, np.ndarray]] = {GENERATOR: {}, MASKS: {}}
+            for name in saved.keys() & set(archive.namelist()):
+                with archive.open(name) as file, np.load(file) as arrays:
+                    saved[name] = dict(arrays)
+            progress = Progress.from_json(archive.read(HISTORY), saved[GENERATOR], saved[MASKS])
+        if progress.masks:
+            PruningMasks(model, progress.masks)
         if progress.sums and len(progress.sums) != len(round_sums(model)):
             raise ValueError(f"it has {len(progress.sums)} sums")
     except InputError:

@@ -14,10 +14,13 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_config import PACKAGED, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
+from keras_encdec.models.translation_model import copy_weights
+from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
+from keras_encdec.trainers.initial_model import load_initial_model, with_vocabularies
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
@@ -108,14 +111,16 @@ def _train(
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
     state = _last_checkpoint(config, data, folder) if has_begun else None
-    directory, pairs = prepare_pairs(config, data, folder, has_begun, reporter)
+    initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
+    given = with_vocabularies(data, initial) if initial else data
+    directory, pairs = prepare_pairs(config, given, folder, has_begun, reporter)
     validation, training_indices = validation_batches(config, data, directory, pairs)
     _check_validation(config, validation, folder)
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = _new_model(config, data, directory, step)
+        state = _new_model(config, data, directory, step, initial)
         reporter.built(state.model.count_params())
     compilation = step.apply(state.model, reporter.compiling)
     checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation)
@@ -171,12 +176,18 @@ def _check_validation(config: TrainingConfig, validation: Batches | None, folder
 
 
 def _new_model(
-    config: TrainingConfig, data: TrainingData, directory: ModelDirectory, step: StepCompilation
+    config: TrainingConfig,
+    data: TrainingData,
+    directory: ModelDirectory,
+    step: StepCompilation,
+    initial: ModelDirectory | None,
 ) -> TrainingState:
     """Builds and compiles a model, and saves its configuration and the settings of the training."""
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
     with building(config.seed):
         model = build_model(config.architecture, *words, **config.model_config.to_dict(), dtype=config.dtype_policy)
+    if initial:
+        copy_weights(initial.model, model)
     model.compile(
         _optimizer(config),
         config.reduction,
@@ -184,6 +195,8 @@ def _new_model(
         config.label_smoothing,
         jit_compile=step.jit_compile,
     )
+    if config.keep_pruned or config.gradual_pruning:
+        PruningMasks(model)
     # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
     (directory.path / WEIGHTS).unlink(missing_ok=True)
     directory.save_config(

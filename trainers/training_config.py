@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from keras_encdec.architectures.architecture_registry import architecture, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.pruning.pruning_schemes import SCHEME_HELP, SCHEMES
 from keras_encdec.trainers.training_data import TrainingData
 
 _CHO = "Cho et al., 2014, section 4.1"
@@ -36,6 +37,26 @@ class TrainingConfig(Configuration):
         fixed=True,
     )
     model: Configuration | Mapping[str, Any] | None = None
+    initial_model: str | None = hyperparameter(
+        None,
+        "Directory of a trained model, whose weights and vocabularies the training begins with; the hyper-parameters "
+        "of the model must be the same, apart from dropout.",
+        fixed=True,
+    )
+    keep_pruned: bool = hyperparameter(
+        False, "With an initial model that was pruned: keep its pruned weights at zero.", fixed=True
+    )
+    gradual_pruning: float | None = hyperparameter(
+        None,
+        "Prune this share of the weights during the training: more and more of the smallest, until three quarters of "
+        "it are done. The best model is then one of the full share.",
+        above=0,
+        maximum=1,
+        fixed=True,
+    )
+    pruning_scheme: str = hyperparameter(
+        "class_blind", f"With gradual pruning. {SCHEME_HELP}", choices=SCHEMES, fixed=True
+    )
     updates: int | None = hyperparameter(None, "Stop after this number of updates.", minimum=1)
     epochs: float | None = hyperparameter(
         None, "Stop after this number of passes over the pairs.", above=0, published={_LUONG: 12.0}
@@ -185,6 +206,14 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {schedule}=%s, expected {updates}, {epochs} or {minutes} with it", self.schedule
             )
+        if self.keep_pruned and not self.initial_model:
+            raise ConfigurationError("found {keep_pruned} without {initial_model}, expected both")
+        if self.gradual_pruning and limits == (None, None, None):
+            raise ConfigurationError(
+                "found {gradual_pruning} without an end, expected {updates}, {epochs} or {minutes} with it"
+            )
+        if self.pruning_scheme != "class_blind" and not self.gradual_pruning:
+            raise ConfigurationError("found {pruning_scheme} without {gradual_pruning}, expected both")
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
             raise ConfigurationError(
                 "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds its decay of 0.999 to 1, so that no "

@@ -13,6 +13,7 @@ from keras_encdec.data import Batches
 from keras_encdec.decoding import Generator
 from keras_encdec.formats import open_output
 from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.extras import import_sacrebleu
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
@@ -149,6 +150,8 @@ def add_average(
     """
     last_weights = model.get_weights()
     weights, number = average.mean()
+    if masks := PruningMasks.of(model):
+        weights = masks.applied(weights)
     model.set_weights(weights)
     measured = model.evaluate(evaluation_batches(validation.once), verbose=0, return_dict=True)
     if bleu:

@@ -16,6 +16,7 @@ from keras_encdec.cli.flags import (
 )
 from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
+from keras_encdec.model_config import model_path
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -66,7 +67,8 @@ def configurations(flag_values: flags.FlagValues) -> tuple[TrainingConfig, Train
         UsageError: for flags of another architecture.
         ConfigurationError: for values that cannot be used.
     """
-    preset = load_preset(flag_values.preset) if flag_values.preset else None
+    given_preset = flag_values.preset or _settings_of(flag_values.initial_model)
+    preset = load_preset(given_preset) if given_preset else None
     chosen = flag_values.architecture or (preset and preset.architecture) or "encdec"
     model_class = architecture(chosen).config
     check_flags_of_choice("architecture", chosen, _model_configurations(), flag_values)
@@ -75,6 +77,12 @@ def configurations(flag_values: flags.FlagValues) -> tuple[TrainingConfig, Train
         return TrainingConfig(**given), configuration_from_flags(TrainingData, flag_values)
     config = TrainingConfig.from_preset(preset.path, **given)
     return config, TrainingData.from_preset(preset.path, **given_flags(TrainingData, flag_values))
+
+
+def _settings_of(model: str | None) -> str | None:
+    """The settings of an initial model, which are the preset if no other is given."""
+    settings = model_path(model) / "settings.toml" if model else None
+    return str(settings) if settings and settings.is_file() else None
 
 
 def _model_configurations() -> dict[str, type[Configuration]]:

@@ -32,6 +32,8 @@ class GradientNorms:
             optimizer.add_variable((), dtype="float32", aggregation="only_first_replica", name=name)
             for name in ("gradient_norms", "clipped_gradients")
         ]
+        #: Variables of the optimizer that it does not save: these, and others that are added.
+        self.unsaved = [*self.variables]
         vars(optimizer)[_NAME] = self
         self.keep_out_of_files(optimizer)
 
@@ -44,7 +46,7 @@ class GradientNorms:
         """Makes an optimizer save and load only its other variables."""
 
         def variables() -> list[keras.Variable]:
-            own = {id(variable) for variable in self.variables}
+            own = {id(variable) for variable in self.unsaved}
             return [variable for variable in optimizer.variables if id(variable) not in own]
 
         def save_own_variables(store: MutableMapping[str, np.ndarray]) -> None:

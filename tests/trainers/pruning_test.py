@@ -1,0 +1,85 @@
+"""Trainings that begin with a pruned model, or prune gradually."""
+
+import pytest
+from tiny_trainings import tiny_config, train_tiny
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.models.weight_classes import pruned_share
+from keras_encdec.pruning import prune_model
+from keras_encdec.sparse_weights import is_sparse
+from keras_encdec.trainers import TrainingData
+from keras_encdec.trainers.gradual_pruning import cubic_share
+
+pytestmark = pytest.mark.usefixtures("eager")
+
+
+@pytest.fixture(scope="module")
+def data(training_files):
+    return TrainingData(tsv=str(training_files / "tsv"), held_out_fraction=0.1)
+
+
+@pytest.fixture(scope="module")
+def dense(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "dense"
+    train_tiny(data, path, updates=4)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pruned(dense):
+    prune_model(dense, dense.parent / "pruned", share=0.6)
+    return dense.parent / "pruned"
+
+
+def weights(path):
+    return load_model(path).get_weights()
+
+
+def test_a_pruned_model_is_trained_on_with_its_zeros(data, pruned, tmp_path):
+    keep = {"initial_model": str(pruned), "keep_pruned": True, "average_rounds": 2}
+    result, _ = train_tiny(data, tmp_path / "kept", updates=10, round_updates=5, **keep)
+    assert [each.pruned_share for each in result.rounds] == [pytest.approx(0.6, abs=0.01)] * 3
+    assert result.rounds[-1].averaged_rounds == 2
+    assert ModelDirectory.load(tmp_path / "kept").target_vocabulary.words == (
+        ModelDirectory.load(pruned).target_vocabulary.words
+    )
+    before = weights(pruned)
+    for name in ("best.keras", "last.keras"):
+        after = weights(tmp_path / "kept" / name)
+        assert any((a != b).any() for a, b in zip(before, after, strict=True))
+        assert not any(b[1:][a[1:] == 0].any() for a, b in zip(before, after, strict=True) if a.ndim > 1)
+    train_tiny(data, tmp_path / "all", updates=2, initial_model=str(pruned))
+    assert pruned_share(load_model(tmp_path / "all" / "best.keras")) < 0.3 and not is_sparse(
+        tmp_path / "all" / "best.keras"
+    )
+
+
+def test_gradual_pruning_ends_at_its_share_and_keeps_a_model_of_it(data, tmp_path):
+    result, _ = train_tiny(data, tmp_path / "m", updates=12, round_updates=3, gradual_pruning=0.8)
+    shares = [each.pruned_share for each in result.rounds]
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(0.8, abs=0.01)
+    # After update 3 of 12 a third of the ramp is done, of which a step is 1 %.
+    assert shares[0] == pytest.approx(cubic_share(0.33, 0, 0.8), abs=0.01)
+    assert result.best.pruned_share == shares[-1]
+    assert pruned_share(ModelDirectory.load(tmp_path / "m").model) == pytest.approx(0.8, abs=0.01)
+
+
+def test_what_does_not_fit_is_said(data, dense, pruned, tmp_path):
+    def error(kind, **settings):
+        with pytest.raises(kind) as caught:
+            train_tiny(data, tmp_path / "m", updates=10, **settings)
+        assert not (tmp_path / "m" / "best.keras").exists()
+        return str(caught.value)
+
+    assert "found keep_pruned without initial_model" in error(ConfigurationError, keep_pruned=True)
+    found = error(InputError, initial_model=str(dense), keep_pruned=True)
+    assert found.startswith(f"{dense}: found no weight that is zero, expected a pruned model with --keep_pruned")
+    found = error(ConfigurationError, initial_model=str(pruned), model={"units": 9})
+    assert found == "found units=9, expected units=8 as in the model of initial_model"
+    found = error(ConfigurationError, initial_model=str(pruned), architecture="recurrent")
+    assert found == "found architecture=recurrent, expected architecture=encdec as in the model of initial_model"
+    assert "found no such directory" in error(InputError, initial_model=str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match="found gradual_pruning without an end"):
+        tiny_config(gradual_pruning=0.5, patience=1)
