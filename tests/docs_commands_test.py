@@ -69,9 +69,18 @@ the next page ||| la page suivante ||| 0.367879 0.135335 0.367879 0.135335 ||| 0
 # Makes a training short and a model small, whatever is trained.
 SHORT = "--updates=1 --jit_compile=false"
 SMALL = "--units=16"
+
+
+@contextlib.contextmanager
+def eagerly_and_uncompiled():
+    with eagerly(), uncompiled():
+        yield
+
+
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly,
+    "encdec-distill": eagerly_and_uncompiled,
     "encdec-doctor": unprobed,
     "encdec-generate": uncompiled,
     "encdec-score": uncompiled,
@@ -184,6 +193,8 @@ def prepared(line, served):
         line = re.sub(r"--minutes=\S+", SHORT, line)
         if "sentences" in line or "--units" in line:
             line += f" {SMALL}"
+    if line.startswith("encdec-distill"):
+        line += " --updates=1 --beam_size=2"
     if "--config=libreoffice" in line:
         pathlib.Path("quick.toml").write_text(EXPERIMENT)
         line = line.replace("=libreoffice", "=quick.toml")

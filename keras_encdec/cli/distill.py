@@ -1,0 +1,65 @@
+"""encdec-distill: trains a small model on the translations of a large one, or of an ensemble, of the training text."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from keras_encdec.backend.startup import import_keras
+from keras_encdec.cli.flags import Repeated
+from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.experiment.distillation_options import DistillationOptions
+
+if TYPE_CHECKING:
+    from keras_encdec.experiment.stage_runner import Stage, StageResult
+
+
+def main(arguments: Arguments, options: DistillationOptions) -> int:
+    """Distills as the flags say."""
+    teachers = arguments.pop("model_dirs")
+    check_paths(teachers, [arguments[name] for name in ("source", "target", "dev_source", "test_source")])
+    import_keras()
+    from keras_encdec.experiment.distillation import distill
+    from keras_encdec.experiment.stage_functions import TrainingStopped
+
+    def begun(stage: "Stage", _: int) -> None:
+        print(f"{stage.name} ...", file=sys.stderr, flush=True)
+
+    def ended(result: "StageResult") -> None:
+        state = f"{result.seconds:,.1f} s" if result.was_run else "nothing has changed"
+        print(f"{result.name}: {state}", file=sys.stderr, flush=True)
+
+    try:
+        result = distill(teachers, options=options, begun=begun, ended=ended, **arguments)
+    except TrainingStopped as stopped:
+        print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
+        return 128 + stopped.signal
+    for name, score in result.scores.items():
+        print(f"BLEU of the {name}: {score:.2f}")
+    print(f"The student is in {result.student}; translate with --mode=greedy.")
+    return 0
+
+
+COMMAND = task_command(
+    "encdec-distill",
+    main,
+    DistillationOptions,
+    required={
+        "model_dirs": Repeated("Directory of the teacher's model; given several times, an ensemble of teachers."),
+        "source": "Sentences of the training text, one per line, plain or gzipped.",
+        "target": "Their reference translations.",
+        "output": "Directory for the student and all intermediate files. Stages whose inputs and settings have not "
+        "changed do not run again.",
+    },
+    optional={
+        "dev_source": "Sentences to validate the student on. Default: pairs are held out of the training text.",
+        "dev_target": "Their reference translations.",
+        "test_source": "Sentences on which teacher and student are compared.",
+        "test_target": "Their reference translations.",
+    },
+    flag_names={"model_dirs": "model_dir", "num_beams": "beam_size", "number_of_processes": "processes"},
+    interrupted="interrupted; run the same command again to continue.",
+    example="encdec-distill --model_dir=teacher --source=train.en --target=train.fr --output=distilled",
+    guide="sentences",
+)
+
+if __name__ == "__main__":
+    COMMAND.run()

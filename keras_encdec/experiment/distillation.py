@@ -1,0 +1,250 @@
+"""Sequence-level knowledge distillation: a small model learns the translations of a large one or of an ensemble."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding import BeamSampler, GreedySampler, generate_file
+from keras_encdec.decoding.generation_options import GenerationOptions
+from keras_encdec.errors import FilePath
+from keras_encdec.experiment import stage_functions
+from keras_encdec.experiment.distillation_options import DistillationOptions
+from keras_encdec.experiment.stage_runner import Stage, StageResult, run_stages
+from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.model_config import model_path
+from keras_encdec.runtime.files import InputLines, open_output
+from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
+from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
+from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+
+# Sentences in a shard of the translation, so that a killed one goes on.
+SHARD_LINES = 2048
+
+
+@dataclasses.dataclass(frozen=True)
+class DistillationResult:
+    """The result of `distill`.
+
+    Attributes:
+        student: path of the student's model directory.
+        text: path of the translations that the student learnt, a line for each sentence.
+        stages: list of StageResult.
+        scores: dict of "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
+    """
+
+    student: pathlib.Path
+    text: pathlib.Path
+    stages: Sequence[StageResult]
+    scores: Mapping[str, float]
+
+
+def distill(
+    model_dirs: Sequence[FilePath],
+    source: FilePath,
+    target: FilePath,
+    output: FilePath,
+    options: DistillationOptions | None = None,
+    *,
+    dev_source: FilePath | None = None,
+    dev_target: FilePath | None = None,
+    test_source: FilePath | None = None,
+    test_target: FilePath | None = None,
+    begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
+    ended: Callable[[StageResult], object] = lambda result: None,
+    training: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    **values: Any,
+) -> DistillationResult:
+    """Trains a student on what teachers translate the training text into.
+
+    The teachers translate the source sentences by beam search. The student is trained on the source sentences and these
+    translations, and translates by greedy search. Every stage leaves a record in `output`; a second call runs only the
+    stages whose inputs or settings have changed since, and continues interrupted ones.
+
+    Args:
+        model_dirs: model directories of the teacher, or of an ensemble of teachers.
+        source, target: sentences of the training text, and their reference translations, plain or gzipped.
+        output: directory to write to, made if it is missing: `nbest.gz`, `train.target`, the model `student` and, with
+            a test set, the translations `teacher.test` and `student.test`.
+        options: DistillationOptions. Defaults to `None`: the defaults.
+        dev_source, dev_target: sentences and references to validate the student on. Defaults to `None`: pairs are held
+            out of the training text.
+        test_source, test_target: sentences and references on which teachers and student are compared. Defaults to
+            `None`: no comparison.
+        begun: callable of a Stage and the number of all stages, called before each stage that runs. Defaults to no
+            call.
+        ended: callable of a StageResult, called after each stage. Defaults to no call.
+        training, model: dicts. Hyper-parameters that override the preset's. Defaults to none.
+        **values: options by name, which override those in `options`.
+
+    Returns:
+        DistillationResult.
+
+    Raises:
+        ConfigurationError, InputError: if settings or files cannot be used.
+        ImportError: if sacrebleu is missing where it is needed.
+        TrainingStopped: if a signal stopped the training.
+
+    Example:
+
+        distill(["teacher"], "train.en", "train.fr", "distilled", keep="closest")
+
+    Reference:
+        - Kim and Rush, 2016, "Sequence-Level Knowledge Distillation" (arXiv 1606.07947)
+    """
+    options = DistillationOptions.combined(options, values)
+    for one, other, names in (
+        (dev_source, dev_target, ("dev_source", "dev_target")),
+        (test_source, test_target, ("test_source", "test_target")),
+    ):
+        if (one is None) != (other is None):
+            raise ConfigurationError(f"found one of {{{names[0]}}} and {{{names[1]}}}, expected both or none")
+    files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
+    files |= {"test_source": test_source, "test_target": test_target}
+    folder = pathlib.Path(output)
+    texts = {name: pathlib.Path(path) for name, path in files.items() if path is not None}
+    stages = _stages([pathlib.Path(model_path(path)) for path in model_dirs], texts, folder, options, training, model)
+    with directory_lock(folder, "distillation", "--output"):
+        results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended)
+    scores = dict(results[-1].result) if test_source is not None else {}
+    return DistillationResult(folder / "student", folder / "train.target", results, scores)
+
+
+def _stages(
+    teachers: Sequence[pathlib.Path],
+    texts: Mapping[str, pathlib.Path],
+    folder: pathlib.Path,
+    options: DistillationOptions,
+    training: Mapping[str, Any] | None,
+    model: Mapping[str, Any] | None,
+) -> list[Stage]:
+    """Plans the stages, each after those that it depends on."""
+    models = {f"teacher_{number}": path for number, path in enumerate(teachers, start=1)}
+    search = {"num_beams": options.num_beams, "length_penalty": options.length_penalty, **options.generation}
+    nbest, chosen, student = folder / "nbest.gz", folder / "train.target", folder / "student"
+    limits = {name: getattr(options, name) for name in ("minutes", "updates", "epochs")}
+    given = {name: value for name, value in limits.items() if value is not None}
+    config = TrainingConfig.from_preset(options.preset, model=dict(model or {}), **{**given, **(training or {})})
+    validation = {f"validation_{side}": texts[f"dev_{side}"] for side in ("source", "target") if f"dev_{side}" in texts}
+    stages = [
+        Stage(
+            "translate",
+            translate_nbest,
+            {"source": texts["source"], **models},
+            {"nbest": nbest},
+            {
+                **search,
+                "num_best": options.num_beams if options.keep == "closest" else 1,
+                "number_of_processes": options.number_of_processes,
+            },
+        ),
+        Stage(
+            "choose",
+            choose,
+            {"nbest": nbest, "target": texts["target"]},
+            {"output": chosen},
+            {"keep": options.keep},
+        ),
+        Stage(
+            "train",
+            stage_functions.train_model,
+            {"source": texts["source"], "target": chosen, **validation},
+            {"model_dir": student},
+            {"config": config.to_dict(), "data": TrainingData.from_preset(options.preset).to_dict()},
+        ),
+    ]
+    if "test_source" in texts:
+        translated = {name: folder / f"{name}.test" for name in ("teacher", "student")}
+        test = {"source": texts["test_source"]}
+        stages += [
+            Stage("translate-teacher", translate, {**test, **models}, {"output": translated["teacher"]}, search),
+            Stage(
+                "translate-student",
+                translate,
+                {**test, "student": student},
+                {"output": translated["student"]},
+                {"num_beams": 1, **options.generation},
+            ),
+            Stage(
+                "evaluate",
+                evaluate_translations,
+                {"reference": texts["test_target"], **translated},
+                {"output": folder / "evaluation.txt"},
+            ),
+        ]
+    return stages
+
+
+def translate_nbest(
+    source: pathlib.Path,
+    nbest: pathlib.Path,
+    num_beams: int,
+    num_best: int,
+    length_penalty: float,
+    number_of_processes: int | None = None,
+    replace_unknown: bool = False,
+    dictionary: str | None = None,
+    **teachers: pathlib.Path,
+) -> dict[str, Any]:
+    """Translates the training text into an n-best list, in shards, so that an interrupted translation goes on."""
+    options = GenerationOptions(
+        format="moses_nbest",
+        shard_lines=SHARD_LINES,
+        number_of_processes=number_of_processes,
+        replace_unknown=replace_unknown,
+        dictionary=dictionary,
+    )
+    sampler = BeamSampler(num_beams, num_best=num_best, length_penalty=length_penalty)
+    return {"sentences": generate_file(list(teachers.values()), source, nbest, sampler, options).lines}
+
+
+def translate(
+    source: pathlib.Path,
+    output: pathlib.Path,
+    num_beams: int,
+    length_penalty: float = 0.0,
+    replace_unknown: bool = False,
+    dictionary: str | None = None,
+    **models: pathlib.Path,
+) -> dict[str, Any]:
+    """Writes the best translations, with one beam by greedy search."""
+    sampler = GreedySampler() if num_beams == 1 else BeamSampler(num_beams, length_penalty=length_penalty)
+    options = GenerationOptions(replace_unknown=replace_unknown, dictionary=dictionary, escape=True)
+    return {"sentences": generate_file(list(models.values()), source, output, sampler, options).lines}
+
+
+def choose(nbest: pathlib.Path, target: pathlib.Path, output: pathlib.Path, keep: str) -> dict[str, Any]:
+    """Writes one hypothesis of each sentence: the best, or the closest to the reference by smoothed sentence BLEU."""
+    references, encoding = read_text(target, unescaped=True), FileEncoding(None)
+    metric = CorpusMetric("bleu", [references]) if keep == "closest" else None
+    number, closer = 0, 0
+    with InputLines(nbest) as lines, open_output(output) as file:
+        for sentence in hypotheses_by_sentence(lines):
+            index = 0
+            if metric and sentence.id < len(references):
+                texts = [" ".join(hypothesis.words(encoding, nbest)) for hypothesis in sentence.hypotheses]
+                counts = np.stack([metric.counts(sentence.id, text) for text in texts])
+                index = int(np.argmax(metric.sentence_scores(counts)))
+            closer += index > 0
+            file.write(b"\n" * sentence.missing + sentence.hypotheses[index].parsed.hypothesis + b"\n")
+            number = sentence.id + 1
+    check_lines(nbest, number, target, len(references))
+    return {"sentences": number, "other_than_best": closer}
+
+
+def evaluate_translations(
+    reference: pathlib.Path, output: pathlib.Path, teacher: pathlib.Path, student: pathlib.Path
+) -> dict[str, float]:
+    """Computes BLEU of the teachers' and the student's translations of the test set."""
+    options = EvaluationOptions(tokenize="none", unescape=True)
+    (evaluation,) = evaluate([reference], {"student": [student]}, [teacher], ["bleu"], options)
+    with open_output(output) as file:
+        file.write(f"{evaluation}\n".encode())
+    return {system.system.replace(BASELINE, "teacher"): system.mean for system in evaluation.systems}

@@ -1,0 +1,55 @@
+"""Options of a distillation, which need no Keras."""
+
+import dataclasses
+from typing import Any
+
+from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+
+
+@dataclasses.dataclass(frozen=True)
+class DistillationOptions(Configuration):
+    """Options of `distill`.
+
+    Raises:
+        ConfigurationError: a ValueError, for options that contradict one another.
+    """
+
+    preset: str = hyperparameter("student", "Preset of the student's training, by name or as a file.")
+    keep: str = hyperparameter(
+        "best",
+        "Which of the teachers' translations of a sentence the student learns: the best; or, of all that the beam "
+        "found, the closest to the reference, by smoothed sentence BLEU.",
+        choices=("best", "closest"),
+        published={"Kim and Rush, 2016, section 3.2": "best", "Kim and Rush, 2016, section 3.3": "closest"},
+    )
+    num_beams: int = hyperparameter(12, "Partial sequences of the teachers' search for each sentence.", minimum=1)
+    length_penalty: float = hyperparameter(
+        0.0, "The teachers rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.", minimum=0
+    )
+    replace_unknown: bool = hyperparameter(
+        False, "Replace unknown words in what the student learns, and in what is evaluated; see encdec-generate."
+    )
+    dictionary: str | None = hyperparameter(
+        None, "With --replace_unknown: file of lines of a source word, a tab and its translation."
+    )
+    number_of_processes: int | None = hyperparameter(
+        None, "Processes that share the teachers' translation. Default: this process alone.", minimum=1
+    )
+    minutes: float | None = hyperparameter(
+        None, "Minutes of the student's training. Default: that of the preset.", above=0
+    )
+    updates: int | None = hyperparameter(
+        None, "Updates of the student's training. Default: that of the preset.", minimum=1
+    )
+    epochs: float | None = hyperparameter(
+        None, "Passes of the student's training over the pairs. Default: that of the preset.", above=0
+    )
+
+    def check(self) -> None:
+        if self.dictionary and not self.replace_unknown:
+            raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
+
+    @property
+    def generation(self) -> dict[str, Any]:
+        """The options of a translation that teachers and student share."""
+        return {"replace_unknown": self.replace_unknown, "dictionary": self.dictionary}

@@ -1,0 +1,73 @@
+"""A student that learns what teachers translate."""
+
+import gzip
+
+import pytest
+import toy_models
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding import BeamSampler, TextGenerator, generate_file
+from keras_encdec.errors import InputError
+from keras_encdec.experiment.distillation import choose, distill
+from keras_encdec.formats import unescape
+from keras_encdec.model_directory import ModelDirectory
+
+SOURCE_WORDS, TARGET_WORDS = [f"s{i}" for i in range(6)], [f"t{i}" for i in range(6)]
+SOURCES = ["s1 s2 s3", "s4", "s0 s5", "s2 s2"] * 3
+REFERENCES = ["t1 t2", "t3", "t0", "t1"] * 3
+TRAINING = {"jit_compile": "false", "tensorboard": False}
+MODEL = {"units": 4, "embedding_dim": 4}
+
+
+@pytest.fixture(scope="module")
+def teachers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teachers")
+    return [toy_models.save_model(folder / str(i), SOURCE_WORDS, TARGET_WORDS, seed=i) for i in range(2)]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    for name, lines in (("source", SOURCES), ("target", REFERENCES)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return {"source": tmp_path / "source", "target": tmp_path / "target"}
+
+
+def test_the_closest_translation_is_the_one_with_the_best_sentence_bleu(tmp_path):
+    lines = ["0 ||| a b c ||| RNN0= -1 ||| -1", "0 ||| a &amp; d ||| RNN0= -2 ||| -2", "2 ||| x ||| RNN0= -1 ||| -1"]
+    (tmp_path / "nbest.gz").write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    (tmp_path / "target").write_text("a &amp; d e\n\nx\n")
+    counts = choose(tmp_path / "nbest.gz", tmp_path / "target", tmp_path / "out", "best")
+    assert (tmp_path / "out").read_text() == "a b c\n\nx\n" and counts["other_than_best"] == 0
+    counts = choose(tmp_path / "nbest.gz", tmp_path / "target", tmp_path / "out", "closest")
+    assert (tmp_path / "out").read_text() == "a &amp; d\n\nx\n" and counts["other_than_best"] == 1
+    (tmp_path / "target").write_text("a\n")
+    with pytest.raises(InputError, match="found 3 lines, expected 1, the number in"):
+        choose(tmp_path / "nbest.gz", tmp_path / "target", tmp_path / "out", "best")
+
+
+@pytest.mark.usefixtures("eager", "uncompiled")
+def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, texts, tmp_path):
+    settings = {"num_beams": 3, "updates": 2, "training": TRAINING, "model": MODEL, "keep": "best"}
+    files = {**texts, "dev_source": texts["source"], "dev_target": texts["target"]}
+    test = {"test_source": texts["source"], "test_target": texts["target"]}
+    result = distill(teachers, output=tmp_path / "out", **files, **test, **settings)
+    expected = TextGenerator(teachers).generate(SOURCES, BeamSampler(3))
+    learnt = [unescape(line) for line in result.text.read_text().splitlines()]
+    assert learnt == [" ".join(best[0].words) for best in expected]
+    assert [stage.was_run for stage in result.stages] == [True] * 6
+    assert set(result.scores) == {"teacher", "student"}
+    generate_file(result.student, texts["source"], tmp_path / "greedy", "greedy", escape=True)
+    assert (tmp_path / "greedy").read_text() == (tmp_path / "out" / "student.test").read_text()
+    assert ModelDirectory.load(result.student).target_vocabulary.words[0] in set(result.text.read_text().split())
+    again = distill(teachers, output=tmp_path / "out", **files, **test, **settings)
+    assert [stage.was_run for stage in again.stages] == [False] * 6 and again.scores == result.scores
+    closest = distill(teachers, output=tmp_path / "out", **files, **{**settings, "keep": "closest"})
+    assert [stage.was_run for stage in closest.stages][:2] == [True, True] and closest.scores == {}
+
+
+def test_settings_that_contradict_are_refused(teachers, texts, tmp_path):
+    with pytest.raises(ConfigurationError, match="dictionary without replace_unknown"):
+        distill(teachers, output=tmp_path / "out", dictionary="words", **texts)
+    with pytest.raises(ConfigurationError, match="found one of test_source and test_target"):
+        distill(teachers, output=tmp_path / "out", test_source="a", **texts)
+    assert not (tmp_path / "out").exists()
