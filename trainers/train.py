@@ -155,7 +155,7 @@ def _train(
 
 def _remark(result: TrainingResult, unigrams: float | None) -> str | None:
     """Says that the model is no better than the frequencies of its target words, if it is not."""
-    found = result.best and result.best.val_perplexity
+    found = result.best.val_perplexity if result.best else None
     if found is None or unigrams is None or found < unigrams:
         return None
     return (

@@ -118,11 +118,12 @@ class Preset:
         Raises:
             InputError: for an unknown name.
         """
+        values: dict[str, Any] = getattr(self, name)
         try:
-            config_class.check_names(getattr(self, name))
+            config_class.check_names(values)
         except ConfigurationError as error:
             raise InputError(f"{error} in [{name}]", path=self.path) from None
-        return getattr(self, name)
+        return values
 
     def model_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the preset's hyper-parameters of the model, overridden by the given ones.

@@ -27,9 +27,10 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
     Returns:
         callable: structures of arrays, by position, to the layer's output, tensors of the backend.
     """
-    compiler, calls, compiling = _COMPILERS[name()](layer), {}, threading.Lock()
+    compiler, compiling = _COMPILERS[name()](layer), threading.Lock()
+    calls: dict[Hashable, Callable[[list[Tensor]], Structure]] = {}
 
-    def call(*inputs):
+    def call(*inputs: Structure) -> Structure:
         leaves = keras.tree.flatten(inputs)
         # Shapes and dtypes identify a compiled call: with the same ones, a layer gets the same structure.
         shapes = tuple((tuple(leaf.shape), keras.backend.standardize_dtype(leaf.dtype)) for leaf in leaves)
@@ -47,10 +48,10 @@ def compiled_call(layer: keras.layers.Layer) -> Callable[..., Structure]:
 def _with_tensorflow(layer: keras.layers.Layer) -> Compiler:
     import tensorflow as tf
 
-    def compiler(inputs, leaves):
+    def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)  # holds no tensor
 
-        def function(*tensors):
+        def function(*tensors: Tensor) -> Structure:
             return layer(*keras.tree.pack_sequence_as(structure, list(tensors)))
 
         # A concrete function for each shape: tf.function would warn of retracing, or trace one function for all shapes.
@@ -65,13 +66,13 @@ def _with_jax(layer: keras.layers.Layer) -> Compiler:
     import jax
 
     @jax.jit
-    def stateless(trainable, non_trainable, inputs):
+    def stateless(trainable: list[Tensor], non_trainable: list[Tensor], inputs: Structure) -> Structure:
         return layer.stateless_call(trainable, non_trainable, *inputs)[0]
 
-    def compiler(inputs, leaves):
+    def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
-        def call(leaves):
+        def call(leaves: list[Tensor]) -> Structure:
             # The weights are arguments. As constants they would be compiled into the function of every shape.
             weights = [[v.value for v in vs] for vs in (layer.trainable_variables, layer.non_trainable_variables)]
             return stateless(*weights, keras.tree.pack_sequence_as(structure, leaves))
@@ -86,10 +87,10 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
 
     from keras_encdec.backend.onednn_matmul import onednn_matmul
 
-    def compiler(inputs, leaves):
+    def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
-        def call(leaves):
+        def call(leaves: list[Tensor]) -> Structure:
             with torch.inference_mode(), onednn_matmul():
                 outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import keras
 from keras import ops
@@ -11,14 +11,18 @@ from keras_encdec.backend.devices import name, on_cpu
 from keras_encdec.backend.operations import as_tensor
 from keras_encdec.backend.types import Structure, Tensor
 
+# From the arguments, the residuals and the gradients of the outputs to the gradients of the arguments.
+GradientsOf: TypeAlias = Callable[[Sequence[Tensor], Structure, list[Tensor]], list[Tensor | None]]
+Forward: TypeAlias = Callable[..., tuple[Sequence[Tensor], Structure]]
+
 
 def is_differentiable(tensor: Tensor) -> bool:
     """Whether a tensor has a float dtype, so that it can have a gradient."""
-    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype))
+    return bool(keras.backend.is_float_dtype(keras.backend.standardize_dtype(tensor.dtype)))
 
 
 def custom_gradient(
-    forward: Callable[..., tuple[Sequence[Tensor], Structure]],
+    forward: Forward,
     backward: Callable[[Structure, list[Tensor]], Sequence[Tensor | None]],
 ) -> Callable[..., list[Tensor]]:
     """A function of tensors whose gradient is computed by `backward`.
@@ -36,7 +40,7 @@ def custom_gradient(
         callable: `(*tensors) -> outputs`, a list.
     """
 
-    def gradients_of(arguments, residuals, upstream):
+    def gradients_of(arguments: Sequence[Tensor], residuals: Structure, upstream: list[Tensor]) -> list[Tensor | None]:
         # JAX requires the dtypes of the arguments, and some of Keras's functions narrow float64.
         return [
             ops.cast(gradient, argument.dtype) if is_differentiable(argument) else None
@@ -46,50 +50,52 @@ def custom_gradient(
     return _CUSTOM_GRADIENTS[name()](forward, gradients_of)
 
 
-def _with_tensorflow(forward, gradients_of):
+def _with_tensorflow(forward: Forward, gradients_of: GradientsOf) -> Callable[..., list[Tensor]]:
     import tensorflow as tf
 
-    @tf.custom_gradient
-    def function(*arguments):
-        outputs, residuals = forward(*arguments)
-        outputs = list(outputs)
+    def function(*arguments: Tensor) -> tuple[list[Tensor], Callable[..., list[Tensor | None]]]:
+        computed, residuals = forward(*arguments)
+        outputs = list(computed)
 
-        def gradient(*upstream):
-            upstream = [
+        def gradient(*upstream: Tensor) -> list[Tensor | None]:
+            known = [
                 (tf.zeros_like(output) if d is None else tf.convert_to_tensor(d)) if is_differentiable(output) else None
                 for output, d in zip(outputs, upstream, strict=True)
             ]
-            return gradients_of(arguments, residuals, upstream)
+            return gradients_of(arguments, residuals, known)
 
         return outputs, gradient
 
-    return function
+    decorated: Callable[..., list[Tensor]] = tf.custom_gradient(function)
+    return decorated
 
 
-def _with_jax(forward, gradients_of):
+def _with_jax(forward: Forward, gradients_of: GradientsOf) -> Callable[..., list[Tensor]]:
     import jax
 
     @jax.custom_vjp
-    def function(*arguments):
+    def function(*arguments: Tensor) -> list[Tensor]:
         return list(forward(*arguments)[0])
 
-    def with_residuals(*arguments):
+    def with_residuals(*arguments: Tensor) -> tuple[list[Tensor], Structure]:
         outputs, residuals = forward(*arguments)
         return list(outputs), (arguments, residuals)
 
-    def gradient(kept, upstream):
-        return tuple(gradients_of(*kept, [None if d.dtype == jax.dtypes.float0 else d for d in upstream]))
+    def gradient(kept: Structure, upstream: list[Tensor]) -> tuple[Tensor | None, ...]:
+        arguments, residuals = kept
+        known = [None if d.dtype == jax.dtypes.float0 else d for d in upstream]
+        return tuple(gradients_of(arguments, residuals, known))
 
     function.defvjp(with_residuals, gradient)
     return function
 
 
-def _with_torch(forward, gradients_of):
+def _with_torch(forward: Forward, gradients_of: GradientsOf) -> Callable[..., list[Tensor]]:
     import torch
 
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(context, *arguments):
+        def forward(context: Any, *arguments: Tensor) -> tuple[Tensor, ...]:
             outputs, context.residuals = forward(*arguments)
             context.save_for_backward(*arguments)
             context.mark_non_differentiable(*(output for output in outputs if not is_differentiable(output)))
@@ -97,9 +103,9 @@ def _with_torch(forward, gradients_of):
             return tuple(outputs)
 
         @staticmethod
-        def backward(context, *upstream):
-            upstream = [d if kept else None for d, kept in zip(upstream, context.differentiable, strict=True)]
-            return tuple(gradients_of(context.saved_tensors, context.residuals, upstream))
+        def backward(context: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+            known = [d if kept else None for d, kept in zip(upstream, context.differentiable, strict=True)]
+            return tuple(gradients_of(context.saved_tensors, context.residuals, known))
 
     return lambda *arguments: list(Function.apply(*arguments))
 
@@ -153,11 +159,11 @@ def product(rows: Tensor, matrix: Tensor) -> Tensor:
     return custom_gradient(_product, _product_gradients)(rows, as_tensor(matrix))[0]
 
 
-def _product(rows, matrix):
+def _product(rows: Tensor, matrix: Tensor) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
     return [ops.matmul(rows, matrix)], (rows, matrix)
 
 
-def _product_gradients(residuals, upstream):
+def _product_gradients(residuals: tuple[Tensor, Tensor], upstream: list[Tensor]) -> list[Tensor]:
     rows, matrix = residuals
     return [ops.matmul(upstream[0], ops.transpose(matrix)), summed_product(rows, upstream[0])]
 
@@ -176,7 +182,7 @@ def summed_product(left: Tensor, right: Tensor) -> Tensor:
     return ops.matmul(_transposed_copy(rows[0]), rows[1])
 
 
-def _transposed_copy(matrix):
+def _transposed_copy(matrix: Tensor) -> Tensor:
     """The transposed matrix, which XLA does not merge into the product that reads it."""
     if not _is_slow():
         return ops.transpose(matrix)
@@ -185,7 +191,7 @@ def _transposed_copy(matrix):
     return jax.lax.optimization_barrier(ops.transpose(matrix))
 
 
-def _is_slow():
+def _is_slow() -> bool:
     """Whether products by a transposed left matrix are slow: JAX's XLA needs up to twice the time of a transposed copy.
 
     Where the rows have several dimensions, such as batch and time, JAX even transposes the larger matrix. In

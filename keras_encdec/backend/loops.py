@@ -1,7 +1,7 @@
 """Loops over time, written out step by step or compiled as a loop, and loops with a counter."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import keras
 from keras import ops
@@ -13,6 +13,10 @@ from keras_encdec.backend.types import Structure, Tensor
 #: sequence. With more steps written out, XLA copies the sums of all later steps into the kernel of each step's
 #: gradient: run time and compile time grow with the square of the length (`benchmarks/recurrence.py`).
 WRITTEN_OUT_STEPS = 8
+
+
+# One step of a loop: from the carry and the step's item of each sequence to the new carry and the outputs.
+Step: TypeAlias = Callable[..., tuple[Structure, Structure]]
 
 
 class TimeLoop(Protocol):
@@ -28,7 +32,7 @@ class TimeLoop(Protocol):
 
     def scan(
         self,
-        body: Callable[..., tuple[Structure, Structure]],
+        body: Step,
         carry: Structure,
         *sequences: Structure,
         reverse: bool = False,
@@ -52,7 +56,7 @@ def time_loop(steps: int | None) -> TimeLoop:
     return _LOOPS[name()](steps)
 
 
-def _compiles():
+def _compiles() -> bool:
     """Whether the backend can compile a loop, instead of running it step by step."""
     if name() == "tensorflow":
         import tensorflow as tf
@@ -65,27 +69,29 @@ def _compiles():
 class _WrittenOut:
     """A loop written out: a sequence is a list of structures, one per step."""
 
-    def __init__(self, steps) -> None:
+    def __init__(self, steps: int) -> None:
         self.steps = steps
 
-    def split(self, tensors):
+    def split(self, tensors: Structure) -> list[Structure]:
         """A sequence, from a structure of tensors `(batch, time, ...)`."""
         leaves = [ops.unstack(leaf, self.steps, axis=1) for leaf in keras.tree.flatten(tensors)]
         return [_pack(tensors, [leaf[t] for leaf in leaves]) for t in range(self.steps)]
 
-    def join(self, sequence):
+    def join(self, sequence: list[Structure]) -> Structure:
         """A structure of tensors `(batch, time, ...)`, from a sequence."""
         return keras.tree.map_structure(lambda *leaves: ops.stack(leaves, axis=1), *sequence)
 
-    def stack(self, sequence):
+    def stack(self, sequence: list[Structure]) -> Structure:
         """A structure of tensors `(time, batch, ...)`, from a sequence."""
         return keras.tree.map_structure(lambda *leaves: ops.stack(leaves, axis=0), *sequence)
 
-    def before(self, first, sequence):
+    def before(self, first: Structure, sequence: list[Structure]) -> list[Structure]:
         """The sequence one step later: `first`, then all but the last."""
         return [first, *sequence[:-1]]
 
-    def scan(self, body, carry, *sequences, reverse=False):
+    def scan(
+        self, body: Step, carry: Structure, *sequences: Structure, reverse: bool = False
+    ) -> tuple[Structure, Structure]:
         """Runs `body(carry, *items) -> (carry, outputs)` at each step, `outputs` a tuple.
 
         Args:
@@ -97,7 +103,7 @@ class _WrittenOut:
         Returns:
             tuple: the carry after the last step, and the tuple of sequences of the outputs.
         """
-        outputs = [None] * self.steps
+        outputs: list[Structure] = [None] * self.steps
         for t in reversed(range(self.steps)) if reverse else range(self.steps):
             carry, outputs[t] = body(carry, *(sequence[t] for sequence in sequences))
         return carry, tuple(map(list, zip(*outputs, strict=True)))
@@ -106,28 +112,33 @@ class _WrittenOut:
 class _Loop:
     """A compiled loop: a sequence is a structure of tensors `(time, batch, ...)`."""
 
-    def __init__(self, steps) -> None:
+    def __init__(self, steps: int | None) -> None:
         self.steps = steps
 
-    def split(self, tensors):
+    def split(self, tensors: Structure) -> Structure:
         return keras.tree.map_structure(_swap_batch_and_time, tensors)
 
     join = split
 
-    def stack(self, sequence):
+    def stack(self, sequence: Structure) -> Structure:
         return sequence
 
-    def before(self, first, sequence):
+    def before(self, first: Structure, sequence: Structure) -> Structure:
         return keras.tree.map_structure(
             lambda start, steps: ops.concatenate([ops.expand_dims(start, 0), steps[:-1]], axis=0), first, sequence
         )
 
 
 class _JAXLoop(_Loop):
-    def scan(self, body, carry, *sequences, reverse=False):
+    def scan(
+        self, body: Step, carry: Structure, *sequences: Structure, reverse: bool = False
+    ) -> tuple[Structure, Structure]:
         import jax
 
-        return jax.lax.scan(lambda carry, items: body(carry, *items), carry, sequences, reverse=reverse)
+        after: tuple[Structure, Structure] = jax.lax.scan(
+            lambda carry, items: body(carry, *items), carry, sequences, reverse=reverse
+        )
+        return after
 
 
 class _TensorFlowLoop(_Loop):
@@ -137,7 +148,9 @@ class _TensorFlowLoop(_Loop):
     with the structure of the carry.
     """
 
-    def scan(self, body, carry, *sequences, reverse=False):
+    def scan(
+        self, body: Step, carry: Structure, *sequences: Structure, reverse: bool = False
+    ) -> tuple[Structure, Structure]:
         import tensorflow as tf
 
         flat = keras.tree.flatten(sequences)
@@ -147,7 +160,7 @@ class _TensorFlowLoop(_Loop):
             for leaf in flat
         ]
 
-        def flat_body(carry_leaves, items):
+        def flat_body(carry_leaves: list[Tensor], items: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
             after, outputs = body(_pack(carry, carry_leaves), *_pack(sequences, items))
             structures.append(outputs)
             after = keras.tree.flatten(after)
@@ -155,13 +168,14 @@ class _TensorFlowLoop(_Loop):
                 leaf.set_shape(before.shape)  # a step may have lost it
             return after, keras.tree.flatten(outputs)
 
-        structures, carry_leaves = [], keras.tree.flatten(carry)
+        structures: list[Structure] = []
+        carry_leaves = keras.tree.flatten(carry)
         # A graph that never runs shows the shapes and dtypes of a step's outputs.
         with tf.__internal__.FuncGraph("step").as_default():
             _, specs = flat_body(carry_leaves, [tf.zeros_like(leaf[0]) for leaf in flat])
         outputs = [tf.TensorArray(x.dtype, steps, element_shape=x.shape, infer_shape=False) for x in specs]
 
-        def turn(i, leaves, outputs):
+        def turn(i: Tensor, leaves: list[Tensor], outputs: list[Any]) -> tuple[Tensor, list[Tensor], list[Any]]:
             t = steps - 1 - i if reverse else i
             leaves, values = flat_body(leaves, [array.read(t) for array in arrays])
             return i + 1, leaves, [array.write(t, x) for array, x in zip(outputs, values, strict=True)]
@@ -178,13 +192,13 @@ class _TensorFlowLoop(_Loop):
 _LOOPS: dict[str, Callable[..., Any]] = {"tensorflow": _TensorFlowLoop, "jax": _JAXLoop}
 
 
-def _swap_batch_and_time(tensor):
+def _swap_batch_and_time(tensor: Tensor) -> Tensor:
     """`(batch, time, ...)` from `(time, batch, ...)`, and back."""
     # ops.swapaxes would lose the rank where TensorFlow does not know the number of steps.
     return ops.transpose(tensor, (1, 0, *range(2, len(tensor.shape))))
 
 
-def _pack(structure, leaves):
+def _pack(structure: Structure, leaves: Sequence[Tensor]) -> Structure:
     return keras.tree.pack_sequence_as(structure, list(leaves))
 
 
@@ -206,7 +220,7 @@ def counted_loop(body: Callable[..., Structure], times: int | Tensor, *carried: 
         return list(carried)
     structure = keras.tree.map_structure(lambda _: 0, list(carried))
 
-    def turn(i, *leaves):
+    def turn(i: Tensor, *leaves: Tensor) -> tuple[Tensor, ...]:
         after = body(i, *keras.tree.pack_sequence_as(structure, list(leaves)))
         return (i + 1, *keras.tree.flatten(list(after)))
 

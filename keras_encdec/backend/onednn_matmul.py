@@ -5,6 +5,8 @@ This module imports torch. Only functions that run under PyTorch import it.
 
 import contextlib
 import platform
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -12,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 _PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
 
 
-def onednn_matmul() -> contextlib.AbstractContextManager:
+def onednn_matmul() -> contextlib.AbstractContextManager[object]:
     """Returns a context in which oneDNN computes float32 matrix products without gradients.
 
     PyTorch computes them with MKL, which takes twice the time on processors that Intel did not make. The context
@@ -30,7 +32,9 @@ _AVAILABLE = _available()
 
 
 class _OneDNNProducts(TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
         if func in _PRODUCTS and not kwargs and _are_supported(*args):
             # The operation that torch.compile uses for a linear layer in inference; it expects the matrix transposed.
             return torch.ops.mkldnn._linear_pointwise(args[0], args[1].t(), None, "none", [], "")

@@ -123,7 +123,7 @@ def log_sum_exp(matrix: Tensor, bias: Tensor, careful: bool) -> Callable[[Tensor
     bias = ops.pad(bias, [[0, padding]], constant_values=float("-inf"))
     parts = [(matrix[:, i : i + width], bias[i : i + width]) for i in range(0, chunks * width, width)]
 
-    def function(features):
+    def function(features: Tensor) -> Tensor:
         logits = (ops.cast(ops.matmul(features, matrix) + bias, "float32") for matrix, bias in parts)
         if careful:
             return ops.logsumexp(ops.stack([ops.logsumexp(part, axis=-1) for part in logits]), axis=0)
@@ -141,9 +141,9 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     rows = -(rank + 1) % 8
     matrices = [torch.cat([m, b[None], m.new_zeros(rows, width)]).contiguous() for m, b in parts]
 
-    def function(features):
+    def function(features: Tensor) -> Tensor:
         row = torch.nn.functional.pad(features, (0, 1 + rows), value=1.0)
-        total = 0.0
+        total: Tensor = 0.0
         for matrix in matrices:
             logits = (row @ matrix).float()
             total = total + logits.mul_(LOG2_E).exp2_().sum(-1)

@@ -3,13 +3,14 @@
 import dataclasses
 import importlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
 
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
 from keras_encdec.backend.startup import keep_freed_memory
+from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.data.pairs import tf_dataset
 
 #: Shapes of the parts of a batch, such as source and target.
@@ -133,11 +134,12 @@ def compile_by_shape(
     """
     import tensorflow as tf
 
-    functions, compilation = {}, Compilation()
+    functions: dict[Shapes, Callable[..., Structure]] = {}
+    compilation = Compilation()
     if not jit_compile:
         _compile_optimizer(model)
 
-    def train(iterator):
+    def train(iterator: Iterator[Structure]) -> Structure:
         batch = next(iterator)
         shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
         if shapes in functions:
@@ -155,7 +157,7 @@ def compile_by_shape(
     return compilation
 
 
-def _compile_optimizer(model):
+def _compile_optimizer(model: keras.Model) -> None:
     import tensorflow as tf
 
     optimizer, variables = model.optimizer, model.trainable_variables
@@ -163,13 +165,13 @@ def _compile_optimizer(model):
     apply = optimizer.apply_gradients
 
     @tf.function(jit_compile=True, autograph=False)
-    def compiled(gradients):
+    def compiled(gradients: list[Tensor]) -> None:
         apply(zip(gradients, variables, strict=True))
 
     optimizer.apply_gradients = lambda pairs: compiled([tf.convert_to_tensor(gradient) for gradient, _ in pairs])
 
 
-def training_stream(make_batches: Callable[[], Iterable[dict]]) -> Any:
+def training_stream(make_batches: Callable[[], Iterable[dict[str, Tensor]]]) -> Any:
     """An endless stream of batches for `model.fit`.
 
     Args:
@@ -180,7 +182,7 @@ def training_stream(make_batches: Callable[[], Iterable[dict]]) -> Any:
     return ((batch,) for batch in make_batches())
 
 
-def evaluation_batches(make_batches: Callable[[], list[dict]]) -> Any:
+def evaluation_batches(make_batches: Callable[[], list[dict[str, Tensor]]]) -> Any:
     """All batches of a set, for `model.evaluate` and for validation in `model.fit`.
 
     Args:
@@ -190,12 +192,12 @@ def evaluation_batches(make_batches: Callable[[], list[dict]]) -> Any:
 
 
 class _BatchList(keras.utils.PyDataset):
-    def __init__(self, batches) -> None:
+    def __init__(self, batches: list[dict[str, Tensor]]) -> None:
         super().__init__()
         self._batches = batches
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._batches)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> tuple[dict[str, Tensor]]:
         return (self._batches[index],)

@@ -19,6 +19,9 @@ Tensor: TypeAlias = Any
 #: A tensor, or tensors in lists, tuples and dicts, nested in any way.
 Structure: TypeAlias = Any
 
+#: The shape of a tensor: ints, and `None` for a number of rows or of steps that is not known. Widths are always known.
+Shape: TypeAlias = tuple[Any, ...]
+
 #: An encoder's output by name, one row per source: tensors `(batch, ...)`, as `Encoder.encoded_spec` describes them.
 Encoded: TypeAlias = dict[str, Tensor]
 

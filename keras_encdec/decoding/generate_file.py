@@ -18,7 +18,7 @@ from keras_encdec.decoding.generator import LENGTH_FACTOR
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.target_files import TARGET_WRITERS, AlignmentFile, TargetFiles, TextWriter
-from keras_encdec.decoding.text_generator import TextGenerator, UnknownReplacement
+from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
 from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
@@ -172,13 +172,14 @@ class FileGenerator:
         self._writer = _target_writer(options, with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
         factor, max_length = _limits(generator.has_source, options)
-        self._generate = functools.partial(
+        full_scores: dict[str, Any] = {"full_scores": True} if options.full_scores else {}
+        self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
             generator.generate,
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
             shortlist=_shortlist(options, generator),
-            **({"full_scores": True} if options.full_scores else {}),
+            **full_scores,
             max_length_factor=factor,
             max_length=max_length,
         )

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_encdec.backend.types import Tensor
+from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.attention_step import (
     SCORES,
     AttentionStep,
@@ -83,7 +83,7 @@ class Attention(keras.layers.Layer):
         width = {"score_units": score_units} if score == "concat" else {}
         self.scores = SCORES[score](kernel_initializer=self.kernel_initializer, dtype=self.dtype_policy, **width)
 
-    def build(self, queries_shape: tuple, annotations_shape: tuple) -> None:
+    def build(self, queries_shape: Shape, annotations_shape: Shape) -> None:
         self.scores.build(queries_shape, annotations_shape)
         self.built = True
 
@@ -374,7 +374,7 @@ class LocalPredictiveAttention(LocalAttention):
         - Luong et al., 2015 (arXiv 1508.04025), section 3.2, equations 9 and 10
     """
 
-    def build(self, queries_shape: tuple, annotations_shape: tuple) -> None:
+    def build(self, queries_shape: Shape, annotations_shape: Shape) -> None:
         width, initializer = queries_shape[-1], self.kernel_initializer
         self.position_kernel = self.add_weight(shape=(width, width), initializer=initializer, name="position_kernel")
         self.position_vector = self.add_weight(shape=(width, 1), initializer=initializer, name="position_vector")

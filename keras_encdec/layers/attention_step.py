@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.gradients import product
-from keras_encdec.backend.types import Structure, Tensor
+from keras_encdec.backend.types import Shape, Structure, Tensor
 
 
 class AttentionScore(keras.layers.Layer):
@@ -29,7 +29,7 @@ class AttentionScore(keras.layers.Layer):
         self.supports_masking = True
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+    def build(self, query_shape: Shape, annotations_shape: Shape) -> None:
         """Makes the weights for queries and annotations of these widths, the last numbers of the shapes."""
         self.built = True
 
@@ -52,7 +52,7 @@ class AttentionScore(keras.layers.Layer):
 class DotScore(AttentionScore):
     """h_t . H_s, for queries and annotations of the same width."""
 
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+    def build(self, query_shape: Shape, annotations_shape: Shape) -> None:
         if query_shape[-1] != annotations_shape[-1]:
             raise ValueError(
                 f"found queries of width {query_shape[-1]} and annotations of width {annotations_shape[-1]} with "
@@ -67,7 +67,7 @@ class DotScore(AttentionScore):
 class GeneralScore(AttentionScore):
     """(h_t W_a) . H_s, computed as h_t . (H_s W_a^T), so that the matrix is applied once per source."""
 
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+    def build(self, query_shape: Shape, annotations_shape: Shape) -> None:
         shape = query_shape[-1], annotations_shape[-1]
         self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
         self.built = True
@@ -90,7 +90,7 @@ class ConcatScore(AttentionScore):
         super().__init__(**kwargs)
         self.score_units = score_units
 
-    def build(self, query_shape: tuple, annotations_shape: tuple) -> None:
+    def build(self, query_shape: Shape, annotations_shape: Shape) -> None:
         width, initializer = self.key_width(query_shape[-1], annotations_shape[-1]), self.kernel_initializer
         self.query_kernel = self.add_weight(
             shape=(query_shape[-1], width), initializer=initializer, name="query_kernel"

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.types import Tensor
+from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import published_normal
 
 
@@ -50,7 +50,7 @@ class Maxout(keras.layers.Layer):
         self.pool_size = pool_size
         self.supports_masking = True
 
-    def build(self, input_shape: tuple) -> None:
+    def build(self, input_shape: Shape) -> None:
         width = self.units * self.pool_size
         if input_shape[-1] != width:
             raise ValueError(
@@ -63,7 +63,7 @@ class Maxout(keras.layers.Layer):
         grouped = ops.reshape(inputs, (*ops.shape(inputs)[:-1], self.units, self.pool_size))
         return ops.max(grouped, axis=-1)
 
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], self.units)
 
     def get_config(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class DeepOutput(keras.layers.Layer):
         self.maxout = Maxout(maxout_units, dtype=self.dtype_policy, name="maxout")
         self.supports_masking = True
 
-    def build(self, states_shape: tuple, previous_shape: tuple, context_shape: tuple) -> None:
+    def build(self, states_shape: Shape, previous_shape: Shape, context_shape: Shape) -> None:
         width = 2 * self.maxout_units
 
         def matrix(rows: int, columns: int, name: str) -> keras.Variable:
@@ -159,7 +159,7 @@ class DeepOutput(keras.layers.Layer):
     def call(self, states: Tensor, previous: Tensor, context: Tensor) -> Tensor:
         return self.logits(self.reduce(states, previous, ops.expand_dims(self.project_context(context), 1)))
 
-    def compute_output_shape(self, states_shape: tuple, previous_shape: tuple, context_shape: tuple) -> tuple:
+    def compute_output_shape(self, states_shape: Shape, previous_shape: Shape, context_shape: Shape) -> Shape:
         return (*states_shape[:-1], self.output_dim)
 
     def get_config(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.types import Tensor
+from keras_encdec.backend.types import Shape, Tensor
 from keras_encdec.layers.initializers import published_normal
 
 
@@ -58,7 +58,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer) or published_normal()
         self.supports_masking = True
 
-    def build(self, input_shape: tuple) -> None:
+    def build(self, input_shape: Shape) -> None:
         def zero_first(shape: tuple[int, int], dtype: str | None = None) -> Tensor:
             rows = self.embeddings_initializer((shape[0] - 1, shape[1]), dtype=dtype)
             return ops.concatenate([ops.zeros((1, shape[1]), dtype=dtype), rows], axis=0)
@@ -80,7 +80,7 @@ class FactorizedEmbedding(keras.layers.Layer):
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         return ops.not_equal(inputs, 0)
 
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.units or self.rank)
 
     def get_config(self) -> dict[str, Any]:

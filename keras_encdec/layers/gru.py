@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
-from keras_encdec.backend.types import State, Structure, Tensor
+from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import LeftSingularVectors
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell, RecurrentStep, register_cell
@@ -79,7 +79,7 @@ class GRU(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self.supports_masking = True
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         self.cell.build((input_shape[0], input_shape[-1]))
         self.built = True
 
@@ -106,8 +106,8 @@ class GRU(keras.layers.Layer):
         return (mask, None) if self.return_state else mask
 
     def compute_output_shape(
-        self, inputs_shape: tuple[int | None, ...], initial_state_shape: tuple | list[tuple] | None = None
-    ) -> tuple:
+        self, inputs_shape: Shape, initial_state_shape: Shape | list[Shape] | None = None
+    ) -> Shape | tuple[Shape, Shape]:
         last = (inputs_shape[0], self.units)
         outputs = (*inputs_shape[:2], self.units) if self.return_sequences else last
         return (outputs, last) if self.return_state else outputs
@@ -184,7 +184,7 @@ class GRUCell(RecurrentCell):
         self.reset_after = reset_after
         self.step = GRUStep(reset_after)
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         units = self.units
         self.kernel = self.add_weight(
             shape=(input_shape[-1], 3 * units), initializer=self.kernel_initializer, name="kernel"
@@ -270,7 +270,7 @@ class ContextGRUCell(RecurrentCell):
         """Widths of the state and of the context, for `keras.layers.RNN`."""
         return [self.units, self.context_units]
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         width = 3 * self.units
         self.kernel = self.add_weight(
             shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"

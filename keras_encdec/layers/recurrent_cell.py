@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_encdec.backend.gradients import product, summed_product
 from keras_encdec.backend.operations import as_tensor
-from keras_encdec.backend.types import State, Structure, Tensor
+from keras_encdec.backend.types import Shape, State, Structure, Tensor
 from keras_encdec.layers.initializers import published_normal
 from keras_encdec.registry import Registry
 
@@ -129,7 +129,7 @@ class RecurrentCell(keras.layers.Layer):
         """Width of the output, for `keras.layers.RNN`."""
         return self.units
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: Shape) -> None:
         width = self.gates * self.units
         self.kernel = self.add_weight(
             shape=(input_shape[-1], width), initializer=self.kernel_initializer, name="kernel"

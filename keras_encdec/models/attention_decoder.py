@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
-from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import AttentionStep
 from keras_encdec.layers.recurrence import run_recurrence
@@ -81,7 +81,7 @@ class AttentionDecoder(RecurrentDecoder):
             # Projects h~_{t-1} for the first layer, whose bias serves both.
             self.feeding = dense(self.cells[0].gates * self.units, initial_scale, policy, use_bias=False)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
+    def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         super().build()
         self.attention_layer.build((None, None, self.units), (None, None, self.annotation_width))
         self.context_projection.build((None, None, self.annotation_width))
@@ -247,7 +247,7 @@ class WithoutGradient(RecurrentStep):
     def __init__(self, function: Callable[..., Structure]) -> None:
         self._function = function
 
-    def forward(self, *arguments: Structure) -> tuple[Structure, tuple]:
+    def forward(self, *arguments: Structure) -> tuple[Structure, tuple[Structure, ...]]:
         """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
         return self._function(*arguments), ()
 

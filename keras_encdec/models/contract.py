@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_encdec.backend.gradients import product
 from keras_encdec.backend.operations import take_rows
-from keras_encdec.backend.types import Encoded, Memory, State, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.models.log_probs import next_log_probs
 
@@ -29,7 +29,7 @@ class TensorSpec:
     (7, 512)
     """
 
-    shape: tuple
+    shape: Shape
     dtype: str | None = None
     time_axis: int | None = None
 
@@ -41,7 +41,7 @@ class TensorSpec:
                 "nowhere else"
             )
 
-    def with_time(self, steps: int) -> tuple:
+    def with_time(self, steps: int) -> tuple[int, ...]:
         """Returns the shape for a number of source positions."""
         return tuple(steps if size is None else size for size in self.shape)
 
@@ -88,7 +88,7 @@ class Decoder(keras.layers.Layer):
     #: scorer then computes the terms of each word once, not in every context (Devlin et al., 2014).
     context_sum_width: int | None = None
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
+    def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         """Makes the weights. All sizes are arguments of the constructor, so the shapes are not used."""
         self.built = True
 
@@ -304,7 +304,7 @@ class Encoder(keras.layers.Layer):
     #: Whether the encoder can read one id at a time, by `step` and `finish`.
     is_incremental: bool = False
 
-    def build(self, source_shape: tuple | None = None) -> None:
+    def build(self, source_shape: Shape | None = None) -> None:
         """Makes the weights. All sizes are arguments of the constructor, so the shapes are not used."""
         self.built = True
 

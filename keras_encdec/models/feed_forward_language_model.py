@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import FeedForwardLanguageModelConfig
-from keras_encdec.backend.types import Encoded, Memory, State, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.models.contract import Decoder, TensorSpec
@@ -80,7 +80,7 @@ class FeedForwardDecoder(Decoder):
         self.output_matrix = dense(vocabulary_size, initial_scale, policy)
         self.input_dropout = Dropout(dropout, dtype=policy)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
+    def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         self.embedding.build((None, None))
         widths = [self.context_length * self.embedding_dim, *self.hidden_units]
         for layer, width in zip([*self.hidden_layers, self.output_matrix], widths, strict=True):

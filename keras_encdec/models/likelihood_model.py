@@ -43,7 +43,7 @@ class LogLikelihood(keras.metrics.Mean):
         super().__init__(name=name, **kwargs)
 
     def update_state(self, log_probs: Tensor) -> None:
-        return super().update_state(ops.sum(log_probs, axis=-1))
+        super().update_state(ops.sum(log_probs, axis=-1))
 
 
 class LikelihoodModel(keras.Model):
@@ -79,7 +79,7 @@ class LikelihoodModel(keras.Model):
 
     def compile(
         self,
-        optimizer: keras.optimizers.Optimizer | str | dict = "rmsprop",
+        optimizer: keras.optimizers.Optimizer | str | dict[str, Any] = "rmsprop",
         reduction: str = "sum",
         clip_elements: float | None = None,
         label_smoothing: float = 0.0,
@@ -154,7 +154,7 @@ class LikelihoodModel(keras.Model):
 
     def evaluate(
         self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
-    ) -> list | dict | float:
+    ) -> list[float] | dict[str, float] | float:
         """The loss and the metrics, see `keras.Model.evaluate`; for pairs as `fit` takes them."""
         self._check_pairs(x, y)
         return super().evaluate(x, y, *args, **arguments)

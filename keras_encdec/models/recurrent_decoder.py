@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.types import Encoded, Memory, State, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.contract import Decoder, TensorSpec
@@ -71,7 +71,7 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
             # Projects the summary for the first layer, whose bias serves both. Saved models know it by this name.
             self.context = dense(self.cells[0].gates * units, initial_scale, policy, use_bias=False)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
+    def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         self.embedding.build((None, None))
         for cell, width in zip(self.cells, [self.embedding_dim] + [self.units] * (self.layers - 1), strict=True):
             cell.build((None, width))

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.types import Encoded, State, Tensor
+from keras_encdec.backend.types import Encoded, Shape, State, Tensor
 from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.recurrence import run_recurrence
@@ -193,7 +193,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         else:
             self.projections = []
 
-    def build(self, source_shape: tuple | None = None) -> None:
+    def build(self, source_shape: Shape | None = None) -> None:
         self.embedding.build((None, None))
         directions, width = len(self.cells[0]), self.embedding_dim
         for cells in self.cells:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_encdec.architectures.configurations import RNNEncoderDecoderConfig
-from keras_encdec.backend.types import Encoded, Memory, State, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.deep_output import DeepOutput
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.gru import GRU, ContextGRUCell
@@ -142,7 +142,7 @@ class RNNEncoder(Encoder):
         self.gru = GRU(units, reset_after=reset_after, kernel_initializer=normal(), dtype=policy)
         self.summary = keras.layers.Dense(units, activation="tanh", kernel_initializer=normal(), dtype=policy)
 
-    def build(self, source_shape: tuple | None = None) -> None:
+    def build(self, source_shape: Shape | None = None) -> None:
         self.embedding.build((None, None))
         self.gru.build((None, None, self.embedding_dim))
         self.summary.build((None, self.units))
@@ -179,7 +179,7 @@ class RNNEncoder(Encoder):
         embedding = {"source.E": (self.embedding.embeddings, slice(None))}
         return {**embedding, **{f"encoder.{name}": where for name, where in encoder.items()}}
 
-    def compute_output_shape(self, source_shape: tuple) -> dict[str, tuple]:
+    def compute_output_shape(self, source_shape: Shape) -> dict[str, Shape]:
         return {"summary": (source_shape[0], self.units)}
 
     def get_config(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class RNNDecoder(Decoder):
         self.cell = ContextGRUCell(units, kernel_initializer=normal(), dtype=policy)
         self.readout = DeepOutput(vocabulary_size, maxout_units, output_rank, kernel_initializer=normal(), dtype=policy)
 
-    def build(self, previous_shape: tuple | None = None, encoded_shape: dict[str, tuple] | None = None) -> None:
+    def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         self.embedding.build((None, None))
         self.initial_state.build((None, self.units))
         self.cell.build((None, self.embedding_dim))

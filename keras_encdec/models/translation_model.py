@@ -15,7 +15,7 @@ from keras_encdec.architectures.architecture_registry import (
     unregister_architecture,
 )
 from keras_encdec.backend.gradients import without_gradients
-from keras_encdec.backend.types import Encoded, Memory, State, Structure, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
 from keras_encdec.model_config import WEIGHTS, model_path
 from keras_encdec.models.contract import Decoder, Encoder
@@ -130,7 +130,7 @@ class TranslationModel(LikelihoodModel):
             raise ValueError(f"found {path.name!r} of the model {type(model).__name__}, expected one of {cls.__name__}")
         return model
 
-    def build(self, input_shape: dict[str, tuple] | None = None) -> None:
+    def build(self, input_shape: dict[str, Shape] | None = None) -> None:
         if not self.built:
             self.encoder.build()
             self.decoder.build()
