@@ -104,3 +104,19 @@ def test_the_search_works_in_pages_on_a_disk(site):
         WebDriverWait(browser, 20).until(lambda shown: shown.find_elements(By.CSS_SELECTOR, found))
         links = [link.get_attribute("href") for link in browser.find_elements(By.CSS_SELECTOR, found)]
     assert any("reference/commands.html" in link for link in links), links
+
+
+def test_axe_finds_no_serious_violation_in_light_and_dark_colours(site):
+    from headless_browser import AXE, headless_browser, serious_violations, show
+
+    if not AXE.exists():
+        pytest.skip("no axe-core: npm install axe-core in the checkout, or set NODE_PATH")
+    with headless_browser() as browser:
+        for scheme, name in (("light", "default"), ("dark", "slate")):
+            show(browser, 1200, scheme)
+            for path in ("guides/report.html", "guides/python.html"):
+                browser.get((site / path).as_uri())
+                browser.execute_script("localStorage.clear()")
+                browser.refresh()
+                assert browser.execute_script("return document.body.dataset.mdColorScheme") == name
+                assert not serious_violations(browser), (path, scheme)
