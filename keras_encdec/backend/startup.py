@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from keras_encdec import __version__
+from keras_encdec.backend.compilation_cache import keep_compiled_programs
+from keras_encdec.backend.lean_imports import configured_backend, lean_imports
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.engines import Work
 
@@ -21,7 +23,8 @@ def import_keras(backend: str | None = None) -> None:
     """Imports Keras without the start-up messages of its backend; commands call this before they import Keras.
 
     TensorFlow writes its first messages before any setting can stop it, and they mean nothing to the user of a command.
-    All other messages of the import are shown.
+    All other messages of the import are shown. Optional libraries that no command needs are not imported, and JAX keeps
+    the programs that it compiles for the next start.
 
     Args:
         backend: str. The backend to use in place of the user's choice: a SavedModel is made with TensorFlow, which
@@ -32,8 +35,10 @@ def import_keras(backend: str | None = None) -> None:
     """
     if backend:
         os.environ["KERAS_BACKEND"] = backend
+    if configured_backend() == "jax" and "jax" not in sys.modules:
+        keep_compiled_programs()
     try:
-        with quietly():
+        with quietly(), lean_imports():
             keras = importlib.import_module("keras")
             if keras.backend.backend() == "tensorflow":
                 # Looking for a GPU writes another message.
