@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec import __version__
 from keras_encdec.architectures.architecture_registry import architecture
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats import model_words, open_output
+from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
     CONFIG,
     FORMAT,
@@ -205,7 +207,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     path = path / WEIGHTS if (path := model_path(path)).is_dir() else path
     check_has_weights(path)
     try:
-        with dense_file(path) as dense:
+        with dense_file(path) as dense, weights_will_be_loaded():
             model = keras.saving.load_model(dense, compile=compiled)
     except Exception as error:  # Keras, zip and HDF5 raise many kinds of errors for other bytes
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -224,7 +226,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
             "put back the file that encdec-train made",
             path,
         )
-    if not all(bool(ops.all(ops.isfinite(weight))) for weight in model.weights):
+    if not all(np.isfinite(ops.convert_to_numpy(weight)).all() for weight in model.weights):
         raise InputError(
             "found weights that are infinite or not a number",
             "expected finite numbers",
