@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from gradients import double_precision
 from keras import ops
 
-from keras_encdec.backend.operations import STRIDED, stable_top_k, top_k
+from keras_encdec.backend.operations import STRIDED, stable_top_k, store_rows, take_rows, top_k
 
 
 @pytest.mark.parametrize("words", [7, STRIDED * 12, STRIDED * 12 + 1, 5003])
@@ -25,3 +26,19 @@ def test_stable_top_k_keeps_the_order_of_equal_values():
     found, indices = (ops.convert_to_numpy(part) for part in stable_top_k(ops.convert_to_tensor(values), 4))
     assert indices.tolist() == [[1, 2, 4, 3], [1, 3, 4, 0], [0, 1, 2, 3]] and indices.dtype == "int32"
     np.testing.assert_array_equal(found, np.take_along_axis(values, indices.astype("int64"), axis=1))
+
+
+def test_rows_are_stored_and_found_whatever_the_width_of_integers():
+    for shape in [(6, 2), (6,)]:
+        expected = np.zeros(shape, "float32")
+        expected[3:5] = np.random.default_rng(0).random((2, *shape[1:]))
+        with double_precision():
+            start = ops.convert_to_tensor(3, "int32")
+            table = store_rows(ops.zeros(shape, "float32"), start, ops.convert_to_tensor(expected[3:5]))
+        np.testing.assert_array_equal(ops.convert_to_numpy(table), expected)
+
+
+def test_take_rows_returns_the_rows_in_the_order_of_the_indices():
+    table = np.random.default_rng(0).random((5, 3)).astype("float32")
+    found = take_rows(ops.convert_to_tensor(table), ops.convert_to_tensor([4, 0, 4]))
+    np.testing.assert_array_equal(ops.convert_to_numpy(found), table[[4, 0, 4]])

@@ -12,6 +12,7 @@ from keras_encdec.layers import (
     register_cell,
     run_recurrence,
 )
+from keras_encdec.layers.recurrent_cell import RNNCell
 
 
 def test_cells_are_known_by_name():
@@ -63,3 +64,48 @@ def test_a_step_may_be_a_plain_function():
     expected = numpy(rnn(inputs))
     states = run_recurrence(cell.step, cell.project_inputs(inputs), cell.initial_state(2), cell.parameters())
     np.testing.assert_allclose(numpy(states["hidden"][:, -1]), expected, atol=1e-6)
+
+
+def test_the_plain_cell_is_that_of_keras():
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(3, 6, 5)).astype("float32")
+    cell, other = RNNCell(4), keras.layers.SimpleRNN(4)
+    for layer, shape in ((cell, (None, 5)), (other, (None, None, 5))):
+        layer.build(shape)
+        layer.set_weights([np.random.default_rng(1).normal(0, 0.5, weight.shape) for weight in layer.weights])
+    np.testing.assert_allclose(numpy(keras.layers.RNN(cell)(inputs)), numpy(other(inputs)), atol=1e-6)
+
+
+def test_the_config_of_the_plain_cell_round_trips():
+    cell = RNNCell(3, kernel_initializer="ones")
+    again = RNNCell.from_config(cell.get_config())
+    assert again.get_config() == cell.get_config()
+    again.build((None, 2))
+    np.testing.assert_array_equal(numpy(again.recurrent_kernel), np.ones((3, 3)))
+
+
+def test_the_lstm_is_that_of_keras_with_the_gates_in_the_order_of_the_equations():
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(3, 6, 5)).astype("float32")
+    mask = np.arange(6)[None] < np.array([[6], [3], [5]])
+    cell, other = LSTMCell(4), keras.layers.LSTM(4)
+    other.build((None, None, 5))
+    cell.build((None, 5))
+    weights = [random.normal(0, 0.5, weight.shape) for weight in cell.weights]
+    cell.set_weights(weights)
+    # Keras's gates are i, f, g, o.
+    other.set_weights([np.concatenate([np.split(w, 4, axis=-1)[i] for i in (0, 1, 3, 2)], axis=-1) for w in weights])
+    np.testing.assert_allclose(numpy(keras.layers.RNN(cell)(inputs)), numpy(other(inputs)), atol=1e-6)
+    masked = numpy(other(inputs, mask=mask))
+    np.testing.assert_allclose(numpy(keras.layers.RNN(cell)(inputs, mask=mask)), masked, atol=1e-6)
+    states = run_recurrence(cell.step, cell.project_inputs(inputs), cell.initial_state(3), cell.parameters(), mask)
+    np.testing.assert_allclose(numpy(states["hidden"][:, -1]), masked, atol=1e-6)
+
+
+def test_the_config_of_the_lstm_round_trips_and_forget_gates_are_open_at_first():
+    cell = LSTMCell(3, kernel_initializer="ones")
+    again = LSTMCell.from_config(cell.get_config())
+    assert again.get_config() == cell.get_config()
+    again.build((None, 2))
+    np.testing.assert_array_equal(numpy(again.bias), [0] * 3 + [1] * 3 + [0] * 6)
+    np.testing.assert_array_equal(numpy(again.recurrent_kernel), np.ones((3, 12)))
