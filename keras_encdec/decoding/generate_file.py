@@ -21,7 +21,7 @@ from keras_encdec.decoding.target_files import TARGET_WRITERS, AlignmentFile, Ta
 from keras_encdec.decoding.text_generator import TextGenerator, TextHypothesis, UnknownReplacement
 from keras_encdec.errors import FilePath
 from keras_encdec.formats.alignments import alignment_line, check_carries_attention
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.files import (
@@ -229,7 +229,7 @@ class ShardGenerator:
 
 
 def _windows(lines: InputLines, encoding: str | None) -> Iterator[list[str]]:
-    texts = _texts(lines, FileEncoding(encoding))
+    texts = FileEncoding(encoding).texts(lines)
     while window := list(itertools.islice(texts, WINDOW)):
         yield window
 
@@ -333,14 +333,3 @@ def _limits(has_source: bool, options: GenerationOptions) -> tuple[float, int | 
     factor = LENGTH_FACTOR if options.max_length_factor is None else options.max_length_factor
     max_length = LANGUAGE_MODEL_LIMIT if options.max_length is None and not has_source else options.max_length
     return factor, max_length
-
-
-def _texts(lines: InputLines, encoding: FileEncoding) -> Iterator[str]:
-    """Yields the decoded lines, without a byte order mark or carriage returns."""
-    for raw in lines:
-        try:
-            text = encoding.decode(raw.removesuffix(b"\r"))
-        except UnicodeDecodeError as error:
-            raise undecodable(error, lines.path, lines.line_number) from None
-        is_first = lines.line_number == 1 and encoding.is_utf8
-        yield text.removeprefix(BYTE_ORDER_MARK) if is_first else text

@@ -2,9 +2,11 @@
 
 import codecs
 import re
+from collections.abc import Iterator
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.fields import split_tokens
+from keras_encdec.runtime.files import InputLines
 
 BYTE_ORDER_MARK = "\ufeff"
 # Every ASCII character, and sequences that start an escape in encodings that otherwise look like ASCII.
@@ -66,6 +68,19 @@ class FileEncoding:
             return self.decode(data)
         except UnicodeDecodeError as error:
             raise undecodable(error, path, line) from None
+
+    def texts(self, lines: InputLines) -> Iterator[str]:
+        """Yields the lines of a file as text, without a byte-order mark and the carriage returns at the ends of lines.
+
+        Args:
+            lines: InputLines.
+
+        Raises:
+            InputError: if no encoding was declared and a line is not UTF-8.
+        """
+        for raw in lines:
+            text = self.decode_line(raw.removesuffix(b"\r"), lines.path, lines.line_number)
+            yield text.removeprefix(BYTE_ORDER_MARK) if lines.line_number == 1 and self.is_utf8 else text
 
     def encode(self, text: str) -> bytes:
         """Encodes str to bytes, the inverse of `decode`.

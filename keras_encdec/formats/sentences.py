@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Generator
 
 from keras_encdec.errors import FilePath
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding
+from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.pair_format import PairFormat
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
 from keras_encdec.runtime.files import InputLines
@@ -74,11 +74,5 @@ def read_sentences(path: FilePath, encoding: str | None = None) -> list[str]:
     Raises:
         InputError: if the file cannot be read or a line cannot be decoded.
     """
-    file_encoding = FileEncoding(encoding)
-    sentences: list[str] = []
     with InputLines(path) as lines:
-        for raw in lines:
-            sentences.append(file_encoding.decode_line(raw.removesuffix(b"\r"), path, lines.line_number))
-    if file_encoding.is_utf8:
-        sentences[0] = sentences[0].removeprefix(BYTE_ORDER_MARK)
-    return sentences
+        return list(FileEncoding(encoding).texts(lines))

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines
-from keras_encdec.formats.encodings import BYTE_ORDER_MARK, FileEncoding, undecodable, unescape
+from keras_encdec.formats.encodings import FileEncoding, unescape
 from keras_encdec.text.rare_words import stands_for_unknown
 from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
 
@@ -99,16 +99,8 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
         InputError: if a line does not have this form.
     """
     table: dict[str, list[tuple[float, str]]] = {}
-    file_encoding = FileEncoding(encoding)
     with InputLines(path) as lines:
-        for raw in lines:
-            number = lines.line_number
-            try:
-                text = file_encoding.decode(raw.removesuffix(b"\r"))
-            except UnicodeDecodeError as error:
-                raise undecodable(error, path, number) from None
-            if number == 1 and file_encoding.is_utf8:
-                text = text.removeprefix(BYTE_ORDER_MARK)
+        for text in FileEncoding(encoding).texts(lines):
             columns = text.split("\t")
             probability = _probability(columns)
             if probability is None:
@@ -117,7 +109,7 @@ def read_translations(path: str | os.PathLike[str], encoding: str | None = None)
                     "expected a source word, a target word and a probability, separated by tabs",
                     "write the table with encdec-dictionary --shortlist",
                     path,
-                    number,
+                    lines.line_number,
                 )
             source, target = map(unescape, columns[:2])
             table.setdefault(source, []).append((-probability, target))

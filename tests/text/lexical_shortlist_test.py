@@ -25,7 +25,7 @@ def test_the_candidates_are_translations_frequent_words_copies_and_unknown_words
     assert LexicalShortlist({}, Vocabulary(["a"]), frequent_words=9).candidates([]).tolist() == [3]
 
 
-@given(st.lists(st.tuples(WORDS, WORDS, st.floats(0, 1)), max_size=20, unique_by=lambda row: row[:2]))
+@given(st.lists(st.tuples(WORDS, WORDS, st.floats(0, 1)), min_size=1, max_size=20, unique_by=lambda row: row[:2]))
 def test_translations_are_read_by_probability(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("table") / "table.gz"
     escaped = [[part.replace("&", "&amp;") for part in row[:2]] for row in rows]
