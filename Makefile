@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 3
 BIN = $(VENV)/bin
-EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics,opusfilter
+EXTRAS = dev,docs,jax,torch,serving,smt,ngram,analysis,web,ray,metrics,opusfilter,remote
 
 .PHONY: demo packaged-model test test-older-processor coverage lint docs docs-serve bench wheel update-constraints clean
 

@@ -113,8 +113,7 @@ def kill(folder, flags, kills, seconds, choose):
             break
         if was_killed:
             killed += 1
-            journal = folder / "killed.gz.shards" / "shards.jsonl"
-            done = len(journal.read_bytes().splitlines()) if journal.exists() else 0
+            done = len(list((folder / "killed.gz.shards").glob("*.done.json")))
             print(f"{killed} of {kills}: killed after {moment:.1f} s, {done} shards done", flush=True)
         else:  # it came to its end before the moment, and begins again
             print("done before it was killed", flush=True)

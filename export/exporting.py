@@ -16,6 +16,7 @@ from keras_encdec.export.models_config import ModelsConfig
 from keras_encdec.export.serving_config import ExportOptions, write_batching_parameters
 from keras_encdec.export.versions import locked, new_version, versions
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.urls import check_local
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +73,7 @@ def export_model(
     require_tensorflow()
     from keras_encdec.export.saved_model import write_saved_model
 
+    check_local(export_dir, "the versions that a server polls")
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise InputError(
             "found a file", "expected a folder, or a path that does not exist yet", "check --export_dir", export_dir

@@ -66,7 +66,8 @@ class InputError(Exception):
     ) -> None:
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
-        place = "" if path is None else f"{path}" if line is None else f"{path}, line {line}"
+        shown = "" if path is None else _shown(f"{path}")
+        place = shown if line is None else f"{shown}, line {line}"
         # A file may have a name of 70,000 characters where a short one belongs.
         sentence = ", ".join(
             part[:_LONGEST_PART] + "..." * (len(part) > _LONGEST_PART) for part in (found, expected) if part
@@ -78,6 +79,22 @@ class InputError(Exception):
     def __reduce__(self) -> tuple[type, tuple]:
         """Pickles the arguments of the constructor, so that an error of another process stays the same."""
         return type(self), (self.found, self.expected, self.remedy, self.path, self.line)
+
+
+# The URLs of remote folders, by the path of their copies on this machine.
+_remote_names: dict[str, str] = {}
+
+
+def name_in_errors(folder: str, url: str) -> None:
+    """Has errors about the files in a temporary folder name the remote folder that it is a copy of."""
+    _remote_names[folder] = url
+
+
+def _shown(path: str) -> str:
+    for folder, url in _remote_names.items():
+        if path == folder or path.startswith(folder + os.sep):
+            return url + path[len(folder) :]
+    return path
 
 
 class EncdecWarning(UserWarning):

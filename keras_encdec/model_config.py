@@ -7,7 +7,9 @@ from typing import Any
 
 from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError, shortened
+from keras_encdec.runtime.remote import local_copy
 from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.urls import is_url
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "best.keras"
@@ -30,16 +32,19 @@ def model_path(model: FilePath) -> pathlib.Path:
     A file or directory of that name in the working directory comes first.
 
     Args:
-        model: path of a model directory, or one of `packaged_models()`.
+        model: path or URL of a model directory, or one of `packaged_models()`.
 
     Returns:
-        pathlib.Path. For anything else than the name of a model of the package, `model` itself.
+        pathlib.Path. For a URL, a copy on this machine; for the name of a model of the package, its folder; otherwise
+        `model` itself.
 
     Example:
 
     >>> model_path("libreoffice_en_fr").is_dir(), str(model_path("my/model"))
     (True, 'my/model')
     """
+    if is_url(model):
+        return local_copy(os.fspath(model))
     path = pathlib.Path(model)
     return PACKAGED / path if os.fspath(model) in packaged_models() and not os.path.lexists(path) else path
 

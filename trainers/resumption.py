@@ -23,6 +23,7 @@ from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.reporting import TrainingRound
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -272,7 +273,9 @@ def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]
 
     They include the checksums of the validation files; `None` stands for a pipe, which can be read only once.
     """
-    checksums = [file_checksum(path) if os.path.isfile(path) else None for path in _validation_files(data)]
+    checksums = [
+        file_checksum(path) if is_url(path) or os.path.isfile(path) else None for path in _validation_files(data)
+    ]
     return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
 
 

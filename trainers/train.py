@@ -11,13 +11,15 @@ from keras_encdec.backend.training_step import StepCompilation, prepare_process_
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
-from keras_encdec.model_config import PACKAGED, WEIGHTS
+from keras_encdec.model_config import CONFIG, PACKAGED, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.models.translation_model import copy_weights
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.extras import import_sacrebleu
+from keras_encdec.runtime.remote import remote_exists, staged_folder
 from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
 from keras_encdec.trainers.initial_model import load_initial_model, with_vocabularies
@@ -38,6 +40,8 @@ from keras_encdec.trainers.resumption import (
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.validation import WITHOUT
+
+_ALREADY = "%s already contains a model; give another {model_dir}, or {resume} to continue its training"
 
 
 def train(
@@ -81,6 +85,11 @@ def train(
         print(result.best.val_perplexity)
     """
     check_together(config, data)
+    if is_url(model_dir):
+        if not resume and remote_exists(joined(model_dir, CONFIG)):
+            raise ConfigurationError(_ALREADY, model_dir)
+        with staged_folder(os.fspath(model_dir), existing=resume, last=CONFIG) as local:
+            return train(config, data, local, resume, reporter)
     folder = pathlib.Path(model_dir)
     if folder.resolve().is_relative_to(PACKAGED):
         raise InputError(
@@ -101,9 +110,7 @@ def _train(
     """Trains in a folder that `train` has locked."""
     has_begun = has_checkpoint(folder)
     if has_begun and not resume:
-        raise ConfigurationError(
-            "%s already contains a model; give another {model_dir}, or {resume} to continue its training", folder
-        )
+        raise ConfigurationError(_ALREADY, folder)
     model_class(config.architecture).check_config(config.model_config)
     if config.validation_bleu:
         import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,9 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.remote import staged_folder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
+from keras_encdec.runtime.urls import is_url, joined
 
 PAGE = "index.html"
 
@@ -32,6 +35,10 @@ def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
     Raises:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
+    if is_url(output):
+        with staged_folder(os.fspath(output), last=PAGE) as folder:
+            yield folder
+        return
     with new_folder(output) as folder, directory_lock(folder, "report", "--output"):
         yield folder
 
@@ -65,20 +72,22 @@ class ReportSummary:
     """The result of `report`.
 
     Attributes:
-        page: pathlib.Path of the page.
+        page: pathlib.Path of the page; of a remote one the URL, a str.
         sections: tuple of str, the names of its sections.
         seconds: float. Time that the report took.
         notices: tuple of str, sentences for the user.
+        size: int. Size of the page, in bytes.
     """
 
-    page: pathlib.Path
+    page: pathlib.Path | str
     sections: tuple[str, ...]
     seconds: float
     notices: tuple[str, ...]
+    size: int
 
     def __str__(self) -> str:
-        size = self.page.stat().st_size / 1e6
-        return f"Report of {len(self.sections)} sections in {self.seconds:.1f} s, a page of {size:.1f} MB: {self.page}"
+        took = f"Report of {len(self.sections)} sections in {self.seconds:.1f} s"
+        return f"{took}, a page of {self.size / 1e6:.1f} MB: {self.page}"
 
 
 def report(
@@ -141,5 +150,7 @@ def report(
             write_section(folder, section)
             sections.append(section.without_contents())
         path = write_page(folder, page("What the model has learned", parts.facts, parts.notices, sections))
+        size = path.stat().st_size
     names = tuple(section.name for section in sections)
-    return ReportSummary(path, names, time.monotonic() - start, tuple(parts.notices))
+    shown = joined(output, PAGE) if is_url(output) else path
+    return ReportSummary(shown, names, time.monotonic() - start, tuple(parts.notices), size)

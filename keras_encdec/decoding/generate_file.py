@@ -34,6 +34,7 @@ from keras_encdec.runtime.files import (
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.task_options import ShardOptions
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
@@ -243,8 +244,8 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
     if isinstance(model_dirs, TextGenerator):
         raise ConfigurationError("found a TextGenerator with several processes, expected {model_dirs}")
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
-    paths = [each.path if isinstance(each, ModelDirectory) else model_path(each) for each in directories]
-    return [os.path.abspath(path) for path in paths]
+    paths = [each.path if isinstance(each, ModelDirectory) else each for each in directories]
+    return [os.fspath(path) if is_url(path) else os.path.abspath(model_path(path)) for path in paths]
 
 
 def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from keras_encdec.diagnosis.libraries import (
 from keras_encdec.diagnosis.machine import Machine, find_machine
 from keras_encdec.errors import FilePath, InputError, explained
 
-_MANIFEST, _JOURNAL = "manifest.json", "shards.jsonl"
+_MANIFEST, _DONE = "manifest.json", "*.done.json"
 _BLOCK = 1 << 20
 
 
@@ -162,23 +162,20 @@ def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]
 
 
 def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
-    """Checks the parts that the journal of a sharded job lists. Without a manifest the job cannot go on."""
+    """Checks the parts that the records of a sharded job list. Without a manifest the job cannot go on."""
     from keras_encdec.runtime.settings_files import read_parsed
 
     remedy = f"remove {folder} and run the job again"
     try:
         read_parsed(folder / _MANIFEST, json.loads)
-        journal = folder / _JOURNAL
-        lines = journal.read_text(encoding="utf-8").splitlines(keepends=True) if journal.exists() else []
-        # A loss of power may have cut off the last line, which the job does again.
-        records = [json.loads(line) for line in lines if line.endswith("\n")]
+        records = [read_parsed(path, json.loads) for path in sorted(folder.glob(_DONE))]
         parts = [
             (f"{record['shard']:09}.{number}", output["sha256"])
             for record in records
             for number, output in enumerate(record["outputs"])
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"found no manifest and journal that read ({error})", "", remedy, folder) from None
+        raise InputError(f"found no manifest and records that read ({error})", "", remedy, folder) from None
     damaged = [name for name, checksum in parts if _part_checksum(folder, name) != checksum]
     problems = [
         str(InputError("found a damaged part", "expected what was written", "run the job again", folder / name))

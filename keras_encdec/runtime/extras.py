@@ -8,6 +8,7 @@ LIBRARIES = {
     "analysis": ("jinja2", "matplotlib", "openTSNE"),
     "ray": ("ray",),
     "metrics": ("prometheus_client",),
+    "remote": ("fsspec", "aiohttp", "s3fs", "gcsfs", "huggingface_hub"),
 }
 
 

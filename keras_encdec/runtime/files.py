@@ -13,8 +13,15 @@ from typing import ClassVar, Self
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.remote import (
+    RemoteInput,
+    RemoteOutput,
+    check_remote_readable,
+    check_remote_writable,
+)
 from keras_encdec.runtime.streams import GZIP_MAGIC, BrokenGzip, CountedFile, GzipStream, OutputFile, decompressed
 from keras_encdec.runtime.unfinished import temporary_beside
+from keras_encdec.runtime.urls import is_url
 
 _BLOCK = 1 << 17
 STANDARD_STREAM = "-"
@@ -49,7 +56,7 @@ class InputLines:
     its size. Use it as a context manager, or call `close`.
 
     Args:
-        path: the file; "-" is the standard input; or a FilePart.
+        path: the file, or its URL; "-" is the standard input; or a FilePart.
 
     Attributes:
         path: the path of the file, as errors name it.
@@ -82,7 +89,7 @@ class InputLines:
         self.path, self.line_number = path, 0
         self.ended_with_newline: bool | None = None
         self._file: io.IOBase
-        self._raw: CountedFile | None
+        self._raw: CountedFile | RemoteInput | None
         self._blocks: Iterator[bytes]
         if isinstance(path, FilePart):
             self._open_part(path)
@@ -101,15 +108,19 @@ class InputLines:
         if standard:
             path = self.path = "standard input"
             self._check_read_once()
-        with explained(path, "to read a file"):
-            self._raw = CountedFile(os.dup(0) if standard else path, "rb")
+        if is_url(path):
+            self._raw = RemoteInput(os.fspath(path))
+            self.bytes_total = self._raw.size
+        else:
+            with explained(path, "to read a file"):
+                self._raw = CountedFile(os.dup(0) if standard else path, "rb")
+                status = os.fstat(self._raw.fileno())
+            self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else 0
         file: io.BufferedReader = io.BufferedReader(self._raw, _BLOCK)
         self._file = file
         try:
             with explained(path, "to read a file"):
-                status = os.fstat(self._raw.fileno())
                 gzipped = file.peek(2)[:2] == GZIP_MAGIC
-            self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else 0
             self._blocks = decompressed(file, _BLOCK) if gzipped else iter(lambda: file.read1(_BLOCK), b"")
             self._block = self._read()
             if not self._block:
@@ -216,11 +227,11 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
     The data go to a hidden file in the same directory. At the end of the `with` block the hidden file is flushed to the
     disk and renamed. If the block raises an exception, the hidden file is removed, and an existing file at `path` stays
     unchanged. If the process is killed, the hidden file stays until another process writes to `path`. A device, a pipe
-    and the standard output are written to directly.
+    and the standard output are written to directly. A remote file appears by the store's own commit, or by a rename.
 
     Args:
-        path: the file; "-" is the standard output. The file is compressed if its name ends in `.gz`; equal content
-            gives equal bytes.
+        path: the file, or its URL; "-" is the standard output. The file is compressed if its name ends in `.gz`; equal
+            content gives equal bytes.
         keep: bool. Whether to keep the file. If not, it is written as usual and removed at the end. Defaults to `True`.
 
     Yields:
@@ -232,6 +243,10 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
         BrokenPipeError: if the reader of a pipe has closed it, as `| head` does.
     """
     path = os.fspath(path)
+    if is_url(path):
+        with _open_remote_output(path, keep) as writer:
+            yield writer
+        return
     if path == STANDARD_STREAM:
         path = STANDARD_OUTPUT
     # A symbolic link is kept: the file that it points to is replaced.
@@ -251,20 +266,67 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
             else:
                 descriptor = os.open(path if keep else os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         raw = stack.enter_context(contextlib.closing(OutputFile(descriptor, path)))
-        # The stream is closed also after a failure, so that data left in the writer's buffer are dropped.
-        compressed = GzipStream(raw) if path.endswith(".gz") else None
-        stream: io.RawIOBase = stack.enter_context(contextlib.closing(compressed or raw))
-        writer: io.BufferedWriter = io.BufferedWriter(stream, _BLOCK)
-        yield writer
-        writer.flush()
-        if compressed:
-            compressed.finish()
+        with _buffered(raw, path) as writer:
+            yield writer
         if temporary:
             with explained(path, "to write"):
                 os.fsync(descriptor)
                 raw.close()
                 if keep:
                     os.replace(temporary, final)
+
+
+@contextlib.contextmanager
+def _buffered(raw: io.RawIOBase, path: str) -> Iterator[io.BufferedWriter]:
+    """Yields a writer to a stream, which compresses if the path ends in .gz, and is complete at the end."""
+    with contextlib.ExitStack() as stack:
+        # The stream is closed also after a failure, so that data left in the writer's buffer are dropped.
+        compressed = GzipStream(raw) if path.endswith(".gz") else None
+        if compressed:
+            stack.enter_context(contextlib.closing(compressed))
+        writer: io.BufferedWriter = io.BufferedWriter(compressed or raw, _BLOCK)
+        try:
+            yield writer
+        except BaseException:
+            raw.close()
+            raise
+        writer.flush()
+        if compressed:
+            compressed.finish()
+        writer.detach()
+
+
+# Remote folders to which this process has written.
+_writable: set[str] = set()
+
+
+@contextlib.contextmanager
+def _open_remote_output(url: str, keep: bool) -> Iterator[io.BufferedWriter]:
+    folder = url.rpartition("/")[0]
+    if folder not in _writable:
+        check_remote_writable(url)
+        _writable.add(folder)
+    if not keep:
+        with open(os.devnull, "wb") as file:
+            yield file
+        return
+    with contextlib.closing(RemoteOutput(url)) as raw:
+        with _buffered(raw, url) as writer:
+            yield writer
+        raw.commit()
+
+
+def read_contents(path: FilePath) -> bytes:
+    """Reads a small file, local or remote, as it is.
+
+    Raises:
+        InputError: if it cannot be read.
+    """
+    if is_url(path):
+        with contextlib.closing(RemoteInput(os.fspath(path))) as remote:
+            return io.BufferedReader(remote, _BLOCK).read()
+    with explained(path, "to read a file"), open(path, "rb") as file:
+        return file.read()
 
 
 def check_readable(path: FilePath) -> None:
@@ -277,6 +339,9 @@ def check_readable(path: FilePath) -> None:
         InputError: if it is missing, a directory, or may not be read.
     """
     if path == STANDARD_STREAM:
+        return
+    if is_url(path):
+        check_remote_readable(os.fspath(path))
         return
     with explained(path, "to read a file"):
         if stat.S_ISDIR(os.stat(path).st_mode):
@@ -294,7 +359,8 @@ def check_distinct_files(*paths: FilePath | None) -> None:
     Raises:
         ConfigurationError: a ValueError, if two paths lead to the same file.
     """
-    given = [os.path.realpath(path) for path in paths if path and path != STANDARD_STREAM]
+    named = [os.fspath(path) for path in paths if path and path != STANDARD_STREAM]
+    given = [path if is_url(path) else os.path.realpath(path) for path in named]
     for i, path in enumerate(given):
         if path in given[:i]:
             expected = "expected a different file for each input and output"
@@ -307,5 +373,11 @@ def file_checksum(path: FilePath) -> str:
     Raises:
         InputError: if the file cannot be read.
     """
+    if is_url(path):
+        digest = hashlib.sha256()
+        with contextlib.closing(RemoteInput(os.fspath(path))) as remote:
+            while data := remote.read(_BLOCK):
+                digest.update(data)
+        return digest.hexdigest()
     with explained(path, "to read a file"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

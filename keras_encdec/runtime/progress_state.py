@@ -14,6 +14,7 @@ from typing import Self
 from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import temporary_beside
+from keras_encdec.runtime.urls import check_local
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
 _PAUSE = 2.0
@@ -89,6 +90,8 @@ class ProgressRecord:
 
     def __init__(self, task: str, path: FilePath | None = None) -> None:
         self.state = ProgressState(task, os.getpid(), RUNNING, 0, "", 0, None, 0.0, None, _now(), _now(), 0, None)
+        if path:
+            check_local(path, "the progress")
         self._path = path and os.path.realpath(path)
         self._outer: ProgressRecord | None = None
         self._written, self._lock = 0.0, threading.RLock()

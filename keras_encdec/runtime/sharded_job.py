@@ -15,6 +15,7 @@ from keras_encdec.runtime.files import STANDARD_STREAM, InputLines, open_output
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import Shard, ShardFolder, cut
 from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.runtime.urls import is_url
 
 # The share of its size to which gzip compresses a file: rough, for an estimate.
 GZIP_SHARE = 0.3
@@ -96,7 +97,8 @@ def run_in_shards(
     windows = -(-(job.shard_lines or 1) // job.window_lines)
     with contextlib.ExitStack() as stack:
         inputs = [stack.enter_context(InputLines(path)) for path in job.inputs]
-        stack.enter_context(directory_lock(f"{os.fspath(job.outputs[0])}.shards", job.task, "--output"))
+        if not is_url(job.outputs[0]):
+            stack.enter_context(directory_lock(f"{os.fspath(job.outputs[0])}.shards", job.task, "--output"))
         sizes = {"input size": [lines.bytes_total for lines in inputs], "shard_lines": windows * job.window_lines}
         compressed = [f"{path}".endswith(".gz") for path in job.outputs]
         folder = stack.enter_context(ShardFolder(job.outputs[0], {**job.settings, **sizes}, compressed))
@@ -118,7 +120,9 @@ def run_in_shards(
 
 def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[InputLines]) -> str:
     """Says how much disk space the shards and the output need, from the first shard."""
-    free = f"{shutil.disk_usage(folder.path).free / 1e6:,.0f} MB are free."
+    free = "an object store tells no limit."
+    if not is_url(folder.path):
+        free = f"{shutil.disk_usage(folder.path).free / 1e6:,.0f} MB are free."
     read, total = sum(lines.bytes_read for lines in inputs), sum(lines.bytes_total for lines in inputs)
     if not total:  # a pipe
         return f"{folder.path} keeps the shards; {free}"

@@ -7,6 +7,7 @@ in a folder beside the output until all shards are done.
 import contextlib
 import dataclasses
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -16,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import FilePart, InputLines, open_output, unequal_lines
-from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.files import FilePart, InputLines, open_output, read_contents, unequal_lines
+from keras_encdec.runtime.remote import remote_contents, remote_exists, remove_remote
 from keras_encdec.runtime.streams import BrokenGzip, decompressed
+from keras_encdec.runtime.urls import is_url, joined
 
-MANIFEST, JOURNAL = "manifest.json", "shards.jsonl"
-FORMAT = 1
+# After the number of a shard, the name of the record that says that it is done.
+MANIFEST, DONE = "manifest.json", ".done.json"
+FORMAT = 2
 _BLOCK = 1 << 20
 Item = TypeVar("Item")
 
@@ -146,11 +149,11 @@ def _shard(
 
 
 class ShardFolder:
-    """The folder beside an output that keeps the shards that are done until all are.
+    """The folder beside an output, local or remote, that keeps the shards that are done until all are.
 
-    It holds a manifest, which describes the job; a file for each shard and output; and a journal with a line for each
-    shard that is done. A shard is done once its line is in the journal. Everything is flushed to the disk in this
-    order, so that a job that is killed at any moment, even by a loss of power, can go on.
+    It holds a manifest, which describes the job; a file for each shard and output; and a record for each shard that is
+    done. Each of these files appears when it is complete, the record after the others, so that a job that is killed at
+    any moment, even by a loss of power, can go on: in an object store on another machine, too.
 
     Use it as a context manager: it is removed if an error comes before the first shard is done.
 
@@ -161,8 +164,8 @@ class ShardFolder:
         compressed: list of bool, for each output whether its parts are compressed in the folder.
 
     Attributes:
-        path: pathlib.Path of the folder.
-        done: dict from the number of a shard to its line in the journal, a dict.
+        path: str. Path or URL of the folder.
+        done: dict from the number of a shard to its record, a dict.
 
     Raises:
         InputError: if the folder belongs to a job with another manifest, naming what differs; or if it cannot be read
@@ -170,15 +173,16 @@ class ShardFolder:
     """
 
     def __init__(self, output: FilePath, manifest: Mapping[str, Any], compressed: Sequence[bool]) -> None:
-        self.path = pathlib.Path(f"{os.fspath(output)}.shards")
+        self.path = f"{os.fspath(output)}.shards"
         self.done: dict[int, dict[str, Any]] = {}
         self._compressed = compressed
         expected = {"format": FORMAT, **json.loads(json.dumps(manifest))}
-        if (self.path / MANIFEST).exists():
+        manifest_path = joined(self.path, MANIFEST)
+        if remote_exists(manifest_path) if is_url(manifest_path) else os.path.exists(manifest_path):
             self._check(expected)
-            self.done = {record["shard"]: record for record in self._journal()}
+            self.done = {record["shard"]: record for record in self._records()}
         else:
-            with open_output(self.path / MANIFEST) as file:
+            with open_output(manifest_path) as file:
                 file.write((json.dumps(expected, indent=1) + "\n").encode())
 
     def __enter__(self) -> Self:
@@ -207,7 +211,7 @@ class ShardFolder:
         return True
 
     def keep(self, shard: Shard, result: ShardResult) -> None:
-        """Writes what the work on a shard gave, and then its line in the journal.
+        """Writes what the work on a shard gave, and then its record.
 
         Raises:
             InputError: if the disk is full or writing fails for another reason. The shard is then not done.
@@ -225,11 +229,8 @@ class ShardFolder:
             "outputs": outputs,
             "counts": result.counts,
         }
-        journal = self.path / JOURNAL
-        with explained(journal, "to write"), open(journal, "ab") as file:
+        with open_output(self._record(shard.number)) as file:
             file.write((json.dumps(record) + "\n").encode())
-            file.flush()
-            os.fsync(file.fileno())
         self.done[shard.number] = record
 
     def join(self, outputs: Sequence[BinaryIO], number_of_shards: int) -> None:
@@ -247,8 +248,10 @@ class ShardFolder:
             for number, output in enumerate(outputs):
                 path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
                 data = b""
-                with contextlib.suppress(OSError, BrokenGzip), open(path, "rb") as file:
-                    data = b"".join(decompressed(file, _BLOCK)) if self._compressed[number] else file.read()
+                with contextlib.suppress(InputError, BrokenGzip):
+                    data = read_contents(path)
+                    if self._compressed[number]:
+                        data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
                 if hashlib.sha256(data).hexdigest() != expected["sha256"]:
                     self._forget(shard)
                     remedy = "run the same command again, which does the lines of this part once more"
@@ -257,25 +260,35 @@ class ShardFolder:
 
     def remove(self) -> None:
         """Removes the folder."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        if is_url(self.path):
+            remove_remote(self.path)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
 
-    def _part(self, shard: int, output: int) -> pathlib.Path:
+    def _part(self, shard: int, output: int) -> str:
         suffix = ".gz" if self._compressed[output] else ""
-        return self.path / f"{shard:09}.{output}{suffix}"
+        return joined(self.path, f"{shard:09}.{output}{suffix}")
+
+    def _record(self, shard: int) -> str:
+        return joined(self.path, f"{shard:09}{DONE}")
 
     def _forget(self, shard: int) -> None:
-        """Removes the line of a shard from the journal."""
+        """Removes the record of a shard."""
         del self.done[shard]
-        with open_output(self.path / JOURNAL) as file:
-            file.writelines((json.dumps(record) + "\n").encode() for record in self.done.values())
+        path = self._record(shard)
+        if is_url(path):
+            remove_remote(path)
+        else:
+            with explained(path, "to remove a file"):
+                os.unlink(path)
 
     def _check(self, expected: Mapping[str, Any]) -> None:
         """Compares the manifest in the folder with that of the job."""
-        path = self.path / MANIFEST
+        path = joined(self.path, MANIFEST)
         try:
-            found = read_parsed(path, json.loads)
+            found = json.loads(read_contents(path))
             names = sorted({*found, *expected})
-        except (OSError, ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             remedy = f"remove {self.path} to begin again"
             raise InputError(f"found a file that does not read ({error})", "", remedy, path) from None
         for name in names:
@@ -291,17 +304,18 @@ class ShardFolder:
                     self.path,
                 )
 
-    def _journal(self) -> Iterator[dict[str, Any]]:
-        """Yields the lines of the journal. A loss of power may have cut off the last one, which is removed."""
-        journal = self.path / JOURNAL
-        with explained(journal, "to read a file"):
-            data = journal.read_bytes() if journal.exists() else b""
-            complete = data.rfind(b"\n") + 1
-            if complete < len(data):
-                os.truncate(journal, complete)
-        for number, line in enumerate(data[:complete].splitlines(), start=1):
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Yields the records of the shards that are done."""
+        if is_url(self.path):
+            contents = remote_contents(self.path, DONE)
+        else:
+            with explained(self.path, "to read a folder"):
+                contents = {path.name: path.read_bytes() for path in pathlib.Path(self.path).glob(f"*{DONE}")}
+        for name, content in contents.items():
             try:
-                yield json.loads(line)
-            except ValueError:
+                record = json.loads(content)
+                record["shard"], record["lines"], record["sha256"]
+            except (ValueError, TypeError, KeyError):
                 remedy = f"remove {self.path} to begin again"
-                raise InputError("found a damaged line", "expected JSON", remedy, journal, number) from None
+                raise InputError("found a damaged record", "expected JSON", remedy, joined(self.path, name)) from None
+            yield record

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import filelock
 
 from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.urls import check_local
 
 _paths: set[str] = set()
 _new_folders: list[pathlib.Path] = []
@@ -55,6 +56,7 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     Raises:
         InputError: if the folder cannot be created.
     """
+    check_local(path, "this folder")
     folder = pathlib.Path(path)
     made = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
     _new_folders.extend(made)
@@ -200,6 +202,7 @@ def directory_lock(folder: FilePath, job: str, argument: str) -> Iterator[None]:
     Raises:
         InputError: if another such job holds the lock, or the directory cannot be created or written to.
     """
+    check_local(folder, argument)
     folder = pathlib.Path(folder)
     path = folder / f".{job}.lock"
     try:

@@ -4,12 +4,10 @@ import contextlib
 import dataclasses
 import itertools
 import os
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     Column,
     ColumnKind,
@@ -22,8 +20,9 @@ from keras_encdec.formats import (
 )
 from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, read_contents
 from keras_encdec.runtime.progress import FileSummary, Progress
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import score_columns, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions
@@ -57,12 +56,9 @@ def scored_moses_ini(
         InputError: when the file cannot be read, or does not match the table.
     """
     weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
-    path = pathlib.Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise InputError(f"could not be read ({error.strerror})", remedy="check --moses_ini", path=path) from None
-    text, notices = rewrite_moses_ini(text, os.path.abspath(table), len(weights), feature, weights, table_scores, path)
+    text = read_contents(path).decode("utf-8", "surrogateescape")
+    named = os.fspath(table) if is_url(table) else os.path.abspath(table)
+    text, notices = rewrite_moses_ini(text, named, len(weights), feature, weights, table_scores, path)
     return text.encode("utf-8", "surrogateescape"), notices
 
 

@@ -19,6 +19,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.scoring.record_scorer import (
     WINDOW,
     WINDOWS,
@@ -144,7 +145,12 @@ def score_in_shards(
     known, directories = pair_format(options.format), _directories(models)
     columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
-    given = [directory.path.absolute() for directory in directories] if options.elsewhere else models
+    given: Sequence[ModelOrPath] = models
+    if options.elsewhere:  # each worker makes its own copy of a remote model
+        given = [
+            os.fspath(model) if isinstance(model, str | os.PathLike) and is_url(model) else directory.path.absolute()
+            for model, directory in zip(models, directories, strict=True)
+        ]
     elsewhere = options.elsewhere
     work = KerasWork(functools.partial(ShardScorer, options, given, sentences, elsewhere), elsewhere)
     ini, notices = b"", []

@@ -45,7 +45,8 @@ def shards(tmp_path):
     (folder / "000000001.0").write_bytes(b"two\n")
     sums = [hashlib.sha256(data).hexdigest() for data in (b"one\n", b"two\n")]
     records = [{"shard": number, "outputs": [{"sha256": checksum}]} for number, checksum in enumerate(sums)]
-    (folder / "shards.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records) + '{"shard": 2, "ou')
+    for number, record in enumerate(records):
+        (folder / f"{number:09}.done.json").write_text(json.dumps(record))
     return folder
 
 

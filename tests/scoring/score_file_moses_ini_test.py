@@ -43,7 +43,7 @@ def test_a_moses_ini_that_does_not_fit_leaves_no_table(forward_scorer, table, ou
     ini.write_text(INI.replace("num-features=2", "num-features=4"))
     refused(f"{ini}, line 3: found num-features=4, expected 2")
     ini.unlink()
-    refused(f"{ini}: could not be read (No such file or directory); check --moses_ini.")
+    refused(f"{ini}: found no such file or directory when trying to read a file; check the path.")
     ini.write_text(INI)
     missing = out / "missing" / "ini"
     refused(f"{missing}: found no such file or directory", moses_ini_out=missing)

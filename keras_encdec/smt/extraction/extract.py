@@ -21,6 +21,7 @@ from keras_encdec.errors import FilePath
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.unfinished import temporary_folder_beside, unfinished
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.extraction.count_smoothing import CountSmoothing
 from keras_encdec.smt.extraction.extraction_options import ExtractionOptions
@@ -159,7 +160,11 @@ def _check_aligner(aligner: str, max_sentence_length: int) -> None:
 def _temporary_folder(output: FilePath) -> Iterator[str]:
     """Makes a temporary folder beside the output, as sorting takes several times the space of the output."""
     path = os.path.realpath(output)
-    is_file = output != STANDARD_STREAM and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
+    is_file = (
+        output != STANDARD_STREAM
+        and not is_url(output)
+        and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
+    )
     if is_file:
         with temporary_folder_beside(path) as folder:
             yield folder

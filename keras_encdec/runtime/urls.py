@@ -1,0 +1,49 @@
+"""Which paths are URLs, and what to do with them where none can be used."""
+
+import os
+import re
+
+from keras_encdec.errors import FilePath, InputError
+
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
+_PATH_OF_URL = re.compile(r"([a-z][a-z0-9+.-]+):/[^/]")
+_PROTOCOLS = ("s3", "s3a", "gs", "gcs", "hdfs", "hf", "http", "https", "memory", "file", "abfs", "az")
+
+
+def is_url(path: FilePath | None) -> bool:
+    """Returns whether a path is a URL.
+
+    Raises:
+        InputError: for a URL in a `pathlib.Path`, which has dropped one of its slashes.
+
+    Example:
+
+    >>> is_url("s3://bucket/table.gz"), is_url("tables/table.gz"), is_url("-")
+    (True, False, False)
+    """
+    if path is None:
+        return False
+    text = os.fspath(path)
+    if isinstance(path, os.PathLike) and (found := _PATH_OF_URL.match(text)) and found[1] in _PROTOCOLS:
+        raise InputError("found a URL in a pathlib.Path, which removes a slash", "expected a str", path=text)
+    return bool(_URL.match(text))
+
+
+def check_local(path: FilePath, argument: str) -> None:
+    """Checks that a folder or file that is changed while the work goes on is on this machine.
+
+    Raises:
+        InputError: for a URL.
+    """
+    if is_url(path):
+        raise InputError(
+            "found a URL",
+            f"expected a path on this machine for {argument}, which is changed while the work goes on",
+            "name a local path, and copy it when the work is done",
+            path=path,
+        )
+
+
+def joined(folder: FilePath, name: str) -> str:
+    """Returns the path of a file in a local or remote folder."""
+    return f"{folder}".rstrip("/") + f"/{name}" if is_url(folder) else os.path.join(folder, name)
