@@ -11,7 +11,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import read_contents
 from keras_encdec.runtime.remote import local_copy
 from keras_encdec.runtime.shards import ShardFolder
-from keras_encdec.scoring import file_scorer, score_file, sharded_scoring
+from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
 
 LINES = [f"le chat {'noir ' * (i % 4)}||| the cat {i % 7} {'house ' * (i % 3)}||| 0.5 0.25" for i in range(40)]
 INI = b"""[feature]
@@ -25,7 +25,7 @@ TM= 0.2 0.3
 @pytest.fixture
 def bucket(store, model_dirs, tmp_path, monkeypatch):  # noqa: F811
     """The store, with the model `forward`, a table and its moses.ini."""
-    monkeypatch.setattr(file_scorer, "WINDOW", 4)
+    monkeypatch.setattr(record_scorer, "WINDOW", 4)
     monkeypatch.setattr(sharded_scoring, "WINDOW", 4)
     local_copy.cache_clear()
     store.files.put(os.fspath(model_dirs / "forward"), "bucket/model", recursive=True)
