@@ -137,6 +137,7 @@ def folder(tmp_path_factory):
     for language, side in zip(("en", "fr"), pairs, strict=True):
         for name, lines in (("train", side[:100]), ("val", side[100:120]), ("test", side[120:125])):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "gold.align").write_text("0-0 1?1\n" * 5)
     (folder / "input.en").write_text("open the file\nthe next page\n", encoding="utf-8")
     features = "WordPenalty0= -3 PhrasePenalty0= 1 TranslationModel0= -1 -2 -1 -2 Distortion0= 0"
     hypotheses = {"0 ||| ouvrir le fichier": -4.4, "0 ||| le fichier": -5, "1 ||| la page suivante": -3.5}

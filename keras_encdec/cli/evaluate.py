@@ -1,4 +1,8 @@
-"""encdec-evaluate: BLEU, chrF and TER of translations, and whether they are significantly better than a baseline's."""
+"""encdec-evaluate: scores of translations or of word alignments.
+
+For translations: BLEU, chrF and TER, and whether they are significantly better than a baseline's. For word alignments,
+with --alignments and --reference_alignments: precision, recall and the alignment error rate (AER).
+"""
 
 import sys
 from collections.abc import Sequence
@@ -11,6 +15,12 @@ from keras_encdec.smt.evaluation.evaluate import EvaluationOptions
 
 def main(arguments: Arguments, options: EvaluationOptions) -> None:
     """Evaluates as the flags say."""
+    aligned = {name: arguments.pop(name) for name in ("alignments", "reference_alignments", "possible_alignments")}
+    if any(aligned.values()):
+        _evaluate_alignments(aligned, arguments)
+        return
+    if not arguments["references"]:
+        raise UsageError("--reference: expected reference translations, or --alignments with --reference_alignments.")
     from keras_encdec.runtime.files import check_distinct_files
     from keras_encdec.runtime.settings_files import write_json
     from keras_encdec.smt.evaluation.evaluate import evaluate
@@ -32,24 +42,49 @@ def main(arguments: Arguments, options: EvaluationOptions) -> None:
         print(f"{finding}; give --unescape, or the scores count these words as wrong.", file=sys.stderr)
 
 
-def _files_by_system(texts: Sequence[str]) -> dict[str, list[str]]:
+def _evaluate_alignments(aligned: Arguments, arguments: Arguments) -> None:
+    from keras_encdec.runtime.files import check_distinct_files
+    from keras_encdec.runtime.settings_files import write_json
+    from keras_encdec.smt.evaluation.alignment_error import alignment_table, evaluate_alignments
+
+    if given := [flag for flag in ("references", "systems", "baseline", "metrics") if arguments[flag]]:
+        flag = COMMAND_FLAGS.get(given[0], given[0])
+        raise UsageError(f"--{flag}: expected without --alignments, which are evaluated alone.")
+    if not aligned["alignments"] or not aligned["reference_alignments"]:
+        raise UsageError("--alignments: expected with --reference_alignments.")
+    systems = {}
+    for name, paths in _files_by_system(aligned["alignments"], "alignments").items():
+        if len(paths) > 1:
+            raise UsageError(f"--alignments: found the name {name} twice, expected a name for each file.")
+        systems[name] = paths[0]
+    json_out, reference = arguments["json_out"], aligned["reference_alignments"]
+    for path in (*systems.values(), reference, aligned["possible_alignments"]):
+        check_distinct_files(path, json_out)
+    scores = evaluate_alignments(systems, reference, aligned["possible_alignments"])
+    if json_out:
+        write_json(json_out, [score.to_dict() for score in scores])
+    if json_out != "-":
+        print(alignment_table(scores))
+
+
+def _files_by_system(texts: Sequence[str], flag: str = "hypotheses") -> dict[str, list[str]]:
     systems: dict[str, list[str]] = {}
     for text in texts:
         name, _, path = text.partition("=") if "=" in text else (text, "", text)
         if not name or not path:
-            raise UsageError(f"--hypotheses={text}: expected NAME=FILE, or a file.")
+            raise UsageError(f"--{flag}={text}: expected NAME=FILE, or a file.")
         systems.setdefault(name, []).append(path)
     return systems
 
 
+COMMAND_FLAGS = {"references": "reference", "systems": "hypotheses", "metrics": "metric"}
 COMMAND = task_command(
     "encdec-evaluate",
     main,
     EvaluationOptions,
-    required={
-        "references": Repeated("Reference translations, one a line; may be given for each of several references.")
-    },
+    required={},
     optional={
+        "references": Repeated("Reference translations, one a line; may be given for each of several references."),
         "systems": Repeated(
             "NAME=FILE, the translations of a system, one a line; the name may be left out. May be given several "
             "times: files of one name are runs of one system, such as tunings with several seeds."
@@ -59,9 +94,15 @@ COMMAND = task_command(
             "without significance tests."
         ),
         "metrics": Repeated("Metric to compute: bleu, chrf or ter; may be given several times. Default: bleu."),
+        "alignments": Repeated(
+            "NAME=FILE, the word alignment of a system, in the format of Moses (i-j), of GIZA++ (A3) or of NAACL's "
+            "shared task; the name may be left out. May be given several times. Evaluated instead of translations."
+        ),
+        "reference_alignments": "With --alignments: reference links in one of these formats; i?j and P are possible.",
+        "possible_alignments": "With --alignments: further links of the reference, all of them possible. Optional.",
         "json_out": "File for all numbers as JSON; - is the standard output, without the table. Optional.",
     },
-    flag_names={"references": "reference", "systems": "hypotheses", "metrics": "metric"},
+    flag_names=COMMAND_FLAGS,
     example="encdec-evaluate --reference=test.fr --tokenize=none --baseline=test.moses.fr "
     "--hypotheses=scored=test.scored.fr",
     guide="tuning",

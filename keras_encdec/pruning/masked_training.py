@@ -40,6 +40,8 @@ class PruningMasks:
 
     def __init__(self, model: LikelihoodModel, arrays: Mapping[str, np.ndarray] | None = None) -> None:
         self._model, self._classes = model, weight_classes(model)  # type: ignore[arg-type]
+        if model.optimizer is None:
+            raise ValueError("found a model without an optimizer, expected one that is compiled")
         optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         self._weights = [weight for weights in self._classes.values() for weight in weights]
         self._masks = [optimizer.add_variable(weight.shape, dtype="bool", name="mask") for weight in self._weights]

@@ -33,7 +33,7 @@ def test_flags_are_passed_on(files):
 
 
 def test_wrong_use_is_reported(files):
-    fail(in_process(COMMAND), 2, "--reference must have a value")
+    fail(in_process(COMMAND), 2, "--reference: expected reference translations, or --alignments")
     flags = [f"--reference={files}/ref"]
     fail(in_process(COMMAND, *flags), 2, "found neither --hypotheses nor --baseline, expected translations to score.")
     fail(in_process(COMMAND, *flags, "--hypotheses=x="), 2, "--hypotheses=x=: expected NAME=FILE, or a file.")
@@ -42,3 +42,20 @@ def test_wrong_use_is_reported(files):
     fail(in_process(COMMAND, *flags, *wrong), 2, "found --metric='meteor', expected one of bleu, chrf, ter")
     (files / "two").write_text("x\n")
     fail(in_process(COMMAND, *flags, f"--baseline={files}/two"), 1, "two: found 1 lines, expected 2")
+
+
+def test_alignments_are_evaluated_alone(files):
+    for name, text in {"links": "0-0 1-1 2-1 3-3", "gold": "0-0 1-1 2?1", "more": "2-2 3-3"}.items():
+        (files / name).write_text(f"{text}\n")
+    flags = [f"--alignments=ours={files}/links", f"--reference_alignments={files}/gold"]
+    done = succeed(in_process(COMMAND, *flags, f"--possible_alignments={files}/more", f"--json_out={files}/out"))
+    assert done.stdout.splitlines() == [
+        "1 sentence pairs, 2 sure links, 5 possible",
+        "system  links  precision  recall    AER",
+        "ours        4      1.000   1.000  0.000",
+    ]
+    [score] = json.loads((files / "out").read_text())
+    assert (score["links"], score["error_rate"], score["found_possible"]) == (4, 0.0, 4)
+    fail(in_process(COMMAND, *flags[:1]), 2, "--alignments: expected with --reference_alignments.")
+    fail(in_process(COMMAND, *flags, f"--reference={files}/ref"), 2, "--reference: expected without --alignments")
+    fail(in_process(COMMAND, *flags, flags[0]), 2, "--alignments: found the name ours twice")

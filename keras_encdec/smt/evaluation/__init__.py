@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from keras_encdec.runtime.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
+    from keras_encdec.smt.evaluation.alignment_error import AlignmentScore as AlignmentScore
+    from keras_encdec.smt.evaluation.alignment_error import evaluate_alignments as evaluate_alignments
     from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric as CorpusMetric
     from keras_encdec.smt.evaluation.evaluate import BaselineComparison as BaselineComparison
     from keras_encdec.smt.evaluation.evaluate import Evaluation as Evaluation

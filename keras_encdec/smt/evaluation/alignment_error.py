@@ -1,0 +1,272 @@
+"""Precision, recall and error rate of word alignments against reference links."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from keras_encdec.errors import FilePath, InputError, quoted
+from keras_encdec.formats.fields import AROUND, split_tokens
+from keras_encdec.runtime.files import InputLines
+
+Link = tuple[int, int]
+
+_MOSES = re.compile(rb"(\d{1,9})([-?])(\d{1,9})")
+_NAACL = re.compile(rb"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.eE+-]+)?")
+_GIZA_HEAD = re.compile(rb"# Sentence pair \((\d+)\) source length (\d+) target length (\d+)\b.*")
+_GIZA_WORD = re.compile(rb"(\S+) \(\{((?: \d+)*) \}\)")
+
+
+class SentenceLinks(NamedTuple):
+    """The links of one sentence pair: source position and target position, from 0.
+
+    Attributes:
+        sure: set of links.
+        possible: set of links, which contains the sure ones.
+    """
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+
+@dataclasses.dataclass(frozen=True)
+class AlignmentScore:
+    """The links of a system compared with reference links, over all sentences.
+
+        precision = |A and P| / |A|,   recall = |A and S| / |S|
+        AER       = 1 - (|A and S| + |A and P|) / (|A| + |S|)
+
+    A are the links of the system, S the sure and P the possible links of the reference; sure links are possible, too.
+
+    Attributes:
+        system: str. The system's name.
+        links: int. |A|.
+        sure: int. |S|.
+        possible: int. |P|.
+        found_sure: int. |A and S|.
+        found_possible: int. |A and P|.
+        sentences: int. Number of sentence pairs.
+
+    Reference:
+        - Och and Ney, 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 5.1
+
+    Example:
+
+    >>> round(AlignmentScore("a", 4, sure=2, possible=5, found_sure=2, found_possible=3, sentences=1).error_rate, 4)
+    0.1667
+    """
+
+    system: str
+    links: int
+    sure: int
+    possible: int
+    found_sure: int
+    found_possible: int
+    sentences: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the system's links that are possible; not a number without links."""
+        return self.found_possible / self.links if self.links else math.nan
+
+    @property
+    def recall(self) -> float:
+        """Share of the sure links that the system has; not a number without sure links."""
+        return self.found_sure / self.sure if self.sure else math.nan
+
+    @property
+    def error_rate(self) -> float:
+        """Alignment error rate (AER), 0 to 1, the lower the better."""
+        return 1 - (self.found_sure + self.found_possible) / (self.links + self.sure)
+
+    def to_dict(self) -> dict[str, float | int | str | None]:
+        """Returns the score as values that JSON can represent."""
+        rates = {"precision": self.precision, "recall": self.recall, "error_rate": self.error_rate}
+        numbers = {name: None if math.isnan(value) else value for name, value in rates.items()}
+        return {**dataclasses.asdict(self), **numbers}
+
+
+def evaluate_alignments(
+    systems: Mapping[str, FilePath], reference: FilePath, possible: FilePath | None = None
+) -> tuple[AlignmentScore, ...]:
+    """Compares word alignments with reference links.
+
+    Each file may be in one of these formats, which is recognized by its first line that is not empty:
+
+        Moses, Pharaoh   a line a sentence pair: links `i-j` from 0, source position first; `i?j` is a possible link
+        GIZA++ (A3)      three lines a sentence pair; the links are those of the words of its third line
+        NAACL (WPT)      a line a link: sentence, source position and target position from 1, then S (sure, the
+                         default) or P (possible), and a confidence, which is ignored
+
+    Args:
+        systems: dict of a system's name to the file of its links. Possible links of a system count as links.
+        reference: file of the reference links. Links that are not marked as possible are sure.
+        possible: file of further links of the reference that are possible. Optional.
+
+    Returns:
+        tuple of AlignmentScore, in the order of the systems.
+
+    Raises:
+        InputError: for a link that cannot be parsed, files of different numbers of sentences, and a system and a
+            reference without any links.
+    """
+    expected = _read(reference)
+    files = {name: _read(path) for name, path in systems.items()}
+    further = _read(possible) if possible is not None else None
+    every = [expected, *files.values(), *([further] if further else [])]
+    sentences = _number_of_sentences(every)
+    scores = []
+    for name, found in files.items():
+        totals = [0] * 5
+        for number in range(sentences):
+            sure, allowed = expected.of(number)
+            allowed = allowed | further.of(number).possible if further else allowed
+            links = found.of(number).possible
+            row = len(links), len(sure), len(allowed), len(links & sure), len(links & allowed)
+            totals = [total + one for total, one in zip(totals, row, strict=True)]
+        score = AlignmentScore(name, totals[0], totals[1], totals[2], totals[3], totals[4], sentences)
+        if not score.links + score.sure:
+            raise InputError(
+                "found no links, and no sure ones in the reference",
+                "expected links to compare",
+                "check the file",
+                systems[name],
+            )
+        scores.append(score)
+    return tuple(scores)
+
+
+def alignment_table(scores: Sequence[AlignmentScore]) -> str:
+    """Formats scores as a table with a row for each system."""
+    head = ("system", "links", "precision", "recall", "AER")
+    rows = [head, *((s.system, f"{s.links:,}", *map(_rate, (s.precision, s.recall, s.error_rate))) for s in scores)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+    first = scores[0]
+    title = f"{first.sentences:,} sentence pairs, {first.sure:,} sure links, {first.possible:,} possible"
+    return "\n".join([title, *lines])
+
+
+def _rate(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _LinksFile:
+    """The links of a file by sentence, from 0; `sentences` is `None` for a format that lists links only."""
+
+    path: FilePath
+    links: Mapping[int, SentenceLinks]
+    sentences: int | None
+
+    def of(self, number: int) -> SentenceLinks:
+        return self.links.get(number, SentenceLinks(frozenset(), frozenset()))
+
+
+def _number_of_sentences(files: Sequence[_LinksFile]) -> int:
+    counted = [file for file in files if file.sentences is not None]
+    for file in counted[1:]:
+        if file.sentences != counted[0].sentences:
+            raise InputError(
+                f"found {file.sentences:,} sentence pairs, and {counted[0].sentences:,} in {counted[0].path}",
+                "expected the same number",
+                "align the same sentence pairs",
+                file.path,
+            )
+    last, listed = max(((max(file.links, default=-1) + 1, file) for file in files), key=lambda pair: pair[0])
+    if not counted:
+        return last
+    sentences = counted[0].sentences or 0
+    if last > sentences:
+        raise InputError(
+            f"found a link of sentence {last:,}",
+            f"expected at most {sentences:,} sentences, as in {counted[0].path}",
+            "number the sentences from 1, in the order of the other file",
+            listed.path,
+        )
+    return sentences
+
+
+def _read(path: FilePath) -> _LinksFile:
+    with InputLines(path) as lines:
+        numbered = ((lines.line_number, line.strip(AROUND)) for line in lines)
+        early: list[tuple[int, bytes]] = []
+        for number, line in numbered:
+            early.append((number, line))
+            if line:
+                break
+        first = early[-1][1] if early else b""
+        if first.startswith(b"# Sentence pair"):
+            read: Callable[[FilePath, Iterator[tuple[int, bytes]]], _LinksFile] = _read_giza
+        else:
+            read = _read_naacl if _NAACL.fullmatch(first) else _read_moses
+        return read(path, (pair for part in (early, numbered) for pair in part))
+
+
+def _read_moses(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
+    made: dict[int, SentenceLinks] = {}
+    for number, line in lines:
+        sure, possible = set(), set()
+        for text in split_tokens(line):
+            match = _MOSES.fullmatch(text)
+            if match is None:
+                expected = "expected source and target position, from 0, such as 2-1, or 2?1 for a possible link"
+                raise InputError(f"found the link {quoted(text)}", expected, "", path, number)
+            link = int(match[1]), int(match[3])
+            possible.add(link)
+            if match[2] == b"-":
+                sure.add(link)
+        made[len(made)] = SentenceLinks(frozenset(sure), frozenset(possible))
+    return _LinksFile(path, made, len(made))
+
+
+def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
+    sure: dict[int, set[Link]] = {}
+    possible: dict[int, set[Link]] = {}
+    for number, line in lines:
+        if not line:
+            continue
+        match = _NAACL.fullmatch(line)
+        numbers = [int(match[group]) for group in (1, 2, 3)] if match else []
+        if match is None or 0 in numbers:
+            expected = "expected sentence, source and target position from 1, then S or P, such as 12 3 4 S"
+            raise InputError(f"found {quoted(line)}", expected, "", path, number)
+        sentence, *link = (each - 1 for each in numbers)
+        possible.setdefault(sentence, set()).add((link[0], link[1]))
+        if match[4] != b"P":
+            sure.setdefault(sentence, set()).add((link[0], link[1]))
+    made = {
+        sentence: SentenceLinks(frozenset(sure.get(sentence, ())), frozenset(links))
+        for sentence, links in possible.items()
+    }
+    return _LinksFile(path, made, None)
+
+
+def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile:
+    made: dict[int, SentenceLinks] = {}
+    for number, line in lines:
+        if not line:
+            continue
+        head = _GIZA_HEAD.fullmatch(line)
+        next(lines, None)  # the target
+        last, words = next(lines, (number, b""))
+        found = _GIZA_WORD.findall(words)
+        links = frozenset(
+            (source - 1, int(target) - 1)
+            for source, (_, targets) in enumerate(found)  # the first is NULL
+            if source
+            for target in targets.split()
+        )
+        fits = head and len(found) == int(head[2]) + 1 and found[0][0] == b"NULL"
+        if not fits or any(not 0 <= target < int(head[3]) for _, target in links):  # type: ignore[index]
+            raise InputError(
+                f"found {quoted(words if head else line)}",
+                "expected three lines a sentence pair as GIZA++ writes them: # Sentence pair (1) source length 2 target"
+                " length 3, the target, and NULL ({ }) and each source word with the positions of its target words",
+                "",
+                path,
+                last if head else number,
+            )
+        made[len(made)] = SentenceLinks(links, links)
+    return _LinksFile(path, made, len(made))
