@@ -132,7 +132,7 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
 
 
 def demonstration_settings(minutes: float) -> "tuple[TrainingConfig, TrainingData]":
-    """Returns the settings of a demonstration's training, by which the model of an earlier one is recognized."""
+    """Returns the training settings of a demonstration. A model directory with the same ones is from an earlier one."""
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.trainers import TrainingConfig, TrainingData
 

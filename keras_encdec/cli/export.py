@@ -75,7 +75,10 @@ def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
     if result.base_path:
         print(f"{config_path}: the server finds the versions in {result.base_path} (--base_path)", file=sys.stderr)
     if not result.stable:
-        print(f"{config_path}: stable is no version that is there; --stable_version moves it.", file=sys.stderr)
+        print(
+            f"{config_path}: the label stable names a version that does not exist; --stable_version moves it.",
+            file=sys.stderr,
+        )
 
 
 COMMAND = task_command(

@@ -1,6 +1,6 @@
-"""Examines the installation, the machine, and what is on disk, step by step; nothing that is broken stops it.
+"""Examines the installation, the machine, and what is on disk, step by step. Nothing that is broken stops it.
 
-Functions import what needs libraries, so that a missing library is a finding.
+Functions import the libraries themselves, so that a missing one is reported, too.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
         backend_works: bool. Whether Keras can be imported, which loads models. Defaults to `True`.
 
     Returns:
-        CheckedPath, whatever is wrong.
+        CheckedPath, with its problems; broken files raise nothing.
     """
     kind, found, checked = "unknown", "", False
     problems: list[str] = []
@@ -85,7 +85,7 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     except ImportError as error:
         checked = False
         problems.append(f"{path}: found a library that does not import ({error}); install it again.")
-    except Exception as error:  # a diagnosis goes on, whatever the bytes on disk lead to
+    except Exception as error:  # damaged files may raise any exception; the diagnosis continues
         problems.append(f"{path}: found that it cannot be checked ({type(error).__name__}: {error}); copy it again.")
     state = "not checked" if not checked else "damaged" if problems else "complete and unchanged"
     return CheckedPath(str(path), kind, state, found, tuple(problems))
@@ -264,8 +264,8 @@ def diagnose(
 ) -> Diagnosis:
     """Examines the installation and the machine, and checks models, exports and shards on disk.
 
-    Backends run in processes of their own, so that one that crashes is a finding, too. Only the check of a model
-    imports Keras in this process.
+    Backends run in processes of their own, so that a crash is reported and the diagnosis continues. Only the check of a
+    model imports Keras in this process.
 
     Args:
         options: DiagnosisOptions. Defaults to `None`: the defaults of the command.
@@ -275,7 +275,7 @@ def diagnose(
         **values: options by name, which override those in `options`.
 
     Returns:
-        Diagnosis, whatever is wrong.
+        Diagnosis, with its problems; nothing that is broken raises an exception.
     """
     options = DiagnosisOptions.combined(options, values)
 

@@ -1,6 +1,6 @@
 """The versions of the libraries that the package and its extras need, and what the backends do when they start.
 
-A backend starts in a process of its own, so that one that is broken or crashes is a finding and no more.
+A backend starts in a process of its own. If it is broken or crashes, that is reported, and the diagnosis continues.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class Library:
 
     @property
     def problem(self) -> str | None:
-        """One sentence, or `None` if the library is as it should be. A missing extra is no problem."""
+        """One sentence, or `None` if the library is as it should be. A missing extra is not a problem."""
         if self.fits or (self.version is None and self.extras):
             return None
         found = "is not installed" if self.version is None else f"is {self.version}, expected {self.required}"
@@ -153,7 +153,7 @@ class ChosenBackend:
             return ()
         known = self.name in BACKENDS
         there = ", ".join(self.installed) or "none"
-        found = "is not installed" if known else "is no backend of this package"
+        found = "is not installed" if known else "is not a backend of this package"
         remedy = f"pip install {self.name}, or set KERAS_BACKEND" if known else "set KERAS_BACKEND"
         return (f"The backend {self.name}, chosen by {self.chosen_by}, {found}; {remedy} (installed: {there}).",)
 

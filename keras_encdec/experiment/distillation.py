@@ -24,7 +24,7 @@ from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# Sentences in a shard of the translation, so that a killed one goes on.
+# Sentences in a shard of the translation, so that a killed translation can continue.
 SHARD_LINES = 2048
 
 
@@ -193,7 +193,7 @@ def translate_nbest(
     dictionary: str | None = None,
     **teachers: pathlib.Path,
 ) -> dict[str, Any]:
-    """Translates the training text into an n-best list, in shards, so that an interrupted translation goes on."""
+    """Translates the training text into an n-best list, in shards, so that an interrupted translation can continue."""
     options = GenerationOptions(
         format="moses_nbest",
         shard_lines=SHARD_LINES,

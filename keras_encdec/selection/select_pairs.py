@@ -239,7 +239,7 @@ def _score_line(record: Record, values: np.ndarray) -> bytes:
 
 
 def _selected(scores: np.ndarray, num_pairs: int, options: SelectionOptions) -> np.ndarray:
-    """Selects pairs; `num_pairs` of all pairs are neither malformed nor duplicates. Returns a boolean array."""
+    """Selects pairs by their scores, as a boolean array. `num_pairs` counts those not malformed and not duplicates."""
     has_score = scores > -np.inf
     if options.threshold is not None:
         return has_score & (scores >= options.threshold)

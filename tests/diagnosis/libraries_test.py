@@ -79,4 +79,4 @@ def test_the_backend_is_chosen_as_keras_chooses_it(monkeypatch, tmp_path, versio
     assert problem.startswith("The backend torch, chosen by KERAS_BACKEND, is not installed; pip install torch, or set")
     monkeypatch.setenv("KERAS_BACKEND", "theano")
     [problem] = find_backend().problems
-    assert "theano, chosen by KERAS_BACKEND, is no backend of this package; set KERAS_BACKEND (installed:" in problem
+    assert "theano, chosen by KERAS_BACKEND, is not a backend of this package; set KERAS_BACKEND (installed:" in problem

@@ -147,8 +147,7 @@ def map_section(
     scatter = Scatter(
         name,
         f"Map of {len(points):,} {name} by t-SNE",
-        "Distances within a neighbourhood have a meaning, the axes and distances across the map have none. A, B and C "
-        "are the densest parts.",
+        "Short distances have a meaning; the axes and long distances have none. A, B and C are the densest parts.",
         points,
         [vectors.names],
         name,
