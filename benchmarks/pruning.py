@@ -113,7 +113,7 @@ def retrained(directory, options, work, share, scheme):
 
 
 def draw(figures, path):
-    """Draws the curves, as in Figures 2 and 3 of See et al. (2016)."""
+    """Draws the curves, as See et al. (2016) do."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -105,7 +105,8 @@ def report(
 
     With a phrase table, the report shows the best targets, samples, the model's scores beside the table's, and a map of
     phrases. With sentences, it shows scores by length and, if the model has attention, its weights; with their
-    references, also BLEU by length. The map of words and the history of the training need only the model. The gates
+    references, also BLEU by length. The map of words, the history of the training and, of a
+    pruned model, the share of pruned weights by class need only the model. The gates
     need a phrase table or sentences.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_encdec.analysis.page.page import Section
+from keras_encdec.analysis.page.pruning_section import pruning_section
 from keras_encdec.analysis.page.score_sections import (
     best_targets,
     best_targets_section,
@@ -37,6 +38,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models.weight_classes import shares_pruned
 from keras_encdec.scoring.pair_scorer import UnknownWords, WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text
@@ -121,6 +123,9 @@ class ReportSections:
                 yield map_section(name, title, introduction, vectors, points.result(), grouped(vectors.names))
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
+        shares = shares_pruned(self._directory.model)
+        if any(zeros for zeros, _ in shares.values()):
+            yield pruning_section(shares)
         if runs:
             yield training_section(runs)
 

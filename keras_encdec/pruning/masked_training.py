@@ -42,7 +42,7 @@ class PruningMasks:
         self._model, self._classes = model, weight_classes(model)  # type: ignore[arg-type]
         if model.optimizer is None:
             raise ValueError("found a model without an optimizer, expected one that is compiled")
-        optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        optimizer: keras.optimizers.Optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
         self._weights = [weight for weights in self._classes.values() for weight in weights]
         self._masks = [optimizer.add_variable(weight.shape, dtype="bool", name="mask") for weight in self._weights]
         for number, (mask, weight) in enumerate(zip(self._masks, self._weights, strict=True)):
