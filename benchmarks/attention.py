@@ -43,7 +43,7 @@ def main():
                     # As many together as this package takes.
                     given = "--beam", beam, "--batch", MOST_ROWS // beam, "--sentences", options.sentences
                     work = "greedy" if beam == 1 else f"beam {beam}"
-                    compare(work, prepared, options.backends, "decode", given, same)
+                    compare(work, prepared, options.backends, "decode", given, same, candidates=options.candidates)
             if "score" in options.works:
                 compare("score", prepared, options.backends, "score", (), difference)
                 print(f"{made['shared']:.2f} target tokens of the n-best list a distinct prefix", flush=True)
@@ -63,6 +63,7 @@ def parsed():
     parser.add_argument("--sentences", type=int, default=500, help="to decode")
     parser.add_argument("--nbest_sentences", type=int, default=200, help="whose hypotheses are scored")
     parser.add_argument("--hypotheses", type=int, default=100, help="of each sentence, when they are made up")
+    parser.add_argument("--candidates", type=int, default=450, help="words of a shortlist for each source")
     parser.add_argument("--input", help="text file, the sources")
     parser.add_argument("--nbest", help="n-best list of these sources")
     parser.add_argument("--automatic", action="store_true", help="input feeding also without the hand-written gradient")
@@ -88,7 +89,7 @@ def check(prepared, backends):
             print(f"{'check':17} ours, {backend:11}{difference(found, expected)}", flush=True)
 
 
-def compare(work, prepared, backends, what, given, agreement, automatic=False):
+def compare(work, prepared, backends, what, given, agreement, automatic=False, candidates=None):
     """Measures one work and prints a row of the peer, and one of each backend.
 
     Args:
@@ -99,18 +100,24 @@ def compare(work, prepared, backends, what, given, agreement, automatic=False):
         given: further arguments of theirs.
         agreement: callable, of what this package and the peer found, to str.
         automatic: bool. Whether each backend has a row without the hand-written gradient, too. Defaults to `False`.
+        candidates: int. Words of a shortlist, with which each backend has one more row. Defaults to `None`: no row.
     """
     unit, peer = "pairs/s" if what == "score" else "tokens/s", None
     if "torch" in BACKENDS:
         peer = measured("peer_attention.py", what, prepared, *given, backend="torch")
         print(f"{work:17} torch peer       {peer['rate']:10,.0f} {unit}", flush=True)
     for backend in backends:
-        for further in [[], ["--automatic"]] if automatic else [[]]:
+        rows = {"": []}
+        if automatic:
+            rows[", automatic gradient"] = ["--automatic"]
+        if candidates:
+            rows[f", {candidates} candidate words"] = ["--candidates", candidates]
+        for remark, further in rows.items():
             ours = measured("ours_attention.py", what, prepared, *given, *further, backend=backend)
             text = f"{work:17} ours, {backend:11}{ours['rate']:10,.0f} {unit}"
             if peer:
                 text += f"{ours['rate'] / peer['rate']:6.2f} x, {agreement(ours['found'], peer['found'])}"
-            print(text + (", automatic gradient" if further else ""), flush=True)
+            print(text + remark, flush=True)
 
 
 def loss(found, expected):

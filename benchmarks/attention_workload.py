@@ -35,6 +35,7 @@ def arguments():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--beam", type=int)
     parser.add_argument("--pairs", type=int, help="to score, at most")
+    parser.add_argument("--candidates", type=int, help="words that may follow in the targets of each source")
     parser.add_argument("--automatic", action="store_true", help="train without the hand-written gradient")
     return parser
 
@@ -95,6 +96,13 @@ class Workload:
     def batches(self, size):
         """Batches to train on: pairs of int32 arrays `(size, LENGTH)`."""
         return [self._batches[:, i : i + size] for i in range(0, BATCHES * size, size)]
+
+    def candidates(self, number):
+        """For each source the ids that may follow, drawn as words of a text are: frequent ones in most lists."""
+        rng, ids = np.random.default_rng(0), np.arange(FIRST_WORD, IDS)
+        probabilities = 1 / (ids + 50.0)
+        probabilities /= probabilities.sum()
+        return [rng.choice(ids, number, replace=False, p=probabilities) for _ in self.sources]
 
     def shared(self):
         """Target tokens of the n-best list for each that does not share its source and all words before it."""

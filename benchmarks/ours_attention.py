@@ -70,9 +70,10 @@ def decode(options, workload):
     keep_freed_memory()  # as encdec-generate does
     generator, sampler = Generator(prepared_model(workload)), BeamSampler(options.beam)
     sources = workload.sources[: options.sentences]
+    words = {"candidates": workload.candidates(options.candidates)[: len(sources)]} if options.candidates else {}
     for _ in range(2):
         start = time.perf_counter()
-        found = [best.ids for (best,) in generator.generate(sources, sampler)]
+        found = [best.ids for (best,) in generator.generate(sources, sampler, **words)]
         seconds = time.perf_counter() - start
     report(rate=sum(map(len, found)) / seconds, found=found)
 

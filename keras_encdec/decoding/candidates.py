@@ -11,7 +11,7 @@ from keras_encdec.text.vocabulary import FIRST_WORD
 
 # With this number of rows, a source has output weights of its own, which a product of its rows uses well. With fewer,
 # the time goes into reading the weights: all sources of a batch share those of all their words, and mask the others.
-# `benchmarks/shortlist.py` measures the benefit.
+# `benchmarks/attention.py` measures the benefit.
 OWN_ROWS = 4
 # Sources in a batch that share their words: more sources have more words together.
 SHARING_SOURCES = 64

@@ -1,0 +1,107 @@
+"""Quality against speed of translation: BLEU and words a second of trained models, searches and shortlists.
+
+    python benchmarks/translation.py --model_dir=teacher --input=test.en --reference=test.fr [--student_dir=student]
+        [--shortlist=shortlist.tsv] [--dictionary=words.tsv] [--backends jax] [--dtypes float32 bfloat16]
+
+Each row is taken in a process of its own, one after another: the teacher with a beam and greedily, the student
+greedily, each with all words and, given a table of `encdec-dictionary --shortlist`, with the words of the shortlist.
+Words are those of the translations. Prints a table with the ratio to the first row of the same backend; writes the
+results as JSON and, with matplotlib installed, a chart of BLEU against words a second.
+"""
+
+import argparse
+import importlib.util
+import pathlib
+
+from results_file import write_results
+from run import BACKENDS, HERE, measured
+
+from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric
+
+
+def main():
+    """Measures everything, prints the table and draws the chart."""
+    options = parsed()
+    references = read_sentences(options.reference)
+    metric = CorpusMetric("bleu", [references])
+    rows = []
+    for backend in options.backends:
+        first = None
+        for dtype in options.dtypes:
+            for name, arguments in contestants(options):
+                given = *arguments, "--input", options.input, "--dtype", dtype
+                given += ("--dictionary", options.dictionary) if options.dictionary else ()
+                figures = measured("ours_translation.py", *given, backend=backend)
+                bleu = metric.score(metric.corpus_counts(figures["translations"]).sum(axis=0))
+                rate = figures["words_per_second"]
+                first = first or rate
+                row = {"who": name, "backend": backend, "dtype": dtype, "bleu": bleu, "words_per_second": rate}
+                rows.append({**row, "ratio": rate / first, "peak_mb": figures["peak_mb"]})
+                print(
+                    f"{name:32} {backend:11}{dtype:9}{bleu:6.2f} BLEU {rate:9,.0f} words/s {rate / first:6.2f} x",
+                    flush=True,
+                )
+    path = write_results({"rows": rows}, options.folder)
+    print(path)
+    draw(rows, path.with_suffix(".png"))
+
+
+def parsed():
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model_dir", required=True, help="the teacher")
+    parser.add_argument("--student_dir", help="a student of encdec-distill")
+    parser.add_argument("--input", required=True, help="sentences to translate")
+    parser.add_argument("--reference", required=True, help="their reference translations")
+    parser.add_argument("--shortlist", help="table of encdec-dictionary --shortlist")
+    parser.add_argument("--dictionary", help="dictionary that replaces unknown words")
+    parser.add_argument("--beam", type=int, default=12)
+    parser.add_argument("--single", action="store_true", help="one sentence at a time, as a server gets them")
+    parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
+    parser.add_argument("--dtypes", nargs="+", default=["float32"], choices=["float32", "bfloat16"])
+    parser.add_argument("--folder", type=pathlib.Path, default=HERE / "results", help="where the results go")
+    return parser.parse_args()
+
+
+def contestants(options):
+    """Names of the rows, and the arguments of each: model, beam, shortlist."""
+    systems = [("teacher", options.model_dir, options.beam), ("teacher", options.model_dir, 1)]
+    systems += [("student", options.student_dir, 1)] if options.student_dir else []
+    for name, model_dir, beam in systems:
+        search = "greedy" if beam == 1 else f"beam {beam}"
+        single = ("--single",) if options.single else ()
+        yield f"{name}, {search}", (model_dir, "--beam", beam, *single)
+        if options.shortlist:
+            yield f"{name}, {search}, shortlist", (model_dir, "--beam", beam, *single, "--shortlist", options.shortlist)
+
+
+def draw(rows, path):
+    """Draws BLEU against words a second, as a PNG file; without matplotlib nothing is drawn."""
+    if not importlib.util.find_spec("matplotlib"):
+        print("no chart: matplotlib is not installed (pip install 'keras-encdec[dev]' has it)")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    for backend in dict.fromkeys(row["backend"] for row in rows):
+        own = [row for row in rows if row["backend"] == backend]
+        axis.scatter([row["words_per_second"] for row in own], [row["bleu"] for row in own], label=backend)
+    for row in rows:
+        dtype = "" if row["dtype"] == "float32" else f", {row['dtype']}"
+        place = row["words_per_second"], row["bleu"]
+        axis.annotate(row["who"] + dtype, place, xytext=(4, 4), textcoords="offset points", fontsize=7)
+    axis.set_xscale("log")
+    axis.set_xlabel("words a second")
+    axis.set_ylabel("BLEU")
+    axis.legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
