@@ -100,9 +100,9 @@ def generate_file(
         output: file to write, gzipped if its name ends in .gz. Defaults to "-", the standard output.
         sampler: Sampler, or the name of a registered one, with its default options. Defaults to "beam".
         options: GenerationOptions. Defaults to `None`: the defaults.
-        progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
+        progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: callable of a sentence for the user before the work on shards starts. Defaults to `None`: nothing.
+        show: function that gets a sentence for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -242,7 +242,9 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
         ConfigurationError: a ValueError, for a TextGenerator, which other processes cannot use.
     """
     if isinstance(model_dirs, TextGenerator):
-        raise ConfigurationError("found a TextGenerator with several processes, expected {model_dirs}")
+        raise ConfigurationError(
+            "found a TextGenerator, which other processes cannot use, expected the paths of models as {model_dirs}"
+        )
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
     paths = [each.path if isinstance(each, ModelDirectory) else each for each in directories]
     return [os.fspath(path) if is_url(path) else os.path.abspath(model_path(path)) for path in paths]

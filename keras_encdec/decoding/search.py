@@ -17,7 +17,7 @@ from keras_encdec.text.vocabulary import END, PADDING
 #: Candidate words as a step reads them: their ids, "words", and their output weights, "weights".
 SearchCandidates: TypeAlias = dict[str, Structure]
 
-# Smaller batches than this number of rows take no less time.
+# Batches smaller than this number of rows take no less time.
 LEAST_ROWS = 48
 
 

@@ -169,7 +169,7 @@ class PairFormat(abc.ABC):
         """
 
     def group(self, raw: bytes) -> bytes | None:
-        """Returns what neighbouring lines have in common that are scored together, such as the id of a sentence.
+        """Returns a key that neighbouring lines share if they must be scored together, such as the id of a sentence.
 
         Args:
             raw: bytes. The line.

@@ -96,7 +96,7 @@ class Attention(keras.layers.Layer):
         return self.scores.keys(annotations)
 
     def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Which source positions each query attends to, and a factor of its weights after the softmax.
+        """The source positions that each query attends to, and a factor that multiplies its weights after the softmax.
 
         Args:
             queries: float tensor `(batch, steps, H)`.

@@ -135,7 +135,7 @@ def _gradients(
 
 
 def _float_leaves(structure: Structure, like: Structure) -> list[Tensor]:
-    """The leaves of `structure` at the places where the leaves of `like` have a float dtype."""
+    """The leaves of `structure` whose counterparts in `like` have a float dtype."""
     pairs = zip(keras.tree.flatten(structure), keras.tree.flatten(like), strict=True)
     return [leaf for leaf, other in pairs if is_differentiable(other)]
 
@@ -143,7 +143,7 @@ def _float_leaves(structure: Structure, like: Structure) -> list[Tensor]:
 def _with_float_leaves(structure: Structure, leaves: list[Tensor]) -> Structure:
     """The structure with its float leaves replaced by these leaves, and its other leaves by `None`."""
     remaining = iter(leaves)
-    # map_structure would not do: under PyTorch it visits a dict in another order than flatten.
+    # Not map_structure: under PyTorch it visits the keys of a dict in another order than flatten.
     flat = [next(remaining) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
     return keras.tree.pack_sequence_as(structure, flat)
 

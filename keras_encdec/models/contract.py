@@ -315,7 +315,7 @@ class Encoder(keras.layers.Layer):
 
     @property
     def state_spec(self) -> dict[str, TensorSpec]:
-        """Of an incremental encoder: name, shape and dtype of each tensor of its state, which starts at zero."""
+        """Name, shape and dtype of each tensor of an incremental encoder's state, which starts at zero."""
         raise NotImplementedError
 
     def weight_classes(self) -> dict[str, list[keras.Variable]]:

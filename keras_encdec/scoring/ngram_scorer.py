@@ -200,8 +200,8 @@ def _filled(rows: np.ndarray, batches: int, size: int) -> np.ndarray:
     return array.reshape(batches, size, *rows.shape[1:])
 
 
-# Fewest rows of a table for each position. The number of rows is a power of two or the size of the vocabulary, as every
-# number is compiled.
+# Minimum number of rows of a table for each position. The number of rows is a power of two or the size of the
+# vocabulary: a function is compiled anew for every other number.
 FEWEST = 256
 # The largest table, in bytes: enough for the paper's CSLM with 15,000 words.
 BYTES = 640 << 20

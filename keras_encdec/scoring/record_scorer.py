@@ -159,7 +159,7 @@ class RecordScorer:
         if not self._format.is_tokenized:
             texts = [(record.source, record.target) for record in records]
             return [scorer.all_words(texts, factored) for scorer in self._scorers]
-        # The text is tokenized, whatever the model. A phrase table is sorted by source: each is split once.
+        # This format holds tokenized text. Many lines of a phrase table have the same source, which is split once.
         sources = {text: model_words(text, factored) for text in {record.source for record in records}}
         pairs: list[WordPair] = [(sources[record.source], model_words(record.target, factored)) for record in records]
         return [pairs] * len(self._scorers)
@@ -350,7 +350,7 @@ def write_scores(
     Returns:
         tuple of the Progress of the written lines, and ScoreCounts.
     """
-    # A scorer that the caller lends has counted the n-grams of other files.
+    # A scorer that the caller keeps open has also counted the n-grams of earlier files.
     before = [scorer.ngram_counts for scorer in scorers]
     align = alignment_line(options.alignments, options.alignment_format, output="")
     record_scorer = RecordScorer(pair_format(options.format), scorers, options, align, count_words=True)

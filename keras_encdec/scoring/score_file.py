@@ -148,10 +148,10 @@ def score_file(
         options: ScoringOptions. Defaults to `None`: the defaults of the command.
         reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
             score; a ModelDirectory or a TextScorer of it. Optional.
-        progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
+        progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: callable of a sentence for the user before the work on shards starts: the disk space that it needs, and
-            what was done before. Defaults to `None`: nothing is shown.
+        show: function that gets a sentence for the user before the work on shards starts: the disk space that it needs,
+            and which lines an earlier call has done. Defaults to `None`: nothing is shown.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -24,9 +24,9 @@ from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END
 
-# Slots for states in a group of pairs; fewer if the states, or the memory of their sources, would take more bytes.
+# Maximum number of states in a group of pairs, and of bytes that the states, or the memory of their sources, take.
 SLOTS, BYTES = 1 << 15, 1 << 28
-# Most ids in one padded array.
+# Maximum number of ids in a padded array.
 AREA = 1 << 22
 
 Pair = tuple[Sequence[int], Sequence[int]]
@@ -72,7 +72,8 @@ class Scorer:
         }
         self.carries_attention = decoder.carries_attention
         self._careful = False
-        # Two groups at a time: one computes while the other waits for memory. PyTorch would start twice its threads.
+        # Two groups at a time: one computes while the other waits for memory. Under PyTorch one, as each would start
+        # threads for all processors.
         self._workers = 2 if xla_on_cpu() else 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
         self._ngrams = None

@@ -1,4 +1,4 @@
-"""Scores a file in shards, of which each is scored exactly once."""
+"""Scores a file in shards, each exactly once."""
 
 import contextlib
 import dataclasses
@@ -32,14 +32,14 @@ from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
 from keras_encdec.task_options import ShardOptions
 
-# Where and how the work is done, which does not change the scores.
+# Options that change where and how the work is done, but not the scores.
 NO_SETTINGS = {parameter.name for parameter in ShardOptions.hyperparameters()} | {
     "source",
     "moses_ini",
     "moses_ini_out",
     "moses_feature",
 }
-# Bytes that a column adds to a line: rough, for an estimate.
+# A rough number of bytes that a column adds to a line, to estimate the size of the output.
 COLUMN_BYTES = 11
 
 
@@ -48,8 +48,8 @@ class ShardScorer:
 
     Args:
         options: ScoringOptions.
-        models: list of the paths of the model and, if there is one, the reverse model; in this process, of any
-            `ModelOrPath`.
+        models: list of the path of the model and, if there is one, that of the reverse model. In this process, each
+            may be any `ModelOrPath`.
         sentences: Sentences, the sources of an n-best list; `None` for other formats.
         own_process: bool. Whether the worker is a process of its own.
 
@@ -64,7 +64,7 @@ class ShardScorer:
         self._scorers = [TextScorer.open(model, options.dtype) for model in models]
         # In this process, two threads score two shards; in one of its own, the shard's windows are scored side by side.
         self._side_by_side = WINDOWS if own_process else 1
-        # A model counts its n-grams over all threads.
+        # A model of limited context counts the n-grams of all threads together, so one shard is scored at a time.
         counts = any(scorer.ngram_counts is not None for scorer in self._scorers)
         self._turn = threading.Lock() if counts else contextlib.nullcontext()
 

@@ -14,10 +14,10 @@ from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.scoring.prefix_tree_decoder import NodeBatches, PrefixTree, largest_batch
 
-# Tokens of a batch, padding included, and of a batch for the remaining sources.
+# Tokens in a batch, padding included, and in the smaller batches of the sources that are left at the end.
 TOKENS, REST_TOKENS = 2048, 256
 LEAST_WIDTH = 8
-# Up to this number of sources, smaller tables are worth compiling another shape.
+# For at most this number of sources, smaller tables save more time than compiling another shape costs.
 FEW_SOURCES = 64
 
 

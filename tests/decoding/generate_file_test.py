@@ -317,7 +317,9 @@ def test_an_interrupted_job_in_shards_goes_on_to_the_same_targets(
 def test_processes_generate_the_same_targets(generated, generator, model, source, monkeypatch):
     whole = generated(generator, GreedySampler(), "tsv")
     assert generated(model, GreedySampler(), "tsv", number_of_processes=2) == whole
-    with pytest.raises(ConfigurationError, match="found a TextGenerator with several processes, expected model_dirs"):
+    with pytest.raises(
+        ConfigurationError, match="found a TextGenerator, which other processes cannot use, expected the paths"
+    ):
         generated(generator, GreedySampler(), number_of_processes=2)
     with pytest.raises(ConfigurationError, match="found work in shards without input"):
         generated(generator, GreedySampler(), input=None, shard_lines=5)
