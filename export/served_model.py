@@ -73,7 +73,7 @@ class ServedModel:
             )
         )
         self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
-        self._shortlist = self._shortlist_of(directory) if self._config.lexical_shortlist else None
+        self._shortlist = self._shortlist_of(directory)
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
         # because clients may send a rank other than the signature's.
         texts = tf.TensorSpec(None, tf.string)
@@ -157,8 +157,10 @@ class ServedModel:
         translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
         return ServedReplacement(directory.target_vocabulary, translations, self._model.decoder.carries_attention)
 
-    def _shortlist_of(self, directory: ModelDirectory) -> ServedShortlist:
+    def _shortlist_of(self, directory: ModelDirectory) -> ServedShortlist | None:
         vocabulary, config = directory.target_vocabulary, self._config
+        if not config.lexical_shortlist:
+            return None
         shortlist = LexicalShortlist.read(
             config.lexical_shortlist, vocabulary, config.shortlist_words, config.frequent_words
         )

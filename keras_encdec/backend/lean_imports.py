@@ -65,7 +65,7 @@ class _LateDynamo(types.ModuleType):
     the compiler has been imported by then.
     """
 
-    def disable(self, function: Callable | None = None, **options: Any) -> Callable:
+    def disable(self, function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
         """As `torch._dynamo.disable`, with or without a function."""
         if function is None:
             return functools.partial(self.disable, **options)
