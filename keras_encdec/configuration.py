@@ -15,6 +15,9 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+# Characters of a value that an error shows.
+_LONGEST_VALUE = 300
+
 
 class ConfigurationError(ValueError):
     """Error about a value of a hyper-parameter that is not allowed, or about values that contradict each other.
@@ -135,7 +138,10 @@ class Hyperparameter:
             checked = _converted(value, self.type)
             fits = self._fits(checked, self.type)
         if not fits:
-            raise ConfigurationError(f"found {{{self.name}}}=%r, expected %s", value, self.expectation)
+            shown = repr(value)
+            if len(shown) > _LONGEST_VALUE:
+                shown = f"{shown[:_LONGEST_VALUE]}..."
+            raise ConfigurationError(f"found {{{self.name}}}=%s, expected %s", shown, self.expectation)
         return checked
 
     def _fits(self, value: Any, kind: Kind) -> bool:

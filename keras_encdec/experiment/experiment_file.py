@@ -99,7 +99,9 @@ class _Reader:
         if isinstance(data, dict):
             table["data"] = self._with_paths(data, DATA_FILES)
         preset = table.get("preset")
-        is_file = isinstance(preset, str) and preset not in preset_names() and (self._path.parent / preset).is_file()
+        is_file = (
+            isinstance(preset, str) and preset not in preset_names() and os.path.isfile(self._path.parent / preset)
+        )
         return self._section(FeatureConfig, section, table, ("model_dir", "preset") if is_file else ("model_dir",))
 
     def _check(self, config: ExperimentConfig) -> None:
@@ -170,7 +172,7 @@ class _Reader:
                 raise self._error(f"{error} {where}") from None
 
     def _check_exists(self, path: str, setting: str) -> None:
-        if not pathlib.Path(path).exists():
+        if not os.path.exists(path):  # False for a name that no file can have
             raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
     def _section(self, kind: type[Section], name: str, values: Any, paths: Collection[str] = ()) -> Section:

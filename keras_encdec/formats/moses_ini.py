@@ -298,7 +298,7 @@ def _find_weights(
         raise InputError(
             f"found {len(lines_of_feature) or 'no'} lines of weights for {shortened(name)}",
             "expected one in [weight]",
-            f'write it as "{label}", a space and {count} weights',
+            f'write it as "{shortened(label)}", a space and {count} weights',
             path=path,
             line=lines_of_feature[1].number if lines_of_feature else None,
         )

@@ -27,6 +27,7 @@ from keras_encdec.runtime.remote import local_copy, staged_folder
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url
 
+pytest.importorskip("s3fs", reason="the extra remote is not installed")
 LINES = [b"%d %s" % (i, random.Random(i).randbytes(40).hex().encode()) for i in range(3000)]
 TEXT = b"\n".join(LINES) + b"\n"
 needs_store = pytest.mark.usefixtures("store")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from keras_encdec.smt.ngrams.ngram_estimation import END, UNKNOWN
 if TYPE_CHECKING:
     from kenlm import Model, State
 
+_COUNT, _HEADER = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$"), 30  # lines in which the counts are
 _BINARY = b"mmap lm http://kheafield.com/code"  # the start of KenLM's binary files
 # KenLM also splits sentences at these, which are part of words here.
 _OTHER_SPACE = frozenset("\v\f\r\0\n")
@@ -73,7 +75,7 @@ class NgramModel:
             configuration.show_progress, configuration.arpa_complain = False, kenlm.ARPALoadComplain.NONE
             try:
                 self._model: Model = kenlm.Model(os.fspath(readable), configuration)
-            except OSError as error:
+            except (OSError, UnicodeDecodeError) as error:  # KenLM quotes the file in its errors
                 # KenLM names its own functions first, with all their types.
                 found = " ".join(str(error).split())
                 found = found.partition("Exception")[2].lstrip(". ").removesuffix(")") or found
@@ -150,6 +152,9 @@ def _readable_by_kenlm(path: FilePath, encoding: FileEncoding) -> Iterator[FileP
                 if not encoding.is_utf8:
                     folder = stack.enter_context(tempfile.TemporaryDirectory())
                     copy = stack.enter_context(open(pathlib.Path(folder, "arpa"), "wb"))
+            if line.startswith(b"ngram ") and number < _HEADER and not _COUNT.match(line):
+                # A negative number ends KenLM's process.
+                raise InputError(f"found {quoted(line)}", "expected a line such as ngram 1=100", "", path, number + 1)
             if copy or not line.isascii():
                 text = encoding.decode_line(line, lines.path, lines.line_number)
                 if copy:

@@ -71,11 +71,16 @@ def test_equivalent_contexts_share_a_state(tmp_path):
     assert after("</s>") == model.empty
 
 
+@pytest.mark.parametrize("count", ["-14", "x", "", "9" * 30])
+def test_a_count_that_would_end_the_process_is_named(tmp_path, count):
+    with pytest.raises(InputError, match=r'arpa, line 2: found "ngram 1=.*", expected a line such as ngram 1=100'):
+        model_of(tmp_path, ARPA.replace("ngram 1=6", f"ngram 1={count}"))
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("\\data\\", "\\dat\\"),
-        ("ngram 1=6", "ngram 1=x"),
         ("ngram 2=4", "ngram 1=4"),
         ("ngram 1=6", "ngram 1=7"),
         ("-0.5\tb\t-0.25", "-0.5\tb b\t-0.25"),
@@ -83,6 +88,7 @@ def test_equivalent_contexts_share_a_state(tmp_path):
         ("-0.5\tb", "0.5\tb"),
         ("-0.5\tb\t-0.25", "-0.5 b nan"),
         ("-0.5\tb", "x\tb"),
+        ("-0.5\tb", "-0.5\tb\t-0.1▁"),
         ("\\end\\", "\\end\\\n\nmore"),
         ("-0.5\tb", "-0.5\ta"),
         ("-0.6\ta b", "-0.6\ta x"),
