@@ -9,6 +9,8 @@ from collections.abc import Iterator
 _MOST_QUOTED = 80
 # What was found and what was expected are cut if they are longer.
 _LONGEST_PART = 700
+# A path that a file names may have any length; that of a file system has at most 4,096 bytes.
+_LONGEST_PATH = 1000
 
 
 def quoted(found: str | bytes) -> str:
@@ -67,6 +69,8 @@ class InputError(Exception):
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
         shown = "" if path is None else _shown(f"{path}")
+        if len(shown) > _LONGEST_PATH:
+            shown = f"{shown[:_LONGEST_PATH]}..."
         place = shown if line is None else f"{shown}, line {line}"
         # A file may have a name of 70,000 characters where a short one belongs.
         sentence = ", ".join(
