@@ -14,6 +14,9 @@ from keras_encdec.runtime.urls import is_url
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "best.keras"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
+# The characters of words outside the shortlists, of models that read or spell them.
+SOURCE_CHARACTERS, TARGET_CHARACTERS = "source.characters", "target.characters"
+VOCABULARIES = (SOURCE_VOCABULARY, TARGET_VOCABULARY, SOURCE_CHARACTERS, TARGET_CHARACTERS)
 NOT_A_MODEL = "expected a model directory made by encdec-train"
 # The model that encdec-serve serves if no other is named.
 STARTER = "libreoffice_en_fr"
@@ -132,8 +135,7 @@ def _is_tokenization(value: object) -> bool:
 
 
 def _is_checksums(value: object) -> bool:
-    vocabularies = (SOURCE_VOCABULARY, TARGET_VOCABULARY)
     return isinstance(value, dict) and all(
-        isinstance(checksums, str if name in vocabularies else list) and name in (*vocabularies, WEIGHTS)
+        isinstance(checksums, str if name in VOCABULARIES else list) and name in (*VOCABULARIES, WEIGHTS)
         for name, checksums in value.items()
     )

@@ -21,8 +21,11 @@ from keras_encdec.layers.initializers import weights_will_be_loaded
 from keras_encdec.model_config import (
     CONFIG,
     FORMAT,
+    SOURCE_CHARACTERS,
     SOURCE_VOCABULARY,
+    TARGET_CHARACTERS,
     TARGET_VOCABULARY,
+    VOCABULARIES,
     WEIGHTS,
     check_has_weights,
     model_path,
@@ -93,6 +96,9 @@ class ModelDirectory:
         has_source = architecture(name).has_source
         vocabularies = {SOURCE_VOCABULARY: self.source_vocabulary} if has_source else {}
         vocabularies[TARGET_VOCABULARY] = self.target_vocabulary
+        for file_name, vocabulary in list(vocabularies.items()):
+            if vocabulary.characters is not None:
+                vocabularies[_CHARACTERS[file_name]] = vocabulary.characters
         for file_name, vocabulary in vocabularies.items():
             vocabulary.save(self.path / file_name)
         config = {
@@ -131,6 +137,9 @@ class ModelDirectory:
             config["tokenization"],
             training=config.get("training", {}),
         )
+        for name, vocabulary in directory.vocabularies.items():
+            if _CHARACTERS[name] in config["sha256"]:
+                vocabulary.characters = Vocabulary.load(path / _CHARACTERS[name])
         if weights:
             _check_weights(path, config["sha256"])
             directory.model = load_model(path / WEIGHTS)
@@ -154,9 +163,19 @@ class ModelDirectory:
             return cls.load(model, weights)
         return model if isinstance(model, ModelDirectory) else model.directory
 
+    @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """The vocabularies by the names of their files."""
+        return {SOURCE_VOCABULARY: self.source_vocabulary, TARGET_VOCABULARY: self.target_vocabulary}
+
+    def character_numbers(self) -> dict[str, int]:
+        """Returns the number of characters of each side that has them, by the name of the model's argument."""
+        sides = {"source_characters": self.source_vocabulary, "target_characters": self.target_vocabulary}
+        return {name: len(side.characters) for name, side in sides.items() if side.characters is not None}
+
     def checksums(self) -> dict[str, str]:
         """Returns the SHA-256 checksum of each file that decides what the model computes, by its name."""
-        names = (name for name in (SOURCE_VOCABULARY, TARGET_VOCABULARY, WEIGHTS) if (self.path / name).exists())
+        names = (name for name in (*VOCABULARIES, WEIGHTS) if (self.path / name).exists())
         return {name: file_checksum(self.path / name) for name in names}
 
     def check_direction(self, reverse: bool, flag: str) -> None:
@@ -186,6 +205,18 @@ class ModelDirectory:
                     "put back the vocabulary the model was trained with",
                     self.path / name,
                 )
+        for argument, number in self.character_numbers().items():
+            if number != getattr(self.model, argument, None):
+                raise InputError(
+                    f"found {number} {argument.replace('_', ' ')}",
+                    f"expected {getattr(self.model, argument, None)}, as of the weights in {WEIGHTS}",
+                    "put back the characters the model was trained with",
+                    self.path,
+                )
+
+
+# The file of the characters of each vocabulary.
+_CHARACTERS = {SOURCE_VOCABULARY: SOURCE_CHARACTERS, TARGET_VOCABULARY: TARGET_CHARACTERS}
 
 
 class HasModelDirectory(Protocol):

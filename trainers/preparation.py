@@ -79,11 +79,19 @@ def prepare_pairs(
             given,
             empty_sources=not config.has_source,
             position_words=data.has_position_words,
+            characters=_character_numbers(config),
         )
         sizes = {"source": len(source)} if config.has_source else {}
         sizes["target"] = len(target)
         reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
     return directory or ModelDirectory(folder, source, target, data.reverse, tokenization), pairs
+
+
+def _character_numbers(config: TrainingConfig) -> tuple[int | None, int | None]:
+    """Returns the number of characters of source and target, `None` for a side without characters."""
+    values = config.model_config.to_dict()
+    number, sides = values.get("character_shortlist"), values.get("characters")
+    return number if sides in ("source", "both") else None, number if sides in ("target", "both") else None
 
 
 def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:

@@ -191,8 +191,11 @@ def _new_model(
 ) -> TrainingState:
     """Builds and compiles a model, and saves its configuration and the settings of the training."""
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
+    numbers = directory.character_numbers()
     with building(config.seed):
-        model = build_model(config.architecture, *words, **config.model_config.to_dict(), dtype=config.dtype_policy)
+        model = build_model(
+            config.architecture, *words, **numbers, **config.model_config.to_dict(), dtype=config.dtype_policy
+        )
     if initial:
         copy_weights(initial.model, model)
     model.compile(

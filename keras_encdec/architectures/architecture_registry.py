@@ -15,6 +15,7 @@ from typing import Any
 
 from keras_encdec.architectures.configurations import (
     ATTENTION_OPTIONS,
+    CHARACTER_OPTIONS,
     FeedForwardLanguageModelConfig,
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
@@ -91,6 +92,8 @@ _NOT_APPLICABLE = {
     ("attention", "global"): ("attention_window",),
     ("attention_score", "dot"): ("attention_units",),
     ("attention_score", "general"): ("attention_units",),
+    ("characters", "none"): CHARACTER_OPTIONS,
+    ("characters", "source"): ("character_path",),
 }
 
 

@@ -15,6 +15,10 @@ _ATTENTION = "Luong et al., 2015, section 4.3"
 # The hyper-parameters that need attention.
 DEFAULT_SCORE = "general"
 ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
+_HYBRID = "Luong and Manning, 2016, section 5"
+# The hyper-parameters that need characters, and their values where they are not given.
+DEFAULT_CHARACTER_OPTIONS = {"character_units": 128, "character_layers": 1, "character_shortlist": 200}
+CHARACTER_OPTIONS = (*DEFAULT_CHARACTER_OPTIONS, "character_path")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +124,72 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "by default.",
         published={_ATTENTION: True},
     )
+    characters: str = hyperparameter(
+        "none",
+        "Whether words outside the shortlist are read by their characters (source), spelt by their characters (target, "
+        "which needs attention), both, or are one unknown word (none).",
+        choices=("none", "source", "target", "both"),
+        published={_HYBRID: "both"},
+    )
+    character_units: int | None = hyperparameter(
+        None,
+        "With characters, the hidden units of their layers and the dimension of their embeddings; 128 by default.",
+        minimum=1,
+        published={_HYBRID: 512},
+    )
+    character_layers: int | None = hyperparameter(
+        None, "With characters, the recurrent layers over them; 1 by default.", minimum=1
+    )
+    character_shortlist: int | None = hyperparameter(
+        None,
+        "With characters, their number in each vocabulary: the most frequent ones; 200 by default.",
+        minimum=1,
+        maximum=60_000,
+        published={_HYBRID: 200},
+    )
+    character_path: str | None = hyperparameter(
+        None,
+        "With characters of the target, what the spelling of a word starts from: a state computed for it (separate) "
+        "or the one that the word is predicted from (same); separate by default.",
+        choices=("separate", "same"),
+        published={_HYBRID: "separate"},
+    )
+
+    @property
+    def reads_characters(self) -> bool:
+        """Whether source words outside the shortlist are read by their characters."""
+        return self.characters in ("source", "both")
+
+    @property
+    def spells_words(self) -> bool:
+        """Whether target words outside the shortlist are spelt by their characters."""
+        return self.characters in ("target", "both")
+
+    def _check_characters(self) -> None:
+        for name in CHARACTER_OPTIONS:
+            if self.characters == "none" and getattr(self, name) is not None:
+                raise ConfigurationError(
+                    f"found {{{name}}}=%s without {{characters}}, expected {{characters}} with it", getattr(self, name)
+                )
+        if not self.spells_words:
+            if self.character_path is not None:
+                raise ConfigurationError(
+                    "found {character_path} with {characters}=%s, expected it with target or both", self.characters
+                )
+            return
+        if self.attention == "none":
+            raise ConfigurationError(
+                "found {characters}=%s without {attention}, expected {attention} with it", self.characters
+            )
+        if self.character_path == "same" and self.character_units != self.units:
+            raise ConfigurationError(
+                "found {character_path}=same with {character_units}=%d and {units}=%d, expected equal numbers",
+                self.character_units,
+                self.units,
+            )
 
     def check(self) -> None:
+        self._check_characters()
         if self.attention == "none":
             for name in ATTENTION_OPTIONS:
                 if getattr(self, name) is not None:
@@ -144,6 +212,15 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
     def __post_init__(self) -> None:
         if self.attention != "none" and self.attention_score is None:
             object.__setattr__(self, "attention_score", DEFAULT_SCORE)
+        if self.characters != "none":
+            defaults = dict(DEFAULT_CHARACTER_OPTIONS)
+            if self.spells_words:
+                defaults["character_path"] = "separate"
+            if self.character_path == "same":
+                defaults["character_units"] = self.units
+            for name, value in defaults.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, value)
         super().__post_init__()
 
     @classmethod

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_encdec.data.prepare import Ids, Indices, PreparedPairs
+from keras_encdec.data.rare_word_batches import RareWordBatches
 
 # Number of batches whose pairs are sorted by length together, as in the code of the paper's authors.
 SORTED_TOGETHER = 10
@@ -60,6 +61,7 @@ class Batches:
         self.batch_size = max(1, min(batch_size, len(self.indices)))
         self.updates_per_epoch = len(self.indices) // self.batch_size
         self._seed, self._widths = seed, widths
+        self._rare_words = RareWordBatches(pairs, self.batch_size, widths is not None) if pairs.spellings else None
 
     def stream(self, first_update: int = 0) -> Iterator[dict[str, Ids]]:
         """Yields batches without end.
@@ -68,7 +70,8 @@ class Batches:
             first_update: int. The update to start at, from 0. Defaults to `0`.
 
         Yields:
-            dict: "source" `(batch_size, source_width)` and "target" `(batch_size, target_width)`, int32.
+            dict: "source" `(batch_size, source_width)` and "target" `(batch_size, target_width)`, int32; on sides with
+            characters also those of the rare words, see `RareWordBatches`.
         """
         epoch, skipped = divmod(first_update, self.updates_per_epoch)
         while True:
@@ -120,7 +123,9 @@ class Batches:
 
     def _batch(self, indices: Indices) -> dict[str, Ids]:
         lengths = self.pairs.lengths[indices].max(axis=0)
-        return self.pairs.padded(indices, *(self._width(int(length)) for length in lengths))
+        widths = (self._width(int(length)) for length in lengths)
+        batch = self.pairs.padded(indices, *widths, with_rare_ids=self._rare_words is not None)
+        return self._rare_words(batch) if self._rare_words else batch
 
     def _width(self, length: int) -> int:
         return next((width for width in self._widths or () if width >= length), length)

@@ -191,7 +191,8 @@ def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]], prefetch:
 
     Args:
         make_batches: callable without arguments to an iterable of dicts "source" and "target"
-            `(batch, width)`, int32, of any widths. It is called for every pass.
+            `(batch, width)`, int32, of any widths, and further int32 arrays of rare words, of any shapes. It is called
+            for every pass, and once to learn the names and ranks of the arrays.
         prefetch: int. Number of batches that are prepared in advance. Defaults to `8`.
 
     Returns:
@@ -200,8 +201,9 @@ def tf_dataset(make_batches: Callable[[], Iterable[dict[str, "Ids"]]], prefetch:
     import tensorflow as tf
 
     # The widths must be declared as unknown. Otherwise Keras infers them from the first batches.
-    rows = tf.TensorSpec((None, None), tf.int32)
-    dataset = tf.data.Dataset.from_generator(make_batches, output_signature={"source": rows, "target": rows})
+    first = next(iter(make_batches()))
+    signature = {name: tf.TensorSpec((None,) * array.ndim, tf.int32) for name, array in first.items()}
+    dataset = tf.data.Dataset.from_generator(make_batches, output_signature=signature)
     return without_autotuning(dataset.prefetch(prefetch))
 
 

@@ -16,8 +16,9 @@ from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.formats import open_output
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
-from keras_encdec.text import END, UNKNOWN, Vocabulary, most_frequent
+from keras_encdec.text import END, FIRST_WORD, UNKNOWN, Vocabulary, most_frequent
 from keras_encdec.text.rare_words import POSITION_WORDS, position_word_indices
+from keras_encdec.text.spelling import character_vocabulary, spelled
 
 Number = TypeVar("Number", bound=np.generic)
 Ids = npt.NDArray[np.int32]
@@ -26,6 +27,9 @@ WordPair = tuple[Sequence[str], Sequence[str]]
 #: Source words, target words and the links between them, pairs of source position and target position.
 AlignedWordPair = tuple[Sequence[str], Sequence[str], Iterable[tuple[int, int]]]
 IDS, LENGTHS, STARTS, SUMMARY = "ids.i32", "lengths.u16", "starts.i64", "prepared.json"
+# The spellings of the words outside the shortlist of each side, where these are read or spelt by characters.
+SPELLINGS = {"source": "source_spellings.npy", "target": "target_spellings.npy"}
+SHORTLISTS = {"source": "source_shortlist", "target": "target_shortlist"}
 
 
 class PreparedPairs:
@@ -34,6 +38,9 @@ class PreparedPairs:
     `ids.i32` has the ids of all pairs: the source and then the target, each with the end of sequence. `lengths.u16` has
     the two lengths of each pair, and `starts.i64` the position of its first id.
 
+    On a side with characters, each word outside the shortlist has an id of its own, from the number of the shortlist's
+    ids on: the row of its spelling in `source_spellings.npy` or `target_spellings.npy`.
+
     Args:
         folder: path.
 
@@ -41,6 +48,7 @@ class PreparedPairs:
         folder: path.
         summary: dict of int. The counts of the preparation.
         lengths: uint16 array `(pairs, 2)`. The number of ids of source and target, with the end of sequence.
+        spellings: dict from "source" and "target", the sides with characters, to uint16 arrays `(words, 51)`.
 
     Raises:
         InputError: when the folder holds no complete prepared set.
@@ -52,6 +60,9 @@ class PreparedPairs:
             self.summary = read_parsed(self.folder / SUMMARY, json.loads)
             self.lengths = self._mapped(LENGTHS, np.uint16).reshape(-1, 2)
             self._starts, self._ids = self._mapped(STARTS, np.int64), self._mapped(IDS, np.int32)
+            self.spellings = {
+                side: np.load(self.folder / SPELLINGS[side]) for side in SPELLINGS if SHORTLISTS[side] in self.summary
+            }
             self._check_sizes()
         except (OSError, ValueError) as error:
             raise InputError(
@@ -74,14 +85,25 @@ class PreparedPairs:
     def __len__(self) -> int:
         return len(self._starts)
 
+    def first_rare_id(self, side: str) -> int | None:
+        """Returns the id of the first word outside the shortlist, on a side with characters; else `None`."""
+        shortlist = self.summary.get(SHORTLISTS[side])
+        return None if shortlist is None else FIRST_WORD + shortlist
+
     def padded(
-        self, indices: Indices, source_width: int | None = None, target_width: int | None = None
+        self,
+        indices: Indices,
+        source_width: int | None = None,
+        target_width: int | None = None,
+        with_rare_ids: bool = False,
     ) -> dict[str, Ids]:
         """Reads the pairs at the given indices, padded with 0.
 
         Args:
             indices: integer array `(n,)`.
             source_width, target_width: int. Default to the lengths of the longest source and target.
+            with_rare_ids: bool. Whether words outside the shortlist have ids of their own, on a side with characters.
+                Defaults to `False`: they have the id of the unknown word.
 
         Returns:
             dict: "source" `(n, source_width)` and "target" `(n, target_width)`, int32.
@@ -89,7 +111,11 @@ class PreparedPairs:
         lengths = self.lengths[indices].astype(np.int64)
         starts = self._starts[indices]
         source = self._rows(starts, lengths[:, 0], source_width)
-        return {"source": source, "target": self._rows(starts + lengths[:, 0], lengths[:, 1], target_width)}
+        rows = {"source": source, "target": self._rows(starts + lengths[:, 0], lengths[:, 1], target_width)}
+        if not with_rare_ids:
+            for side in self.spellings:
+                rows[side][rows[side] >= self.first_rare_id(side)] = UNKNOWN
+        return rows
 
     def _rows(self, starts: Indices, lengths: Indices, width: int | None) -> Ids:
         columns = np.arange(width or lengths.max(initial=1))
@@ -112,6 +138,7 @@ def prepare(
     vocabularies: tuple[Vocabulary | None, Vocabulary | None] = (None, None),
     empty_sources: bool = False,
     position_words: bool = False,
+    characters: tuple[int | None, int | None] = (None, None),
 ) -> tuple[PreparedPairs, Vocabulary, Vocabulary]:
     """Writes the unique pairs of an input in random order, and makes the vocabularies.
 
@@ -132,6 +159,9 @@ def prepare(
         position_words: bool. Whether to replace each unknown target word by the word of `POSITION_WORDS` for its links,
             see `position_word_indices`. If a pair occurs with several alignments, the first is used. `POSITION_WORDS`
             are the last words of the target vocabulary. A given vocabulary must have them. Defaults to `False`.
+        characters: tuple of int for source and target. Number of characters, the most frequent ones, of the vocabulary
+            that words outside the shortlist are spelt with; `None` for a side without characters, or whose given
+            vocabulary has characters. Defaults to `(None, None)`.
 
     Returns:
         tuple: PreparedPairs, the source Vocabulary and the target Vocabulary.
@@ -153,6 +183,9 @@ def prepare(
                 given if given is not None else _shortlist(side.counts(), size, words)
                 for given, side, size, words in zip(vocabularies, spill.sides, shortlists, reserved, strict=True)
             )
+            for vocabulary, side, number in zip((source, target), spill.sides, characters, strict=True):
+                if number is not None and vocabulary.characters is None:
+                    vocabulary.characters = character_vocabulary(side.counts(), number)
             counts.update(_write(spill, folder, (source, target), np.random.default_rng(seed)))
             spill.folder.rmdir()
             if not counts["unique"]:
@@ -174,7 +207,7 @@ def _clear(folder: pathlib.Path) -> None:
     """Removes a prepared set; raises InputError if the folder has other files."""
     if folder.is_dir():
         names = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{SUMMARY}.")}
-        others = sorted(names - {IDS, LENGTHS, STARTS, SUMMARY, PARTS})
+        others = sorted(names - {IDS, LENGTHS, STARTS, SUMMARY, PARTS, *SPELLINGS.values()})
         if others:
             raise InputError(
                 f"found {others[0]!r} in it",
@@ -218,8 +251,19 @@ class _Side:
         return dict(zip(self.numbers, self.occurrences, strict=True))
 
     def ids(self, vocabulary: Vocabulary) -> Ids:
-        """Returns an array of the ids of all words in the vocabulary, by the number of the word."""
-        return np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
+        """Returns an array of the ids of all words, by the number of the word.
+
+        With characters, words outside the vocabulary have ids of their own, in the order of `rare_words`.
+        """
+        ids = np.array([vocabulary.encode([word])[0] for word in self.numbers] or [UNKNOWN], np.int32)
+        if vocabulary.characters is not None and self.numbers:
+            rare = ids == UNKNOWN
+            ids[rare] = FIRST_WORD + len(vocabulary) + np.arange(np.count_nonzero(rare))
+        return ids
+
+    def rare_words(self, vocabulary: Vocabulary) -> Iterator[str]:
+        """Yields the words outside the vocabulary."""
+        return (word for word in self.numbers if vocabulary.encode([word])[0] == UNKNOWN)
 
 
 class _Spill:
@@ -284,6 +328,12 @@ def _write(
     source_ids, target_ids = (side.ids(v) for side, v in zip(spill.sides, vocabularies, strict=True))
     position_ids = np.array(vocabularies[1].encode(POSITION_WORDS), np.int32)
     totals = {"unique": 0, "source_tokens": 0, "target_tokens": 0, "source_unknown": 0, "target_unknown": 0}
+    firsts = [FIRST_WORD + len(vocabulary) for vocabulary in vocabularies]  # of the ids of words outside the shortlist
+    for (name, file_name), side, vocabulary in zip(SPELLINGS.items(), spill.sides, vocabularies, strict=True):
+        if vocabulary.characters is not None:
+            with open_output(folder / file_name) as file:
+                np.save(file, spelled(side.rare_words(vocabulary), vocabulary.characters).astype(np.uint16))
+            totals[SHORTLISTS[name]] = len(vocabulary)
     start = 0
     with contextlib.ExitStack() as stack:
         ids, lengths, starts = (stack.enter_context(open(folder / name, "wb")) for name in (IDS, LENGTHS, STARTS))
@@ -295,8 +345,8 @@ def _write(
                 record: Ids = records[i]
                 border, end = 2 + record[0], 2 + record[0] + record[1]
                 source, target = source_ids[record[2:border]], target_ids[record[border:end]]
-                totals["source_unknown"] += int((source == UNKNOWN).sum())
-                totals["target_unknown"] += int((target == UNKNOWN).sum())
+                totals["source_unknown"] += int(((source == UNKNOWN) | (source >= firsts[0])).sum())
+                totals["target_unknown"] += int(((target == UNKNOWN) | (target >= firsts[1])).sum())
                 if len(record) > end:
                     target = np.where(target == UNKNOWN, position_ids[record[end:]], target)
                 rows.append((source, target))

@@ -15,7 +15,8 @@ from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, one_step
-from keras_encdec.models.recurrent_encoder import dense, uniform
+from keras_encdec.models.recurrent_layers import dense, uniform
+from keras_encdec.models.speller import Speller
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -41,13 +42,17 @@ class AttentionDecoder(RecurrentDecoder):
         attention_arguments: dict. Further arguments of the attention layer: "score_units", "half_width". Defaults to no
             further arguments.
         input_feeding: bool. Whether the first layer also reads h~_{t-1}. Defaults to `True`.
+        speller: dict. Arguments of the `Speller` of unknown words, but for the widths of this decoder. Defaults to
+            `None`: unknown words have no spelling.
 
     Call arguments:
         previous: integer tensor `(batch, time)`, see `RecurrentDecoder`.
         encoded: dict of tensors, from a `RecurrentEncoder` with annotations.
+        spelt: int32 tensor `(words,)`, the positions, row * time + column, of words that are spelt. Defaults to `None`.
 
     Returns:
-        float tensor `(batch, time, vocabulary_size)`: logits.
+        float tensor `(batch, time, vocabulary_size)`: logits. With `spelt` a tuple of the logits, and the first states
+        of the speller for these words, `(words, speller.units)`.
 
     Reference:
         - Luong et al., 2015 (arXiv 1508.04025), section 3; Luong, 2016, Neural Machine Translation (thesis), chapter 4
@@ -63,6 +68,7 @@ class AttentionDecoder(RecurrentDecoder):
         attention_score: str = "general",
         attention_arguments: dict[str, Any] | None = None,
         input_feeding: bool = True,
+        speller: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -80,6 +86,12 @@ class AttentionDecoder(RecurrentDecoder):
         if input_feeding:
             # Projects h~_{t-1} for the first layer, whose bias serves both.
             self.feeding = dense(self.cells[0].gates * self.units, initial_scale, policy, use_bias=False)
+        self.speller_arguments = speller
+        self.word_speller = None
+        if speller is not None:
+            self.word_speller = Speller(
+                word_units=self.units, annotation_width=annotation_width, **speller, dtype=policy, name="speller"
+            )
 
     def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:
         super().build()
@@ -88,6 +100,12 @@ class AttentionDecoder(RecurrentDecoder):
         self.state_projection.build((None, self.units))
         if self.input_feeding:
             self.feeding.build((None, self.units))
+        if self.speller is not None:
+            self.speller.build()
+
+    @property
+    def speller(self) -> Speller | None:
+        return self.word_speller
 
     @property
     def state_spec(self) -> dict[str, TensorSpec]:
@@ -103,12 +121,15 @@ class AttentionDecoder(RecurrentDecoder):
     @property
     def memory_spec(self) -> dict[str, TensorSpec]:
         key_width = self.attention_layer.key_width(self.units, self.annotation_width)
-        return {
+        spec = {
             **super().memory_spec,
             "keys": TensorSpec((None, key_width), time_axis=1),
             "values": TensorSpec((None, self.units), time_axis=1),
             "mask": TensorSpec((None,), "bool", time_axis=1),
         }
+        if self.speller is not None and self.speller.is_separate:
+            spec["annotations"] = TensorSpec((None, self.annotation_width), time_axis=1)
+        return spec
 
     def start(self, encoded: Encoded) -> tuple[State, Memory]:
         annotations, mask = encoded["annotations"], encoded["mask"]
@@ -121,6 +142,8 @@ class AttentionDecoder(RecurrentDecoder):
         memory["keys"] = self.attention_layer.keys(annotations)
         memory["values"] = self.context_projection(annotations)
         memory["mask"] = mask
+        if "annotations" in self.memory_spec:
+            memory["annotations"] = annotations
         return state, memory
 
     def advance(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> State:
@@ -134,23 +157,51 @@ class AttentionDecoder(RecurrentDecoder):
     def features(self, previous: Tensor, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
         return self.input_dropout(state["attentional"])
 
-    def call(self, previous: Tensor, encoded: Encoded, training: bool = False) -> Tensor:
+    def call(
+        self, previous: Tensor, encoded: Encoded, spelt: Tensor | None = None, training: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         state, memory = self.start(encoded)
         addend = ops.expand_dims(memory["projected_summary"], 1) if self.summary else 0
         embedded = self.embedded(previous)
         if self.input_feeding:
-            return self.logits(self.input_dropout(self._fed(embedded, state, memory, addend, training)))
-        states = self.through_layers(embedded, state, addend, all_steps)
-        steps = ops.arange(ops.shape(previous)[1], dtype="int32")
-        positions = ops.broadcast_to(steps, ops.shape(previous))
-        return self.logits(self.input_dropout(self._attended(states[self._last_hidden], memory, positions)[0]))
+            states = self._fed(embedded, state, memory, addend, training)
+        else:
+            states = self.through_layers(embedded, state, addend, all_steps)
+            steps = ops.arange(ops.shape(previous)[1], dtype="int32")
+            positions = ops.broadcast_to(steps, ops.shape(previous))
+            attended = self._attended(states[self._last_hidden], memory, positions)
+            states["attentional"], states["attention"] = attended
+        logits = self.logits(self.input_dropout(states["attentional"]))
+        return logits if spelt is None else (logits, self._spelling_states(states, memory, spelt))
+
+    def _spelling_states(self, states: State, memory: Memory, spelt: Tensor) -> Tensor:
+        """The first states of the speller at some positions of all steps; see the call argument `spelt`."""
+
+        def rows(table: Tensor) -> Tensor:
+            return ops.take(ops.reshape(table, (-1, table.shape[-1])), spelt, axis=0)
+
+        if not self.speller.is_separate:
+            return rows(states["attentional"])
+        annotations = memory["annotations"]
+        context = ops.matmul(ops.cast(states["attention"], annotations.dtype), annotations)
+        return self.speller.first_state(rows(states[self._last_hidden]), rows(context))
+
+    def spelling_state(self, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
+        if not self.speller.is_separate:
+            return state["attentional"]
+        weights = state["attention"]
+        annotations = self.take_memory(memory["annotations"], ops.shape(weights)[0], source_of_row)
+        weights = ops.expand_dims(ops.cast(weights, annotations.dtype), 1)
+        context = ops.squeeze(ops.matmul(weights, annotations), 1)
+        return self.speller.first_state(state[self._last_hidden], context)
 
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         classes = super().weight_classes()
         if self.input_feeding:
             classes["decoder layer 1"].extend(self.feeding.weights)
         layers = self.attention_layer, self.context_projection, self.state_projection
-        return {**classes, "attention": [weight for layer in layers for weight in layer.weights]}
+        classes["attention"] = [weight for layer in layers for weight in layer.weights]
+        return classes if self.speller is None else {**classes, "speller": self.speller.weights}
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         whole = {
@@ -162,14 +213,16 @@ class AttentionDecoder(RecurrentDecoder):
         if self.input_feeding:
             columns = self.cells[0].columns("F", self.feeding.kernel)
             symbols.update({f"decoder.{name}.1": where for name, where in columns})
+        if self.speller is not None:
+            symbols.update(self.speller.symbols())
         return {**super().symbols(), **symbols}
 
     @property
     def _last_hidden(self) -> str:
         return f"hidden_{self.layers}"
 
-    def _fed(self, embedded: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> Tensor:
-        """h~ of all steps with input feeding, step by step: each step needs h~ of the step before."""
+    def _fed(self, embedded: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> State:
+        """The states of all steps with input feeding, step by step: each step needs h~ of the step before."""
         first, *others = self.cells
         inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + addend}
         if training and self.dropout:
@@ -190,11 +243,11 @@ class AttentionDecoder(RecurrentDecoder):
         parts = list(first.state_widths)
         if attention is not None and len(cells) == len(self.cells):
             step = InputFeedingStep(cells, parts, attention, self.dropout)
-            return run_recurrence(step, inputs, state, parameters)["attentional"]
+            return run_recurrence(step, inputs, state, parameters)
         steps = [WithoutGradient(cell.step) for cell in self.cells]
         plain = InputFeedingStep(steps, parts, WithoutGradient(self._step_weights), self.dropout)
         # Automatic differentiation applies to plain functions only.
-        return run_recurrence(lambda *arguments: plain(*arguments), inputs, state, parameters)["attentional"]
+        return run_recurrence(lambda *arguments: plain(*arguments), inputs, state, parameters)
 
     def _step_weights(self, hidden: Tensor, memory: Memory, position: Tensor | None) -> Tensor:
         """The attention weights of one step, `(sources, source_time)`."""
@@ -234,6 +287,7 @@ class AttentionDecoder(RecurrentDecoder):
             "attention_score": self.attention_score,
             "attention_arguments": self.attention_arguments,
             "input_feeding": self.input_feeding,
+            **({} if self.speller_arguments is None else {"speller": self.speller_arguments}),
         }
 
 

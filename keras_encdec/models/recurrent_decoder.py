@@ -10,7 +10,7 @@ from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
 from keras_encdec.models.contract import Decoder, TensorSpec
-from keras_encdec.models.recurrent_encoder import RecurrentLayers, dense, recurrent_cell
+from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
 from keras_encdec.text.vocabulary import END
 
 

@@ -6,114 +6,11 @@ import keras
 from keras import ops
 
 from keras_encdec.backend.types import Encoded, Shape, State, Tensor
-from keras_encdec.layers.dropout import Dropout
-from keras_encdec.layers.factorized_embedding import FactorizedEmbedding
 from keras_encdec.layers.recurrence import run_recurrence
-from keras_encdec.layers.recurrent_cell import RecurrentCell, recurrent_cell_class
+from keras_encdec.layers.recurrent_cell import RecurrentCell
+from keras_encdec.models.character_reader import CharacterReader
 from keras_encdec.models.contract import Encoder, TensorSpec
-
-
-class RecurrentLayers(keras.layers.Layer):
-    """Base of `RecurrentEncoder` and `RecurrentDecoder`: the sizes, the embedding and the dropout of inputs.
-
-    Args:
-        vocabulary_size: int. Number of ids, specials included.
-        embedding_dim: int. Dimension of the word embeddings.
-        units: int. Number of hidden units of each layer.
-        cell: "lstm", "gru" or "rnn". Defaults to "lstm".
-        layers: int. Defaults to `1`.
-        summary: bool. Whether the decoder gets a summary of the source instead of states. Defaults to `False`.
-        dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
-        initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
-
-    Raises:
-        ValueError: for fewer than one layer.
-    """
-
-    def __init__(
-        self,
-        vocabulary_size: int,
-        embedding_dim: int,
-        units: int,
-        cell: str = "lstm",
-        layers: int = 1,
-        summary: bool = False,
-        dropout: float = 0.0,
-        initial_scale: float = 0.1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if layers < 1:
-            raise ValueError(f"found layers={layers}, expected 1 or more")
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.cell = cell
-        self.layers = layers
-        self.summary = summary
-        self.dropout = dropout
-        self.initial_scale = initial_scale
-        self.embedding = FactorizedEmbedding(
-            vocabulary_size, embedding_dim, embeddings_initializer=uniform(initial_scale), dtype=self.dtype_policy
-        )
-        self.input_dropout = Dropout(dropout, dtype=self.dtype_policy)
-
-    def layer_states_spec(self, widths: dict[str, int]) -> dict[str, TensorSpec]:
-        """Describes the states of all layers: "hidden_1", for an LSTM also "cell_1", "hidden_2" and so on.
-
-        Args:
-            widths: dict of the parts of a cell's state to their widths, see `RecurrentCell.state_widths`.
-        """
-        return {
-            f"{part}_{layer}": TensorSpec((width,))
-            for layer in range(1, self.layers + 1)
-            for part, width in widths.items()
-        }
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "embedding_dim": self.embedding_dim,
-            "units": self.units,
-            "cell": self.cell,
-            "layers": self.layers,
-            "summary": self.summary,
-            "dropout": self.dropout,
-            "initial_scale": self.initial_scale,
-        }
-
-
-def recurrent_cell(cell: str, units: int, initial_scale: float, dtype: keras.DTypePolicy) -> RecurrentCell:
-    """Makes a cell with uniform initial weights.
-
-    Args:
-        cell: str. Name of a registered cell: "lstm", "gru" or "rnn".
-        units: int. Number of hidden units.
-        initial_scale: float. Bound of the initial weights.
-        dtype: the dtype policy.
-
-    Raises:
-        ValueError: for a cell that is not registered.
-    """
-    return recurrent_cell_class(cell)(
-        units,
-        kernel_initializer=uniform(initial_scale),
-        recurrent_initializer=uniform(initial_scale),
-        dtype=dtype,
-    )
-
-
-def dense(
-    units: int, initial_scale: float, dtype: keras.DTypePolicy, activation: str | None = None, use_bias: bool = True
-) -> keras.layers.Dense:
-    """Makes a Dense layer with uniform initial weights."""
-    return keras.layers.Dense(units, activation, use_bias, kernel_initializer=uniform(initial_scale), dtype=dtype)
-
-
-def uniform(initial_scale: float) -> keras.initializers.Initializer:
-    """Returns a uniform distribution between minus and plus the bound."""
-    return keras.initializers.RandomUniform(-initial_scale, initial_scale)
+from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
@@ -146,11 +43,15 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             `False`.
         summary: bool. Whether the decoder gets the summary c instead of all states. Defaults to `False`.
         annotations: bool. Whether the decoder also gets the annotations. Defaults to `False`.
+        reader: dict. Arguments of the `CharacterReader` of words outside the shortlist, but for the width. Defaults to
+            `None`: they are the unknown word.
         dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
     Call arguments:
         source: integer tensor `(batch, time)`: ids closed by the end of sequence (2), then padding (0).
+        rare: float tensor `(1 + words, embedding_dim)`, from `CharacterReader.read`: the vectors of rare words, whose
+            ids follow those of the shortlist. Defaults to `None`: there are no such ids.
 
     Returns:
         dict of float tensors `(batch, units)`: for each layer, counted from 1, "hidden_1" and, for an LSTM, "cell_1";
@@ -174,9 +75,15 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         reverse_source: bool = False,
         summary: bool = False,
         annotations: bool = False,
+        reader: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(vocabulary_size, embedding_dim, units, cell, layers, summary, **kwargs)
+        self.reader_arguments = reader
+        self.character_reader = None
+        if reader is not None:
+            policy = self.dtype_policy
+            self.character_reader = CharacterReader(width=embedding_dim, **reader, dtype=policy, name="reader")
         self.bidirectional = bidirectional
         self.reverse_source = reverse_source
         self.annotations = annotations
@@ -193,8 +100,10 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         else:
             self.projections = []
 
-    def build(self, source_shape: Shape | None = None) -> None:
+    def build(self, source_shape: Shape | None = None, rare_shape: Shape | None = None) -> None:
         self.embedding.build((None, None))
+        if self.reader is not None:
+            self.reader.build()
         directions, width = len(self.cells[0]), self.embedding_dim
         for cells in self.cells:
             for cell in cells:
@@ -204,6 +113,10 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             for projection in projections:
                 projection.build((None, directions * self.units))
         self.built = True
+
+    @property
+    def reader(self) -> CharacterReader | None:
+        return self.character_reader
 
     @property
     def annotation_width(self) -> int:
@@ -219,9 +132,9 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             spec["mask"] = TensorSpec((None,), "bool", time_axis=1)
         return spec
 
-    def call(self, source: Tensor) -> Encoded:
+    def call(self, source: Tensor, rare: Tensor | None = None) -> Encoded:
         mask = ops.not_equal(source, 0)
-        inputs = self.embedding(words_reversed(source, mask) if self.reverse_source else source)
+        inputs = self._embedded(words_reversed(source, mask) if self.reverse_source else source, rare)
         encoded = {}
         for number, cells in enumerate(self.cells, start=1):
             inputs = self.input_dropout(inputs)
@@ -244,6 +157,14 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             encoded["mask"] = mask
         return encoded
 
+    def _embedded(self, source: Tensor, rare: Tensor | None) -> Tensor:
+        if rare is None:
+            return self.embedding(source)
+        # Of the two vectors one is always zero: the embedding of id 0, or row 0 of the rare words.
+        is_rare = source >= self.vocabulary_size
+        rows = ops.where(is_rare, source - (self.vocabulary_size - 1), 0)
+        return self.embedding(ops.where(is_rare, 0, source)) + ops.take(rare, rows, axis=0)
+
     def _run(self, cell: RecurrentCell, inputs: Tensor, mask: Tensor, backwards: bool) -> tuple[Tensor, State]:
         """Computes the outputs `(batch, time, units)` and the last state of a cell."""
         if backwards:
@@ -260,10 +181,11 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         layers = [[*cells] for cells in self.cells]
         for layer, projections in zip(layers[-len(self.projections) :], self.projections, strict=False):
             layer.extend(projections)
-        return {
+        classes = {
             f"encoder layer {number}": [weight for part in layer for weight in part.weights]
             for number, layer in enumerate(layers, start=1)
         }
+        return classes if self.reader is None else {**classes, "character reader": self.reader.weights}
 
     def symbols(self) -> dict[str, tuple[keras.Variable, slice]]:
         symbols = {"source.E": (self.embedding.embeddings, slice(None))}
@@ -276,7 +198,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             for part, projection in zip(parts, projections, strict=True):
                 symbols[f"encoder.{part}"] = projection.kernel, slice(None)
                 symbols[f"encoder.b_{part}"] = projection.bias, slice(None)
-        return symbols
+        return {**symbols, **self.reader.symbols()} if self.reader is not None else symbols
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -284,6 +206,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             "bidirectional": self.bidirectional,
             "reverse_source": self.reverse_source,
             "annotations": self.annotations,
+            **({} if self.reader_arguments is None else {"reader": self.reader_arguments}),
         }
 
 

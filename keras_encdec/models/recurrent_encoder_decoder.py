@@ -3,13 +3,16 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_encdec.architectures.configurations import (
     DEFAULT_SCORE,
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
 )
+from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.configuration import Configuration
+from keras_encdec.data.rare_word_batches import SPELLING_WIDTHS, characters_key, positions_key
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.recurrent_cell import recurrent_cell_class
 from keras_encdec.models.attention_decoder import AttentionDecoder
@@ -46,8 +49,15 @@ class RecurrentEncoderDecoder(EncoderDecoder):
     `fit` and `evaluate` report `perplexity`, per target token including the end of sequence, and `log_likelihood`, in
     nats per pair.
 
+    With characters (a hybrid model), the vector of a source word outside the shortlist is computed from its characters,
+    see `CharacterReader`, and a target word outside the shortlist is predicted as the unknown word and then spelt, see
+    `Speller`: ln p of its characters is added to that of the unknown word. The decoder reads the unknown word next. The
+    inputs have the ids and characters of these words, see `keras_encdec.data.rare_word_batches`.
+
     Args:
         source_words, target_words: int. Words in each shortlist, without the three special ids.
+        source_characters, target_characters: int. Characters in each vocabulary of characters. Default to the
+            hyper-parameter `character_shortlist`.
         **arguments: hyper-parameters of `RecurrentEncoderDecoderConfig`, and arguments of `keras.Model`, such as
             `dtype`. With `bidirectional` the decoder gets a projection of both last states of each layer, so that with
             one layer "concat" and "sum" are the same model. Biases start at zero, those of an LSTM's forget gates at
@@ -55,7 +65,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
 
     Call arguments:
         inputs: dict with "source" `(batch, source_time)` and "target" `(batch, target_time)`, integer ids; or a tuple
-            of the two.
+            of the two. A hybrid model also reads the arrays of `RareWordBatches` in the dict.
 
     Returns:
         float32 tensor `(batch, target_time)`: token log-probabilities in nats, 0 on padding.
@@ -73,6 +83,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         - Luong, 2016, Neural Machine Translation (thesis), chapters 2 to 4
         - Sutskever et al., 2014 (arXiv 1409.3215); Cho et al., 2014 (arXiv 1406.1078); Zaremba et al., 2014
           (arXiv 1409.2329)
+        - Luong and Manning, 2016 (arXiv 1604.00788): characters
     """
 
     config_class = RecurrentEncoderDecoderConfig
@@ -85,9 +96,21 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         if values["attention"] != "none":
             attention_class(values["attention"])
 
-    def __init__(self, source_words: int, target_words: int, **arguments: Any) -> None:
+    def __init__(
+        self,
+        source_words: int,
+        target_words: int,
+        source_characters: int | None = None,
+        target_characters: int | None = None,
+        **arguments: Any,
+    ) -> None:
         super().__init__(source_words, target_words, **arguments)
         config = self.config
+        self.source_characters = self.target_characters = None
+        if config.reads_characters:
+            self.source_characters = config.character_shortlist if source_characters is None else source_characters
+        if config.spells_words:
+            self.target_characters = config.character_shortlist if target_characters is None else target_characters
         shared = {
             "embedding_dim": config.embedding_dim,
             "units": config.units,
@@ -103,6 +126,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
             bidirectional=config.bidirectional,
             reverse_source=config.reverse_source,
             annotations=config.attention != "none",
+            reader=self._of_characters(self.source_characters),
             name="encoder",
             **shared,
         )
@@ -110,6 +134,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
             self.decoder = RecurrentDecoder(target_words + SPECIAL_IDS, name="decoder", **shared)
         else:
             given = {"score_units": config.attention_units, "half_width": config.attention_window}
+            spelling = self._of_characters(self.target_characters)
             self.decoder = AttentionDecoder(
                 target_words + SPECIAL_IDS,
                 annotation_width=self.encoder.annotation_width,
@@ -117,11 +142,97 @@ class RecurrentEncoderDecoder(EncoderDecoder):
                 attention_score=config.attention_score or DEFAULT_SCORE,
                 attention_arguments={name: value for name, value in given.items() if value is not None},
                 input_feeding=config.input_feeding is not False,
+                speller=spelling and {**spelling, "character_path": config.character_path},
                 name="decoder",
                 **shared,
             )
         # All sizes are known: build the weights now, so that they can be counted, set or loaded.
         self.build()
+
+    def _of_characters(self, number: int | None) -> dict[str, Any] | None:
+        """The arguments of a reader or a speller with this number of characters; `None` without characters."""
+        config = self.config
+        return (
+            None
+            if number is None
+            else {
+                "characters": number,
+                "units": config.character_units,
+                "cell": config.cell,
+                "layers": config.character_layers,
+                "dropout": config.dropout,
+                "initial_scale": config.initial_scale,
+            }
+        )
+
+    def call(self, inputs: Structure, training: bool | None = None) -> Structure:
+        if self.config.characters == "none":
+            return super().call(inputs, training=training)
+        source, target = self.sides(inputs)
+        rare = None
+        if self.encoder.reader is not None:
+            rare = self.encoder.reader.read(character_groups(inputs, "source"), training)
+        encoded = self.encoder(source, rare, training=training)
+        previous = self.decoder.previous_words(target)
+        if self.decoder.speller is None:
+            return self.log_probs_for_loss(self.decoder(previous, encoded, training=training), target, training)
+        positions = ops.concatenate([ops.zeros(0, "int32"), *position_groups(inputs)], axis=0)
+        logits, first = self.decoder(previous, encoded, spelt=positions, training=training)
+        start, scores = 0, [ops.zeros(0, "float32")]
+        for characters in character_groups(inputs, "target"):
+            stop = start + ops.shape(characters)[0]
+            scores.append(self.decoder.speller(first[start:stop], characters, training=training))
+            start = stop
+        spelling = added_at(ops.concatenate(scores, axis=0), positions, target)
+        log_probs = self.log_probs_for_loss(logits, target, training)
+        return keras.tree.map_structure(lambda tensor: tensor + ops.cast(spelling, tensor.dtype), log_probs)
+
+    def _check_rare_words(self, x: Structure) -> None:
+        if self.config.characters != "none":
+            raise ValueError(
+                "found arrays for a model with characters, expected batches: those of keras_encdec.data.Batches, whose "
+                "stream has the characters of each batch's rare words"
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        numbers = {"source_characters": self.source_characters, "target_characters": self.target_characters}
+        return {**super().get_config(), **{name: number for name, number in numbers.items() if number is not None}}
+
+
+def character_groups(inputs: Structure, side: str) -> list[Tensor]:
+    """Returns the characters of the rare words of a side in the inputs of a model; a group without words is left out.
+
+    Args:
+        inputs: see `RecurrentEncoderDecoder`. Without these arrays there are no rare words.
+        side: "source" or "target".
+    """
+    return _groups(inputs, [characters_key(side, width) for width in SPELLING_WIDTHS])
+
+
+def position_groups(inputs: Structure) -> list[Tensor]:
+    """Returns the positions of the words of `character_groups` of the target, row * time + column."""
+    return _groups(inputs, [positions_key(width) for width in SPELLING_WIDTHS])
+
+
+def _groups(inputs: Structure, keys: list[str]) -> list[Tensor]:
+    groups = [inputs[key] for key in keys if isinstance(inputs, dict) and key in inputs]
+    return [group for group in groups if group.shape[0] != 0]
+
+
+def added_at(scores: Tensor, positions: Tensor, target: Tensor) -> Tensor:
+    """Adds up the scores of spelt words at their positions.
+
+    Args:
+        scores: float tensor `(words,)`.
+        positions: int32 tensor `(words,)`, row * time + column.
+        target: tensor `(batch, time)`.
+
+    Returns:
+        float tensor `(batch, time)`; 0 at all other positions.
+    """
+    shape = ops.shape(target)
+    total = ops.segment_sum(scores, positions, num_segments=shape[0] * shape[1])
+    return ops.reshape(total, shape)
 
 
 @register_model("language_model")

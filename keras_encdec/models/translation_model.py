@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import keras
@@ -141,6 +141,10 @@ class TranslationModel(LikelihoodModel):
         source, target = self.sides(inputs)
         encoded = self.encoder(source, training=training)
         logits = self.decoder(Decoder.previous_words(target), encoded, training=training)
+        return self.log_probs_for_loss(logits, target, training)
+
+    def log_probs_for_loss(self, logits: Tensor, target: Tensor, training: bool | None) -> Structure:
+        """Computes the result of the model's call, see the class, from the logits of all steps."""
         log_probs = token_log_probs(logits, target)
         if training and self.label_smoothing:
             return {"log_probs": log_probs, "mean_log_probs": mean_log_probs(logits, target)}
@@ -157,11 +161,14 @@ class TranslationModel(LikelihoodModel):
         raise ValueError(f'found {found}, expected {{"source": ids, "target": ids}}, or a tuple of the two')
 
     @without_gradients
-    def encode(self, source: Tensor) -> Encoded:
+    def encode(self, source: Tensor, characters: Sequence[Tensor] = ()) -> Encoded:
         """Computes the encoder's output for each source.
 
         Args:
             source: integer ids `(batch, time)`, closed by the end of sequence and padded with 0.
+            characters: list of integer arrays `(words, time)`, the spellings of the rare words of a model that reads
+                characters: the ids of these words follow those of the shortlist, see `local_sources`. Defaults to no
+                rare words.
 
         Returns:
             dict of tensors, one row per source, as described by `encoder.encoded_spec`; for `RNNEncoderDecoder`
@@ -170,19 +177,24 @@ class TranslationModel(LikelihoodModel):
         Raises:
             ValueError: for an array that does not hold such ids.
         """
-        return self.encoder(self._source_ids(source))
+        rare_words = sum(len(group) for group in characters)
+        ids = self._source_ids(source, rare_words)
+        if self.encoder.reader is None:
+            return self.encoder(ids)
+        return self.encoder(ids, self.encoder.reader.read([ops.convert_to_tensor(group) for group in characters]))
 
     @without_gradients
-    def start(self, source: Tensor) -> tuple[State, Memory]:
+    def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[State, Memory]:
         """Computes the first state and the memory, for decoding word by word.
 
         Args:
             source: integer ids `(batch, time)`.
+            characters: see `encode`.
 
         Returns:
             tuple: the decoder's first state, and its memory of the source; see `Decoder`.
         """
-        return self.decoder.start(self.encode(source))
+        return self.decoder.start(self.encode(source, characters))
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -193,10 +205,10 @@ class TranslationModel(LikelihoodModel):
             **{name: list(v) if isinstance(v, tuple) else v for name, v in self.config.to_dict().items()},
         }
 
-    def _source_ids(self, source: Tensor) -> Tensor:
+    def _source_ids(self, source: Tensor, rare_words: int = 0) -> Tensor:
         if not self.has_source:
             return ops.convert_to_tensor(source, "int32")  # only the number of rows is read
-        return id_tensor("source", source, self.source_words + SPECIAL_IDS)
+        return id_tensor("source", source, self.source_words + SPECIAL_IDS + rare_words)
 
 
 class EncoderDecoder(TranslationModel):

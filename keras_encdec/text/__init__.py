@@ -1,5 +1,6 @@
-"""The tokenizer of raw text, and vocabularies."""
+"""The tokenizer of raw text, vocabularies, and the spelling of words outside them."""
 
+from keras_encdec.text.spelling import OpenVocabulary as OpenVocabulary
 from keras_encdec.text.tokenizer import Tokenizer as Tokenizer
 from keras_encdec.text.vocabulary import END as END
 from keras_encdec.text.vocabulary import FIRST_WORD as FIRST_WORD

@@ -30,6 +30,8 @@ class Vocabulary:
 
     Args:
         words: iterable of str, distinct.
+        characters: Vocabulary of the characters that words outside the shortlist are spelt with, see
+            `keras_encdec.text.spelling`. Defaults to `None`: all words outside the shortlist are the unknown word.
 
     Raises:
         ValueError: if a word occurs twice.
@@ -41,8 +43,9 @@ class Vocabulary:
     ([3, 1, 2], ['le', 'chat'])
     """
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], characters: "Vocabulary | None" = None) -> None:
         self.words = list(words)
+        self.characters = characters
         self._ids = _Ids(zip(self.words, itertools.count(FIRST_WORD), strict=False))
         if len(self._ids) < len(self.words):
             [(twice, _)] = Counter(self.words).most_common(1)

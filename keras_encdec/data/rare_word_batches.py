@@ -1,0 +1,171 @@
+"""The words of a batch that are outside the shortlist, with their characters, grouped by length."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_encdec.data.prepare import Ids, PreparedPairs
+from keras_encdec.text.spelling import SPELLING_WIDTH
+from keras_encdec.text.vocabulary import UNKNOWN
+
+#: Widths of the arrays of spellings, end mark included: most rare words need 10 characters or fewer.
+SPELLING_WIDTHS = (10, 20, SPELLING_WIDTH)
+# Pairs that are looked at to estimate the number of rare words of a batch.
+SAMPLED = 10_000
+
+
+def characters_key(side: str, width: int) -> str:
+    """Returns the name of the array of the spellings of a side, in the inputs of a model."""
+    return f"{side}_characters_{width}"
+
+
+def positions_key(width: int) -> str:
+    """Returns the name of the array of the positions of the target words that are spelt, in the inputs of a model."""
+    return f"target_positions_{width}"
+
+
+class SpellingGroup(NamedTuple):
+    """Words of similar length.
+
+    Attributes:
+        indices: int array `(n,)`, the indices of the words.
+        characters: int32 array `(rows, width)`, their spellings in the first n rows; all other rows are padding.
+    """
+
+    indices: np.ndarray
+    characters: Ids
+
+
+def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False) -> list[SpellingGroup]:
+    """Groups spellings by length, one group for each of `SPELLING_WIDTHS`.
+
+    Args:
+        spellings: integer array `(n, 51)`, see `spelled`.
+        least_rows: numbers of rows of each group, unless it needs more: then they are doubled. Defaults to 8.
+        exact: bool. Whether each group has exactly the rows that it needs, for backends that compile nothing. Defaults
+            to `False`.
+
+    Returns:
+        list of SpellingGroup. A group without words has no rows.
+    """
+    lengths = np.count_nonzero(spellings, axis=1)
+    groups, shorter = [], 0
+    for number, width in enumerate(SPELLING_WIDTHS):
+        indices = np.flatnonzero((lengths > shorter) & (lengths <= width))
+        rows = len(indices)
+        if rows and not exact:
+            rows = least_rows[number] if least_rows else 8
+            while rows < len(indices):
+                rows *= 2
+        characters = np.zeros((rows, width), np.int32)
+        characters[: len(indices)] = spellings[indices, :width]
+        groups.append(SpellingGroup(indices, characters))
+        shorter = width
+    return groups
+
+
+class LocalSources(NamedTuple):
+    """Sources whose rare words have ids that are local to the batch.
+
+    Attributes:
+        ids: int32 array, like the sources: id `first + i` is row i of all `characters` together.
+        characters: list of int32 arrays `(rows, width)`, each distinct rare word once.
+    """
+
+    ids: Ids
+    characters: list[Ids]
+
+
+def local_sources(
+    ids: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
+) -> LocalSources:
+    """Numbers the distinct rare words of a batch of sources, grouped by length.
+
+    Args:
+        ids: int32 array of any shape. An id from `first` on is that of the word with the spelling `id - first`.
+        first: int.
+        spellings: integer array `(words, 51)`.
+        least_rows, exact: see `by_length`.
+    """
+    is_rare = ids >= first
+    words, index = np.unique(ids[is_rare] - first, return_inverse=True)
+    groups, row_of_word, start = by_length(spellings[words], least_rows, exact), np.zeros(len(words), np.int32), 0
+    for group in groups:
+        row_of_word[group.indices] = start + np.arange(len(group.indices))
+        start += len(group.characters)
+    local = ids.copy()
+    local[is_rare] = first + row_of_word[index]
+    return LocalSources(local, [group.characters for group in groups])
+
+
+class RareWordBatches:
+    """Adds the characters of rare words to batches of pairs.
+
+    A side with characters gets arrays of three widths, so that short words are not padded to the longest. Each array
+    has one of few numbers of rows, so that few shapes are compiled. On the source side each distinct rare word of a
+    batch is one row of `source_characters_10`, `..._20` or `..._51`, and the ids of rare words are local to the batch:
+    the number of the shortlist's ids, plus the row in the three arrays together. On the target side each occurrence of
+    a rare word is a row of `target_characters_10` and so on; `target_positions_10` and so on have its position,
+    `row * width + column`, in "target", where the word is the unknown word. Rows that are all 0 are padding.
+
+    Args:
+        pairs: PreparedPairs with spellings.
+        batch_size: int.
+        compiled: bool. Whether each shape is compiled. Otherwise the arrays have no rows of padding.
+    """
+
+    def __init__(self, pairs: PreparedPairs, batch_size: int, compiled: bool) -> None:
+        self._pairs, self._exact = pairs, not compiled
+        sample = np.arange(min(len(pairs), SAMPLED))
+        rows = pairs.padded(sample, with_rare_ids=True)
+        self._least_rows: dict[str, list[int]] = {}
+        for side, spellings in pairs.spellings.items():
+            first = pairs.first_rare_id(side)
+            lengths = np.count_nonzero(spellings[rows[side][rows[side] >= first] - first], axis=1)
+            numbers = np.histogram(lengths, (0, *(width + 1 for width in SPELLING_WIDTHS)))[0]
+            expected = 1.25 * numbers * batch_size / len(sample)
+            self._least_rows[side] = [max(8, 8 * int(np.ceil(number / 8))) for number in expected]
+
+    def __call__(self, batch: dict[str, Ids]) -> dict[str, Ids]:
+        """Adds the arrays of rare words to a batch that was read `with_rare_ids`."""
+        batch = dict(batch)
+        if "source" in self._pairs.spellings:
+            batch.update(self._of_source(batch["source"]))
+        if "target" in self._pairs.spellings:
+            batch.update(self._of_target(batch["target"]))
+        return batch
+
+    def _of_source(self, source: Ids) -> dict[str, Ids]:
+        first, spellings = self._pairs.first_rare_id("source"), self._pairs.spellings["source"]
+        local = local_sources(source, first, spellings, self._least_rows["source"], self._exact)
+        keys = (characters_key("source", width) for width in SPELLING_WIDTHS)
+        return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
+
+    def _of_target(self, target: Ids) -> dict[str, Ids]:
+        return with_target_characters(
+            target,
+            self._pairs.first_rare_id("target"),
+            self._pairs.spellings["target"],
+            self._least_rows["target"],
+            self._exact,
+        )
+
+
+def with_target_characters(
+    target: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
+) -> dict[str, Ids]:
+    """Returns targets with the unknown word for rare words, and the characters and positions of these.
+
+    Args:
+        target: int32 array `(batch, time)`; an id from `first` on is that of the word with the spelling `id - first`.
+        first, spellings, least_rows, exact: see `local_sources`.
+    """
+    positions = np.flatnonzero(target.ravel() >= first)
+    words = target.ravel()[positions] - first
+    batch = {"target": np.where(target >= first, UNKNOWN, target).astype(np.int32)}
+    for width, group in zip(SPELLING_WIDTHS, by_length(spellings[words], least_rows, exact), strict=True):
+        rows = np.zeros(len(group.characters), np.int32)
+        rows[: len(group.indices)] = positions[group.indices]
+        batch[characters_key("target", width)], batch[positions_key(width)] = group.characters, rows
+    return batch
