@@ -174,7 +174,7 @@ class LikelihoodModel(keras.Model):
             check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
 
     def _check_rare_words(self, x: Structure) -> None:
-        """Raises ValueError for arrays that `fit` would cut into batches wrongly, as those of a model with characters."""
+        """Raises ValueError for arrays that `fit` would cut into batches wrongly, as of a model with characters."""
 
     def compute_loss(
         self,

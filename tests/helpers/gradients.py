@@ -15,10 +15,11 @@ def double_precision():
     return contextlib.nullcontext()
 
 
-def score_gradients(model, source, target):
+def score_gradients(model, source, target, **characters):
     """d sum(score) / d weights: dict from the variable's path to an array."""
     backend = keras.backend.backend()
-    variables, inputs = model.trainable_variables, {"source": np.asarray(source), "target": np.asarray(target)}
+    variables = model.trainable_variables
+    inputs = {"source": np.asarray(source), "target": np.asarray(target), **characters}
     if backend == "tensorflow":
         import tensorflow as tf
 

@@ -1,0 +1,138 @@
+"""Hybrid word-character models against the oracle, and what their probabilities and inputs must fulfil."""
+
+import itertools
+
+import hybrid_oracle
+import keras
+import numpy as np
+import pytest
+from gradients import double_precision, score_gradients
+from recurrent_toys import padded, stirred
+
+from keras_encdec.architectures import RecurrentEncoderDecoderConfig
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data.rare_word_batches import local_sources, with_target_characters
+from keras_encdec.models import RecurrentEncoderDecoder
+from keras_encdec.models.symbols import from_symbols, to_symbols
+from keras_encdec.text.spelling import SPELLING_WIDTH
+
+# Keras narrows some operations of float64 tensors to float32 under JAX (tanh) and PyTorch (matmul).
+DOUBLE = 1e-8 if keras.backend.backend() == "tensorflow" else 1e-5
+SIZES = {"layers": 1, "units": 4, "embedding_dim": 3, "attention": "global"}
+LONG = [3, 4, 5] * 20  # more characters than are read or spelt
+# Words are ids, or lists of the ids of their characters.
+PAIRS = [
+    ([4, [3, 4], 5], [3, [4, 3, 3, 1], [5], 4]),
+    ([[5, 1, 3, 3, 4, 4, 3, 5, 5, 3, 4, 4]], [[3, 4, 5, 3, 3, 3, 3, 3, 3], 5]),
+    ([[3, 4], LONG], [LONG]),
+    ([], []),
+]
+
+
+def hybrid(characters="both", **arguments):
+    sizes = {**SIZES, "character_units": 5, "character_layers": 2, **arguments}
+    numbers = {"source_characters": 3, "target_characters": 3}
+    return stirred(RecurrentEncoderDecoder(3, 3, **numbers, characters=characters, **sizes))
+
+
+def inputs_of(pairs, width=None):
+    """The inputs of a model with 3 words on each side."""
+    sides, spellings = ([], []), ([], [])
+    for pair in pairs:
+        for words, rows, known in zip(pair, sides, spellings, strict=True):
+            ids = []
+            for word in words:
+                if isinstance(word, list):
+                    known.append([*word[:50], 2])
+                    word = 6 + len(known) - 1
+                ids.append(word)
+            rows.append([*ids, 2])
+    tables = [padded(known or [[2]], SPELLING_WIDTH) for known in spellings]
+    source = local_sources(padded(sides[0], width), 6, tables[0])
+    keys = [f"source_characters_{characters.shape[1]}" for characters in source.characters]
+    characters = dict(zip(keys, source.characters, strict=True))
+    return {"source": source.ids, **characters, **with_target_characters(padded(sides[1], width), 6, tables[1])}
+
+
+def log_probs(model, pairs, width=None):
+    return keras.ops.convert_to_numpy(model(inputs_of(pairs, width))).sum(axis=1)
+
+
+PATHS = {"separate": {}, "same": {"character_path": "same", "character_units": 4}}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_scores_and_gradients_are_the_oracles(path):
+    with double_precision():
+        model = hybrid(dtype="float64", **PATHS[path])
+        weights = to_symbols(model)
+        expected = [hybrid_oracle.log_prob(weights, *pair) for pair in PAIRS]
+        np.testing.assert_allclose(log_probs(model, PAIRS), expected, atol=DOUBLE)
+        gradients = score_gradients(model, **inputs_of(PAIRS[:2]))
+        for variable in model.trainable_variables:
+            variable.assign(gradients[variable.path])
+        found = to_symbols(model)
+    random, step = np.random.default_rng(0), 1e-6
+    for symbol, array in weights.items():
+        place = tuple(random.integers(symbol.endswith(".E"), size) for size in array.shape)
+        totals = []
+        for sign in (1, -1):
+            moved = {**weights, symbol: array.copy()}
+            moved[symbol][place] += sign * step
+            totals.append(sum(hybrid_oracle.log_prob(moved, *pair) for pair in PAIRS[:2]))
+        difference = (totals[0] - totals[1]) / (2 * step)
+        np.testing.assert_allclose(found[symbol][place], difference, atol=1e-5, err_msg=symbol)
+
+
+def test_a_score_does_not_depend_on_the_batch_and_padding():
+    model = hybrid(input_feeding=False)
+    together = log_probs(model, PAIRS, width=9)
+    np.testing.assert_allclose(together, [log_probs(model, [pair])[0] for pair in PAIRS], atol=1e-4)
+
+
+def test_probabilities_of_all_spellings_sum_to_one(monkeypatch):
+    monkeypatch.setattr("keras_encdec.models.speller.LONGEST_WORD", 3)
+    speller = hybrid().decoder.speller
+    spellings = [[*word, 2][:3] for length in range(4) for word in itertools.product((1, 3, 4, 5), repeat=length)]
+    first = np.broadcast_to(np.float32([0.3, -0.2, 0.9, -0.5, 0.1]), (len(spellings), 5))
+    scores = keras.ops.convert_to_numpy(speller(np.array(first), padded(spellings)))
+    np.testing.assert_allclose(np.exp(scores).sum(), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("characters", ["source", "target"])
+def test_one_side_alone_may_have_characters(characters):
+    model = hybrid(characters, character_path=None, attention="global")
+    arrays = inputs_of(PAIRS)
+    if characters == "target":
+        arrays["source"] = np.where(arrays["source"] >= 6, 1, arrays["source"])
+    scores = keras.ops.convert_to_numpy(model(arrays))
+    assert np.isfinite(scores).all()
+    symbols = to_symbols(model)
+    assert ("reader.P" in symbols) == (characters == "source")
+    assert ("speller.W_s" in symbols) == (characters == "target")
+    other = from_symbols(RecurrentEncoderDecoder.from_config(model.get_config()), symbols)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(other(arrays)), scores, atol=1e-6)
+
+
+def test_arrays_cannot_be_fitted():
+    model = hybrid()
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="keras_encdec.data.Batches"):
+        model.fit({"source": padded([[3, 2]]), "target": padded([[3, 2]])})
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"character_units": 8}, "found character_units=8 without characters"),
+        ({"characters": "target"}, "found characters=target without attention"),
+        ({"characters": "source", "character_path": "same"}, "expected it with target or both"),
+        (
+            {"characters": "both", "attention": "global", "character_path": "same", "character_units": 8, "units": 9},
+            "expected equal numbers",
+        ),
+    ],
+)
+def test_what_contradicts_is_refused(values, message):
+    with pytest.raises(ConfigurationError, match=message):
+        RecurrentEncoderDecoderConfig(**values)
