@@ -165,12 +165,15 @@ class PrefixTreeDecoder(keras.layers.Layer):
         sources: int32 tensor `(batches, size)`: the source of each prefix.
         batches: int32 scalar, how many of the batches are in use.
         state, memory: dicts of tensors, of the decoder's `start`, one row a source.
+        spelt: int32 tensor `(words,)`, the slots of prefixes after which a word is spelt, for a decoder with a
+            `speller`. Defaults to `None`: none.
 
     Returns:
         float32 tensor `(3, batches * size)`, of each target prefix in nats: the logit of its last word after its
         parent, the logit of the end of sequence after it, and the logarithm of the sum of exp of all logits after it.
         With attention a tuple of it and the weights by which the word after each prefix is predicted,
-        `(batches * size, source_time)`.
+        `(batches * size, source_time)`. With `spelt` the last of the tuple is the first states of the speller, float32
+        `(words, speller.units)`.
     """
 
     def __init__(self, decoder: Decoder, careful: bool = False, with_attention: bool = False) -> None:
@@ -181,8 +184,15 @@ class PrefixTreeDecoder(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, previous: Tensor, parents: Tensor, sources: Tensor, batches: Tensor, state: State, memory: Memory
-    ) -> Tensor | tuple[Tensor, Tensor]:
+        self,
+        previous: Tensor,
+        parents: Tensor,
+        sources: Tensor,
+        batches: Tensor,
+        state: State,
+        memory: Memory,
+        spelt: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, ...]:
         state = self._in_dtypes(state, self.decoder.state_spec)
         memory = self._in_dtypes(memory, self.decoder.memory_spec)
         matrix, bias = map(ops.convert_to_tensor, self.decoder.output_weights)
@@ -217,7 +227,12 @@ class PrefixTreeDecoder(keras.layers.Layer):
         into = ops.sum(before * ops.take(output, word, axis=0), axis=-1) + ops.take(bias, word)
         end = ops.sum(features * output[END], axis=-1) + bias[END]
         results = ops.stack([into, end, totals])
-        return (results, tables["attention"][roots:]) if self.with_attention else results
+        outputs = [results, *([tables["attention"][roots:]] if self.with_attention else [])]
+        if spelt is not None:
+            rows = {name: take_rows(table, spelt + roots) for name, table in tables.items()}
+            source = ops.take(ops.reshape(sources, (-1,)), spelt)
+            outputs.append(ops.cast(self.decoder.spelling_state(rows, memory, source), "float32"))
+        return tuple(outputs) if len(outputs) > 1 else results
 
     def _in_dtypes(self, tensors: dict[str, Tensor], specs: dict[str, TensorSpec]) -> dict[str, Tensor]:
         return {name: ops.cast(tensors[name], spec.dtype or self.compute_dtype) for name, spec in specs.items()}
@@ -235,6 +250,8 @@ class PairGroup:
         pairs: int array `(n,)`, the indices of the pairs.
         paths: int array `(n, width)`, the slots along each target, beginning with the empty prefix's.
         lengths: int array `(n,)`, of the targets.
+        spelling: float array `(n, width)`, ln p of the characters of each target word that is spelt, 0 for all others.
+            Defaults to `None`: no word is spelt.
     """
 
     sources: np.ndarray
@@ -244,6 +261,7 @@ class PairGroup:
     pairs: np.ndarray
     paths: np.ndarray
     lengths: np.ndarray
+    spelling: np.ndarray | None = None
 
     def log_probs(self, results: np.ndarray) -> np.ndarray:
         """Computes token log-probabilities `(n, width)`, float64, 0 after the end, from the call's results."""
@@ -251,6 +269,8 @@ class PairGroup:
         last = np.arange(self.paths.shape[1]) == self.lengths[:, None] - 1
         after = np.concatenate([self.paths[:, 1:], self.paths[:, :1]], axis=1)
         log_probs = np.where(last, end[self.paths], into[after]) - total[self.paths]
+        if self.spelling is not None:
+            log_probs = log_probs + self.spelling
         return np.where(np.arange(self.paths.shape[1]) < self.lengths[:, None], log_probs, 0.0)
 
 

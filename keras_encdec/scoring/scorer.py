@@ -20,9 +20,10 @@ from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
 from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
+from keras_encdec.scoring.rare_targets import PairSpellings, RareTargets
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
-from keras_encdec.text.vocabulary import END
+from keras_encdec.text.vocabulary import END, UNKNOWN
 
 # Maximum number of states in a group of pairs, and of bytes that the states, or the memory of their sources, take.
 SLOTS, BYTES = 1 << 15, 1 << 28
@@ -71,6 +72,7 @@ class Scorer:
             for attention in (False, True)
         }
         self.carries_attention = decoder.carries_attention
+        self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
         self._careful = False
         # Two groups at a time: one computes while the other waits for memory. Under PyTorch one, as each would start
         # threads for all processors.
@@ -89,11 +91,12 @@ class Scorer:
         """The numbers of n-grams scored so far and of distinct ones; `None` for a model without limited context."""
         return self._ngrams.counts if self._ngrams else None
 
-    def score(self, pairs: Sequence[Pair]) -> np.ndarray:
+    def score(self, pairs: Sequence[Pair], spellings: PairSpellings | None = None) -> np.ndarray:
         """Computes log p(y | x) of each pair, including the end of sequence, without length normalization.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
+            spellings: PairSpellings, of a model with characters. Defaults to `None`: there are no rare words.
 
         Returns:
             float64 array `(n,)`, nats.
@@ -103,15 +106,16 @@ class Scorer:
                 have.
         """
         scores = np.empty(len(pairs))
-        for indices, log_probs, _ in self._log_probs(pairs):
+        for indices, log_probs, _ in self._log_probs(pairs, spellings):
             scores[indices] = log_probs.sum(axis=1)
         return scores
 
-    def token_scores(self, pairs: Sequence[Pair]) -> list[np.ndarray]:
+    def token_scores(self, pairs: Sequence[Pair], spellings: PairSpellings | None = None) -> list[np.ndarray]:
         """Computes log p(y_t | y_<t, x) of each target token of each pair, the end of sequence last.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
+            spellings: see `score`.
 
         Returns:
             list of n float64 arrays, each as long as its target, nats.
@@ -120,16 +124,19 @@ class Scorer:
             ValueError: see `score`.
         """
         tokens = [np.empty(0)] * len(pairs)
-        for indices, log_probs, lengths in self._log_probs(pairs):
+        for indices, log_probs, lengths in self._log_probs(pairs, spellings):
             for index, row, length in zip(indices, log_probs, lengths, strict=True):
                 tokens[index] = row[:length]
         return tokens
 
-    def token_scores_with_attention(self, pairs: Sequence[Pair]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def token_scores_with_attention(
+        self, pairs: Sequence[Pair], spellings: PairSpellings | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Computes the token scores, and the attention weights by which each target token was predicted.
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
+            spellings: see `score`.
 
         Returns:
             tuple: the results of `token_scores`, and a list of n float32 arrays `(target tokens, source tokens)`, the
@@ -141,17 +148,19 @@ class Scorer:
         if not self.carries_attention:
             raise ValueError("found a model without attention, expected a model with attention")
         tokens, attention = [np.empty(0)] * len(pairs), [np.empty((0, 0))] * len(pairs)
-        for indices, group, (results, weights) in self._scored(pairs, with_attention=True):
+        for indices, group, (results, weights) in self._scored(pairs, spellings, with_attention=True):
             rows = zip(indices, group.log_probs(results), group.paths, group.lengths, strict=True)
             for index, row, path, length in rows:
                 tokens[index] = row[:length]
                 attention[index] = weights[path[:length], : len(pairs[index][0])]
         return tokens, attention
 
-    def _log_probs(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _log_probs(
+        self, pairs: Sequence[Pair], spellings: PairSpellings | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yields indices of pairs, their token log-probabilities, 0 after the end, and the lengths of their targets."""
         if not self._ngrams:
-            for indices, group, [results] in self._scored(pairs):
+            for indices, group, [results] in self._scored(pairs, spellings):
                 yield indices, group.log_probs(results), group.lengths
             return
         targets = [target for _, target in pairs]
@@ -164,13 +173,18 @@ class Scorer:
         return in_order(self._executor, function, items, self._workers)
 
     def _scored(
-        self, pairs: Sequence[Pair], with_attention: bool = False
+        self, pairs: Sequence[Pair], spellings: PairSpellings | None, with_attention: bool = False
     ) -> Iterator[tuple[np.ndarray, PairGroup, list[np.ndarray]]]:
         """Yields indices of pairs, their group, and what `PrefixTreeDecoder` returns for it: one array or two."""
-        yield from self._in_order(functools.partial(self._decoded, with_attention), self._groups(pairs))
+        spellings = spellings or PairSpellings()
+        decode = functools.partial(self._decoded, with_attention, spellings)
+        yield from self._in_order(decode, self._groups(pairs, spellings))
 
-    def _groups(self, pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, PairGroup]]:
-        """Yields indices of pairs, and the group of these pairs."""
+    def _groups(
+        self, pairs: Sequence[Pair], spellings: PairSpellings
+    ) -> Iterator[tuple[np.ndarray, PairGroup, np.ndarray]]:
+        """Yields indices of pairs, the group of these pairs, and their targets with the ids of rare words."""
+        rare_words = [0 if table is None else len(table) for table in spellings]
         if not self.model.has_source:
             pairs = [((END,), target) for _, target in pairs]
         for indices in _cut(pairs):
@@ -178,10 +192,13 @@ class Scorer:
             for i, index in enumerate(indices):
                 source_of_pair[i] = numbers.setdefault(tuple(pairs[index][0]), len(numbers))
             sources, targets = _padded(list(numbers)), _padded([pairs[index][1] for index in indices])
-            check_sequences("source", *sources, self.model.source_words + SPECIAL_IDS)
-            check_sequences("target", *targets, self.model.target_words + SPECIAL_IDS)
-            for group in cut_into_groups(*sources, source_of_pair, *targets, self._room):
-                yield indices[group.pairs], group
+            check_sequences("source", *sources, self.model.source_words + SPECIAL_IDS + rare_words[0])
+            check_sequences("target", *targets, self.model.target_words + SPECIAL_IDS + rare_words[1])
+            # The decoder predicts and reads the unknown word for any rare word: they share a prefix.
+            rows, lengths = targets
+            known = np.where(rows >= self.model.target_words + SPECIAL_IDS, UNKNOWN, rows)
+            for group in cut_into_groups(*sources, source_of_pair, known, lengths, self._room):
+                yield indices[group.pairs], group, rows[group.pairs]
 
     def _room(self, longest: int) -> tuple[int, int]:
         """Returns the maximum numbers of states and of sources of a group whose longest source has this length.
@@ -197,21 +214,31 @@ class Scorer:
         return slots, most
 
     def _decoded(
-        self, with_attention: bool, item: tuple[np.ndarray, PairGroup]
+        self, with_attention: bool, spellings: PairSpellings, item: tuple[np.ndarray, PairGroup, np.ndarray]
     ) -> tuple[np.ndarray, PairGroup, list[np.ndarray]]:
-        indices, group = item
-        state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows)
+        indices, group, targets = item
+        state, memory = self._encoder.start(group.sources, group.source_lengths, group.rows, spellings.source)
+        rare = None
+        if self._speller is not None and spellings.target is not None:
+            rare = RareTargets(targets, group.paths, self.model.target_words + SPECIAL_IDS)
+        further = [] if rare is None else [rare.slots]
 
         def decode(careful: bool) -> list[np.ndarray]:
-            outputs = self._decoders[careful, with_attention](*group.inputs, state, memory)
-            return [ops.convert_to_numpy(output) for output in (outputs if with_attention else [outputs])]
+            outputs = self._decoders[careful, with_attention](*group.inputs, state, memory, *further)
+            return [ops.convert_to_numpy(output) for output in (outputs if with_attention or further else [outputs])]
+
+        def finished(arrays: list[np.ndarray]) -> list[np.ndarray]:
+            if rare is not None:
+                *arrays, first = arrays
+                group.spelling = rare.log_probs(self._speller, first, spellings.target)
+            return arrays
 
         if not self._careful:
             arrays = decode(careful=False)
             if (np.abs(arrays[0][2, group.paths]) < SAFE).all():
-                return indices, group, arrays
+                return indices, group, finished(arrays)
             self._careful = True
-        return indices, group, decode(careful=True)
+        return indices, group, finished(decode(careful=True))
 
 
 def _elements(specs: dict[str, TensorSpec], steps: int = 1) -> int:

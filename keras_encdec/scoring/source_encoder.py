@@ -10,9 +10,11 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.loops import counted_loop
 from keras_encdec.backend.operations import store_rows, take_rows
 from keras_encdec.backend.types import Memory, State, Tensor
+from keras_encdec.data.rare_word_batches import local_sources
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.scoring.prefix_tree_decoder import NodeBatches, PrefixTree, largest_batch
+from keras_encdec.text.vocabulary import FIRST_WORD
 
 # Tokens in a batch, padding included, and in the smaller batches of the sources that are left at the end.
 TOKENS, REST_TOKENS = 2048, 256
@@ -31,8 +33,11 @@ class BatchEncoder:
     def __init__(self, model: TranslationModel) -> None:
         self._call = compiled_call(_Start(model))
         self._specs = model.decoder.state_spec, model.decoder.memory_spec
+        self._first_rare_id = None if model.encoder.reader is None else model.source_words + FIRST_WORD
 
-    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[State, Memory]:
+    def start(
+        self, sources: np.ndarray, lengths: np.ndarray, rows: int, spellings: np.ndarray | None = None
+    ) -> tuple[State, Memory]:
         """See `PrefixTreeEncoder.start`. The results are NumPy arrays; bfloat16 and float16 become float32.
 
         States and memory with a source time axis may be large: for few sources they get fewer rows.
@@ -44,7 +49,10 @@ class BatchEncoder:
         for indices, size, width in _batches(lengths):
             ids = np.zeros((size, width), np.int32)
             ids[: len(indices), : sources.shape[1]] = sources[indices, :width]
-            started = keras.tree.map_structure(ops.convert_to_numpy, self._call(ids))
+            characters: list[np.ndarray] = []
+            if self._first_rare_id is not None and spellings is not None:
+                ids, characters = local_sources(ids, self._first_rare_id, spellings)
+            started = keras.tree.map_structure(ops.convert_to_numpy, self._call(ids, characters))
             for table, tensors, specs in zip((state, memory), started, self._specs, strict=True):
                 for name, tensor in tensors.items():
                     axis = specs[name].time_axis
@@ -59,8 +67,8 @@ class _Start(keras.layers.Layer):
         self.model = model
         self.built = True
 
-    def call(self, source: Tensor) -> tuple[State, Memory]:
-        state, memory = self.model.start(source)
+    def call(self, source: Tensor, characters: list[Tensor]) -> tuple[State, Memory]:
+        state, memory = self.model.start(source, characters)
         decoder = self.model.decoder
         return _for_numpy(state, decoder.state_spec), _for_numpy(memory, decoder.memory_spec)
 
@@ -107,13 +115,17 @@ class PrefixTreeEncoder:
         self._call = compiled_call(_PrefixTreeCall(model))
         self._slots = slots
 
-    def start(self, sources: np.ndarray, lengths: np.ndarray, rows: int) -> tuple[State, Memory]:
+    def start(
+        self, sources: np.ndarray, lengths: np.ndarray, rows: int, spellings: np.ndarray | None = None
+    ) -> tuple[State, Memory]:
         """Computes the first state and the memory of each source.
 
         Args:
             sources: int array `(m, width)`, ids padded with 0.
             lengths: int array `(m,)`.
             rows: int. Rows of the results, at least m.
+            spellings: int array `(words, 51)`, of the words outside the shortlist, for a `BatchEncoder` of a model that
+                reads characters: their ids follow those of the shortlist. Defaults to `None`: there are none.
 
         Returns:
             tuple: state and memory, dicts of tensors `(rows, ...)`, the first m rows for the sources.

@@ -10,9 +10,10 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import check_carries_attention
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
+from keras_encdec.scoring.rare_targets import PairSpellings
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.text import UNKNOWN
+from keras_encdec.text import OpenVocabulary
 
 
 class TextScorer:
@@ -93,14 +94,14 @@ class TextScorer:
         Raises:
             ValueError: for a str in place of a list of words; for attention, of a model without it.
         """
-        ids = _ids(self.directory, pairs)
+        ids, spellings = _ids(self.directory, pairs)
         unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
         if not (attention or token_log_probs):
-            return PairScores(self._scorer.score(ids), [], unknown, source_unknown)
+            return PairScores(self._scorer.score(ids, spellings), [], unknown, source_unknown)
         if attention:
-            tokens, weights = self._scorer.token_scores_with_attention(ids)
+            tokens, weights = self._scorer.token_scores_with_attention(ids, spellings)
         else:
-            tokens, weights = self._scorer.token_scores(ids), []
+            tokens, weights = self._scorer.token_scores(ids, spellings), []
         log_prob = np.array([row.sum() for row in tokens])
         return PairScores(log_prob, tokens if token_log_probs else [], unknown, source_unknown, weights)
 
@@ -153,7 +154,7 @@ class TextScorer:
         This is the paper's word penalty. The network sees all unknown words as one word, which has the sum of their
         probabilities, so that the score of a target with unknown words is too high.
         """
-        return _unknown_counts(self.directory, _ids(self.directory, pairs))[0]
+        return _unknown_counts(self.directory, _ids(self.directory, pairs)[0])[0]
 
 
 ModelOrPath = str | os.PathLike[str] | ModelDirectory | TextScorer
@@ -190,7 +191,7 @@ class DryScorer:
         attention: bool = False,
     ) -> PairScores:
         """See `PairScorer.score_pairs`."""
-        ids = _ids(self.directory, pairs)
+        ids, _ = _ids(self.directory, pairs)
         unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
         return PairScores(
             np.zeros(len(ids)),
@@ -232,19 +233,25 @@ def _split(directory: ModelDirectory, pairs: Sequence[tuple[str, str]], factored
     return list(zip(words[::2], words[1::2], strict=True))
 
 
-def _ids(directory: ModelDirectory, pairs: Sequence[WordPair]) -> list[tuple[list[int], list[int]]]:
-    """Returns the ids that the model reads and the ids that it predicts, for each pair."""
+def _ids(
+    directory: ModelDirectory, pairs: Sequence[WordPair]
+) -> tuple[list[tuple[list[int], list[int]]], PairSpellings]:
+    """Returns the ids that the model reads and those that it predicts, for each pair, and the rare words' spellings."""
     if text := next((side for pair in pairs for side in pair if isinstance(side, str)), None):
         raise ValueError(f"found the text {text!r}, expected a list of words; TextScorer.words splits text")
-    read, predicted = directory.source_vocabulary, directory.target_vocabulary
+    read, predicted = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
     if directory.reverse:
-        return [(read.encode(target), predicted.encode(source)) for source, target in pairs]
-    return [(read.encode(source), predicted.encode(target)) for source, target in pairs]
+        pairs = [(target, source) for source, target in pairs]
+    ids = [(read.encode(source), predicted.encode(target)) for source, target in pairs]
+    return ids, PairSpellings(read.spellings, predicted.spellings)
 
 
 def _unknown_counts(
     directory: ModelDirectory, ids: Sequence[tuple[list[int], list[int]]]
 ) -> tuple[list[int], list[int]]:
     """Returns the numbers of unknown words in each target and in each source, as the user names the sides."""
-    read, predicted = ([pair[side].count(UNKNOWN) for pair in ids] for side in (0, 1))
+    vocabularies = OpenVocabulary(directory.source_vocabulary), OpenVocabulary(directory.target_vocabulary)
+    read, predicted = (
+        [sum(map(vocabulary.is_rare, pair[side])) for pair in ids] for side, vocabulary in enumerate(vocabularies)
+    )
     return (read, predicted) if directory.reverse else (predicted, read)
