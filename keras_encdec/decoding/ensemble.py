@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_encdec.backend.types import Memory, State, Tensor
 from keras_encdec.formats.fields import LARGEST
+from keras_encdec.models.contract import Decoder
 from keras_encdec.models.translation_model import TranslationModel
 
 #: The states, or the memories, of the models of an ensemble, by the number of the model: "0", "1", and so on.
@@ -60,18 +61,26 @@ class Ensemble(keras.layers.Layer):
         self.average = average
         self.built = True
 
-    def start(self, source: Tensor) -> tuple[EnsembleState, EnsembleMemory]:
+    @property
+    def decoders(self) -> list[Decoder]:
+        """The decoders of the models."""
+        return [model.decoder for model in self.models]
+
+    def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
         """Encodes sources.
 
         Args:
             source: integer ids `(sources, time)`.
+            characters: the spellings of rare words, for models that read characters, see `TranslationModel.encode`.
+                Defaults to none.
 
         Returns:
             tuple of the initial state and the memory, each a dict with that of each model.
         """
         state, memory = {}, {}
         for number, model in enumerate(self.models):
-            state[str(number)], memory[str(number)] = model.start(source)
+            given = (source, characters) if len(characters) else (source,)
+            state[str(number)], memory[str(number)] = model.start(*given)
         return state, memory
 
     def candidate_weights(self, words: Tensor, allowed: Tensor) -> EnsembleCandidates:
@@ -102,9 +111,9 @@ class Ensemble(keras.layers.Layer):
             tuple of ln p in nats, float tensor `(rows, vocabulary)`, or `(rows, candidates)`, and the new state.
         """
         log_probs, new = [], {}
-        for number, model in enumerate(self.models):
+        for number, decoder in enumerate(self.decoders):
             key = str(number)
-            model_log_probs, new[key] = model.decoder.next_log_probs(
+            model_log_probs, new[key] = decoder.next_log_probs(
                 previous, state[key], memory[key], source_of_row, candidates[key] if candidates else None
             )
             log_probs.append(model_log_probs)

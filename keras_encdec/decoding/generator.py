@@ -8,6 +8,8 @@ import numpy as np
 from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import length_batches, pad
+from keras_encdec.data.rare_word_batches import local_sources
+from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.candidates import (
     OWN_ROWS,
     SHARING_SOURCES,
@@ -21,6 +23,7 @@ from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.decoding.spelling import UnknownSpeller
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 
@@ -29,6 +32,9 @@ LENGTH_FACTOR, SHORTEST_LIMIT = 1.5, 10
 # Higher limits are reduced to this number of words, as a search allocates memory for its limit.
 LONGEST_LIMIT = 100_000
 
+
+# Partial spellings of an unknown word that a beam search keeps.
+CHARACTER_BEAM = 5
 
 # Maximum number of target sequences in a batch, unless a single source needs more.
 MOST_ROWS = 768
@@ -73,7 +79,12 @@ class Generator:
         # Pairs of a model and its copy in the dtype of the computation. Each search first copies the weights, as the
         # model may have been trained further.
         self._computed = [(model, model_in_dtype(model, dtype or model.compute_dtype)) for model in models]
-        self._functions = SearchFunctions(Ensemble([computed for _, computed in self._computed], weights, average))
+        ensemble = Ensemble([computed for _, computed in self._computed], weights, average)
+        self._functions = SearchFunctions(ensemble)
+        spells = [decoder.speller is not None for decoder in ensemble.decoders]
+        if any(spells) != all(spells):
+            raise ValueError("found models that spell unknown words with models that do not, expected either")
+        self._speller = UnknownSpeller(ensemble) if all(spells) else None
         self._source_ids = models[0].source_words + FIRST_WORD
         self._target_ids = models[0].target_words + FIRST_WORD
         self._candidate_widths: dict[tuple[int, int, bool], int] = {}
@@ -88,6 +99,8 @@ class Generator:
         with_attention: bool = False,
         candidates: Sequence[np.ndarray] | None = None,
         full_scores: bool = False,
+        spellings: np.ndarray | None = None,
+        character_beam: int = CHARACTER_BEAM,
     ) -> list[list[Hypothesis]]:
         """Generates target sequences.
 
@@ -106,6 +119,10 @@ class Generator:
                 ids. Probabilities are shared among them, whatever the other sources. Defaults to `None`: all ids.
             full_scores: bool. With `candidates`, whether to compute the scores of the hypotheses found once more, with
                 all ids, and to rank the hypotheses by them. Defaults to `False`.
+            spellings: integer array `(words, 51)`, the spellings of the rare words of the sources, whose ids follow
+                those of the shortlist, for models that read characters; see `OpenVocabulary`. Defaults to `None`.
+            character_beam: int. Number of partial spellings of an unknown word that a beam search keeps, of models that
+                spell words. Defaults to `5`.
 
         Returns:
             list, for each source a list of Hypothesis: the best first, samples in the order of drawing.
@@ -123,7 +140,8 @@ class Generator:
             raise ValueError(f"found max_length_factor={max_length_factor}, expected a number, 0 or more")
         if max_length is not None and max_length < 0:
             raise ValueError(f"found max_length={max_length}, expected 0 or more")
-        sources = [_unpadded(source, self._source_ids) for source in sources]
+        source_ids = self._source_ids + (0 if spellings is None else len(spellings))
+        sources = [_unpadded(source, source_ids) for source in sources]
         limits = [target_limit(len(source) - 1, max_length_factor, max_length) for source in sources]
         for model, computed in self._computed:
             if computed is not model:
@@ -150,10 +168,15 @@ class Generator:
             if candidates is not None:
                 words = [candidates[index] for index in indices] + [with_special_ids(np.arange(0))] * filler
                 batch_words = batch_candidates(words, shared, self._candidate_width(width, words, shared))
-            search = Search(self._functions, sampler, batch, batch_limits, numbers, with_attention, batch_words)
+            characters: list[np.ndarray] = []
+            if spellings is not None:
+                batch, characters = local_sources(batch, self._source_ids, spellings)
+            search = Search(
+                self._functions, sampler, batch, batch_limits, numbers, with_attention, batch_words, characters
+            )
             found = search.run()
             if batch_words is not None and full_scores:
-                found = with_full_scores(self._functions, sampler, batch, found)
+                found = with_full_scores(self._functions, sampler, batch, found, characters)
             for index, hypotheses in zip(indices, found, strict=False):
                 if not hypotheses or any(math.isnan(hypothesis.log_prob) for hypothesis in hypotheses):
                     raise ValueError(
@@ -161,6 +184,10 @@ class Generator:
                         "numbers; did its training diverge?"
                     )
                 results[index] = hypotheses
+        if self._speller is not None:
+            of_characters = sampler.of_characters() or BeamSampler(character_beam)
+            numbers = [first + index for index in range(len(sources))]
+            results = self._speller.spelled(results, sources, spellings, of_characters, numbers)
         return results
 
     def _candidate_width(self, source_width: int, words: Sequence[np.ndarray], shared: bool) -> int:

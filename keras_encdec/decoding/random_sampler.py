@@ -89,6 +89,9 @@ class RandomSampler(Sampler):
             probabilities = _nucleus(probabilities, self.top_p)
         return drawn(probabilities, ops.reshape(draws, (-1,)))
 
+    def of_characters(self) -> Sampler:
+        return self.replace(num_samples=1, suppress_unknown=False)
+
     def draws(self, number: int, steps: int) -> np.ndarray:
         return np.random.default_rng([self.seed, number]).random((steps, self.num_samples)).astype(np.float32)
 

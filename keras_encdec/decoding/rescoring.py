@@ -10,7 +10,11 @@ from keras_encdec.decoding.search import Hypothesis, SearchFunctions, take
 
 
 def with_full_scores(
-    functions: SearchFunctions, sampler: Sampler, source: np.ndarray, found: Sequence[Sequence[Hypothesis]]
+    functions: SearchFunctions,
+    sampler: Sampler,
+    source: np.ndarray,
+    found: Sequence[Sequence[Hypothesis]],
+    characters: Sequence[np.ndarray] = (),
 ) -> list[list[Hypothesis]]:
     """Computes ln p of hypotheses with the probabilities of all words, and ranks the hypotheses by the new scores.
 
@@ -31,7 +35,7 @@ def with_full_scores(
     for row, each in zip(ids, targets, strict=True):
         for column, target in zip(row, each, strict=False):
             column[: len(target)] = target
-    state, memory = functions.start(source)
+    state, memory = functions.start(source, characters)
     state = take(state, np.repeat(np.arange(len(source)), most))
     previous, totals = np.zeros((len(source), most), np.int32), np.zeros((len(source), most))
     for step in range(steps):

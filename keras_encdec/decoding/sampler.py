@@ -182,6 +182,10 @@ class Sampler(Configuration):
         """
         return gain
 
+    def of_characters(self) -> "Sampler | None":
+        """Returns the sampler that spells an unknown word, with one result; `None` for a beam search."""
+        return None
+
     def draws(self, number: int, steps: int) -> np.ndarray:
         """Draws random numbers for a search in Python, if `needs_draws`.
 

@@ -87,8 +87,8 @@ class _Start(keras.layers.Layer):
         self.ensemble = ensemble
         self.built = True
 
-    def call(self, source: Tensor) -> tuple[EnsembleState, EnsembleMemory]:
-        return self.ensemble.start(source)
+    def call(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
+        return self.ensemble.start(source, characters)
 
 
 class _LogProbs(keras.layers.Layer):
@@ -191,12 +191,15 @@ class Hypothesis(NamedTuple):
         score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it.
         attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of
             sequence included; `None` if it was not requested.
+        spellings: tuple of the ids of the characters of each unknown word, in order, closed by the end mark; of a model
+            that spells words. `log_prob` and `score` include ln p of the characters.
     """
 
     ids: tuple[int, ...]
     log_prob: float
     score: float
     attention: np.ndarray | None = None
+    spellings: tuple[tuple[int, ...], ...] = ()
 
 
 class Search:
@@ -213,6 +216,7 @@ class Search:
         numbers: list of int, the index of each source in the whole input, for random numbers.
         with_attention: bool. Whether to return the attention with each hypothesis. Defaults to `False`.
         candidates: Candidates, the words that may follow. Defaults to `None`: all words.
+        characters: the spellings of rare words, see `Ensemble.start`. Defaults to none.
     """
 
     def __init__(
@@ -224,12 +228,13 @@ class Search:
         numbers: Sequence[int],
         with_attention: bool = False,
         candidates: Candidates | None = None,
+        characters: Sequence[np.ndarray] = (),
     ) -> None:
         self._functions, self._sampler = functions, sampler
         self._compiled = sampler.step_key, with_attention, source.shape[1], candidates and candidates.words.shape
         self._candidates = functions.candidates(candidates) if candidates else {}
         sources, rows, steps = len(source), sampler.rows_per_source, int(np.max(limits))
-        self._state, self._memory = functions.start(source)
+        self._state, self._memory = functions.start(source, characters)
         if rows > 1:
             self._state = take(self._state, np.repeat(np.arange(sources), rows))
         mask = {"source_mask": source != PADDING} if sampler.needs_attention else {}

@@ -15,8 +15,9 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, stands_for_unknown
+from keras_encdec.text.spelling import OpenVocabulary, spelled_word
 from keras_encdec.text.subwords import GOES_ON, begin_with_marks, word_around, word_text, words_apart
-from keras_encdec.text.vocabulary import UNKNOWN_WORD, Vocabulary
+from keras_encdec.text.vocabulary import UNKNOWN, UNKNOWN_WORD, Vocabulary
 
 
 class UnknownReplacement:
@@ -177,7 +178,9 @@ class TextGenerator:
             list, for each line a list of distinct TextHypothesis, the best first.
         """
         sources = self._first.words(lines)
-        ids = [self._first.source_vocabulary.encode(words) for words in sources]
+        vocabulary = OpenVocabulary(self._first.source_vocabulary)
+        ids = [vocabulary.encode(words) for words in sources]
+        arguments["spellings"] = vocabulary.spellings
         with_attention = with_attention or (replacement is not None and self.carries_attention)
         if shortlist is not None:
             arguments["candidates"] = [shortlist.candidates(words) for words in sources]
@@ -195,22 +198,32 @@ def _distinct(
     replacement: UnknownReplacement | None,
 ) -> list[TextHypothesis]:
     """Returns the distinct hypotheses of a source as text, the best first."""
-    counts = collections.Counter(hypothesis.ids for hypothesis in hypotheses)
-    distinct = {hypothesis.ids: hypothesis for hypothesis in hypotheses}.values()
+    counts = collections.Counter((hypothesis.ids, hypothesis.spellings) for hypothesis in hypotheses)
+    distinct = {(hypothesis.ids, hypothesis.spellings): hypothesis for hypothesis in hypotheses}
     texts = []
-    for ids, log_prob, score, attention in sorted(distinct, key=lambda hypothesis: -hypothesis.score):
+    for key, (ids, log_prob, score, attention, spellings) in sorted(distinct.items(), key=lambda item: -item[1].score):
         words = vocabulary.decode(ids)
+        if vocabulary.characters is not None:
+            unknown = (position for position, number in enumerate(ids) if number == UNKNOWN)
+            for position, spelling in zip(unknown, spellings, strict=True):
+                words[position] = spelled_word(spelling, vocabulary.characters)
         if replacement:
             words = replacement.replaced(words, source_words, attention)
-        texts.append(TextHypothesis(words, log_prob, score, counts[ids], source_words, attention))
+        texts.append(TextHypothesis(words, log_prob, score, counts[key], source_words, attention))
     return texts
 
 
 def _check_alike(first: ModelDirectory, other: ModelDirectory) -> None:
     """Checks that two models can form an ensemble."""
+
+    def characters(vocabulary: Vocabulary) -> list[str] | None:
+        return None if vocabulary.characters is None else vocabulary.characters.words
+
     for name, first_value, other_value in (
         ("source vocabulary", first.source_vocabulary.words, other.source_vocabulary.words),
         ("target vocabulary", first.target_vocabulary.words, other.target_vocabulary.words),
+        ("source characters", characters(first.source_vocabulary), characters(other.source_vocabulary)),
+        ("target characters", characters(first.target_vocabulary), characters(other.target_vocabulary)),
         ("tokenization", first.tokenization, other.tokenization),
         ("direction", first.reverse, other.reverse),
     ):

@@ -1,0 +1,196 @@
+"""Spelling of the unknown words of generated targets, character by character."""
+
+from collections.abc import Iterator, Sequence
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_encdec.backend.compiled_call import compiled_call
+from keras_encdec.backend.types import Tensor
+from keras_encdec.data import pad
+from keras_encdec.data.rare_word_batches import local_sources
+from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
+from keras_encdec.decoding.sampler import Sampler
+from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.models.contract import Decoder
+from keras_encdec.models.translation_model import TranslationModel
+from keras_encdec.text.spelling import LONGEST_WORD
+from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN
+
+# Hypotheses whose words are spelt together, and words that are, at most.
+HYPOTHESES, WORDS = 64, 256
+# Widths are multiples of this number, so that few shapes are compiled.
+WIDTH_STEP = 8
+
+
+class UnknownSpeller:
+    """Spells each unknown word of hypotheses by the `Speller` of the models that generated them.
+
+    The states that the spellings start from are computed once more, from the whole hypothesis. Then a search over
+    characters finds the spelling of each unknown word. ln p of the characters is added to that of the hypothesis, and
+    to its score. A word has one character at least, and 49 at most.
+
+    Args:
+        ensemble: Ensemble of models whose decoders have a `speller`.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._models = ensemble.models
+        self._first_states = compiled_call(_FirstStates(ensemble.models))
+        self._functions = SearchFunctions(_CharacterEnsemble(ensemble))
+
+    def spelled(
+        self,
+        results: Sequence[Sequence[Hypothesis]],
+        sources: Sequence[Sequence[int]],
+        spellings: np.ndarray | None,
+        sampler: Sampler,
+        numbers: Sequence[int],
+    ) -> list[list[Hypothesis]]:
+        """Spells the unknown words of all hypotheses.
+
+        Args:
+            results: for each source its hypotheses.
+            sources: for each source its ids, those of rare words after those of the shortlist.
+            spellings: integer array `(words, 51)`, the spellings of these rare words; `None` if the models read none.
+            sampler: Sampler of the characters of a word, with one result.
+            numbers: list of int, the index of each source in the whole input, for random numbers.
+
+        Returns:
+            for each source its hypotheses with `spellings`, the best first; samples in the order of drawing.
+        """
+        unknown = [
+            (index, rank, column)
+            for index, hypotheses in enumerate(results)
+            for rank, hypothesis in enumerate(hypotheses)
+            for column, number in enumerate(hypothesis.ids)
+            if number == UNKNOWN
+        ]
+        if not unknown:
+            return [list(hypotheses) for hypotheses in results]
+        found = self._spellings(unknown, results, sources, spellings, sampler, numbers)
+        spelled = [list(hypotheses) for hypotheses in results]
+        for (index, rank, _), word in zip(unknown, found, strict=True):
+            before = spelled[index][rank]
+            spelled[index][rank] = before._replace(
+                log_prob=before.log_prob + word.log_prob,
+                score=before.score + word.log_prob,
+                spellings=(*before.spellings, word.ids),
+            )
+        if sampler.needs_draws:
+            return spelled
+        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in spelled]
+
+    def _spellings(
+        self,
+        unknown: Sequence[tuple[int, int, int]],
+        results: Sequence[Sequence[Hypothesis]],
+        sources: Sequence[Sequence[int]],
+        spellings: np.ndarray | None,
+        sampler: Sampler,
+        numbers: Sequence[int],
+    ) -> list[Hypothesis]:
+        """Returns the spelling of each unknown word, given by its source, hypothesis and position."""
+        states = np.concatenate(list(self._states(unknown, results, sources, spellings)))
+        words: list[Hypothesis] = []
+        for start in range(0, len(unknown), WORDS):
+            part = states[start : start + WORDS]
+            rows = _power(len(part))
+            first = np.zeros((rows, part.shape[1]), np.float32)
+            first[: len(part)] = part
+            # Random numbers depend on the source, the sample and the position.
+            draws = [
+                ((numbers[index] + 1) << 40) + (rank << 20) + column
+                for index, rank, column in unknown[start : start + WORDS]
+            ]
+            limits = np.array([LONGEST_WORD] * len(part) + [2] * (rows - len(part)))
+            search = Search(self._functions, sampler, first, limits, draws + [0] * (rows - len(part)))
+            words.extend(hypotheses[0] for hypotheses in search.run()[: len(part)])
+        return words
+
+    def _states(
+        self,
+        unknown: Sequence[tuple[int, int, int]],
+        results: Sequence[Sequence[Hypothesis]],
+        sources: Sequence[Sequence[int]],
+        spellings: np.ndarray | None,
+    ) -> Iterator[np.ndarray]:
+        """Yields the first states of the spellings, float32 `(words, units of all models)`, in order."""
+        rows = sorted({(index, rank) for index, rank, _ in unknown})
+        for start in range(0, len(rows), HYPOTHESES):
+            part = rows[start : start + HYPOTHESES]
+            number = {row: i for i, row in enumerate(part)}
+            targets = [results[index][rank].ids for index, rank in part]
+            filler = [[END]] * (_power(len(part)) - len(part))
+            source, target = (
+                pad([*sequences, *filler], WIDTH_STEP * -(-max(map(len, sequences)) // WIDTH_STEP))
+                for sequences in ([sources[index] for index, _ in part], targets)
+            )
+            characters: list[np.ndarray] = []
+            if spellings is not None:
+                source, characters = local_sources(source, self._models[0].source_words + FIRST_WORD, spellings)
+            positions = [
+                number[index, rank] * target.shape[1] + column
+                for index, rank, column in unknown
+                if (index, rank) in number
+            ]
+            padded = np.zeros(_power(len(positions)), np.int32)
+            padded[: len(positions)] = positions
+            states = self._first_states(source, characters, target, padded)
+            yield ops.convert_to_numpy(states)[: len(positions)]
+
+
+class _FirstStates(keras.layers.Layer):
+    def __init__(self, models: Sequence[TranslationModel]) -> None:
+        super().__init__(name="first_states", dtype="float32", autocast=False)
+        self.models = list(models)
+        self.built = True
+
+    def call(self, source: Tensor, characters: list[Tensor], target: Tensor, positions: Tensor) -> Tensor:
+        states = []
+        for model in self.models:
+            encoded = model.encode(source, characters if model.encoder.reader is not None else [])
+            _, first = model.decoder(Decoder.previous_words(target), encoded, spelt=positions)
+            states.append(ops.cast(first, "float32"))
+        return ops.concatenate(states, axis=1)
+
+
+class _CharacterEnsemble(Ensemble):
+    """The spellers of an ensemble's models, whose probabilities of the next character are averaged.
+
+    `start` takes the first states of all models, `(words, units of all models)`, in place of sources.
+
+    Args:
+        ensemble: Ensemble.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__(ensemble.models, ensemble.model_weights, ensemble.average)
+
+    @property
+    def decoders(self) -> list[Decoder]:
+        return [model.decoder.speller.decoder for model in self.models]
+
+    def start(self, source: Tensor, characters: Sequence[Tensor] = ()) -> tuple[EnsembleState, EnsembleMemory]:
+        state, memory, begin = {}, {}, 0
+        for number, decoder in enumerate(self.decoders):
+            first = ops.cast(source[:, begin : begin + decoder.units], decoder.compute_dtype)
+            state[str(number)], memory[str(number)] = decoder.start({"spelling": first})
+            begin += decoder.units
+        return state, memory
+
+    def next_log_probs(
+        self, previous: Tensor, state: EnsembleState, memory: EnsembleMemory, *arguments: object, **options: object
+    ) -> tuple[Tensor, EnsembleState]:
+        log_probs, state = super().next_log_probs(previous, state, memory)
+        # The unknown character cannot be written, and a word has characters.
+        at = ops.arange(log_probs.shape[-1])[None]
+        is_first = ops.equal(previous, 0)[:, None]
+        forbidden = ops.logical_or(at == UNKNOWN, ops.logical_and(at == END, is_first))
+        return ops.where(forbidden, ops.cast(-np.inf, log_probs.dtype), log_probs), state
+
+
+def _power(number: int) -> int:
+    """Returns the least power of 2 from 8 on that is not smaller than the number."""
+    return max(8, 1 << (number - 1).bit_length())

@@ -1,0 +1,60 @@
+"""Spelling of the unknown words of generated targets."""
+
+import hybrid_oracle
+import keras
+import numpy as np
+import pytest
+from hybrid_toys import PAIRS, hybrid, ids_of
+
+from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
+from keras_encdec.models.symbols import to_symbols
+from keras_encdec.text.vocabulary import END, UNKNOWN
+
+(SOURCES, _), (SPELLINGS, _) = ids_of(PAIRS)
+
+
+def with_unknown_words(seed=0):
+    """A model that often predicts the unknown word, and never padding."""
+    model = hybrid()
+    bias = keras.ops.convert_to_numpy(model.decoder.output_matrix.bias).copy()
+    bias[[0, UNKNOWN, END]] = -40, 1.5, 0.5
+    model.decoder.output_matrix.bias.assign(bias)
+    return model
+
+
+def as_words(hypothesis):
+    """The target as the oracle reads it: an unknown word is the list of its characters."""
+    spellings = iter(hypothesis.spellings)
+    return [list(next(spellings))[:-1] if number == UNKNOWN else number for number in hypothesis.ids[:-1]]
+
+
+@pytest.mark.parametrize("sampler", [BeamSampler(3, num_best=2), GreedySampler(), RandomSampler(3, seed=1)])
+def test_unknown_words_are_spelt_and_the_sum_is_the_score(sampler, uncompiled):
+    model = with_unknown_words()
+    results = Generator(model).generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
+    weights = {name: array.astype("float64") for name, array in to_symbols(model).items()}
+    spelt = 0
+    for (source, _), hypotheses in zip(PAIRS, results, strict=True):
+        for hypothesis in hypotheses:
+            assert len(hypothesis.spellings) == hypothesis.ids.count(UNKNOWN)
+            assert all(len(word) > 1 and word[-1] == END and UNKNOWN not in word for word in hypothesis.spellings)
+            expected = hybrid_oracle.log_prob(weights, source, as_words(hypothesis))
+            assert abs(hypothesis.log_prob - expected) < 2e-3
+            spelt += len(hypothesis.spellings)
+    assert spelt > 3
+
+
+def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):
+    model = with_unknown_words()
+    one, two = (
+        Generator(models).generate(SOURCES[:2], BeamSampler(2), spellings=SPELLINGS, max_length=3)
+        for models in (model, [model, model])
+    )
+    for [best], [other] in zip(one, two, strict=True):
+        assert best.ids == other.ids and best.spellings == other.spellings
+        np.testing.assert_allclose(best.log_prob, other.log_prob, atol=1e-3)
+
+
+def test_a_model_that_spells_words_cannot_join_one_that_does_not():
+    with pytest.raises(ValueError, match="expected either"):
+        Generator([hybrid(), hybrid("source", character_path=None)])

@@ -1,0 +1,52 @@
+"""A small hybrid word-character model, and pairs with words outside its shortlists."""
+
+import keras
+from recurrent_toys import padded, stirred
+
+from keras_encdec.data.rare_word_batches import local_sources, with_target_characters
+from keras_encdec.models import RecurrentEncoderDecoder
+from keras_encdec.text.spelling import SPELLING_WIDTH
+
+SIZES = {"layers": 1, "units": 4, "embedding_dim": 3, "attention": "global"}
+LONG = [3, 4, 5] * 20  # more characters than are read or spelt
+# Words are ids, or lists of the ids of their characters.
+PAIRS = [
+    ([4, [3, 4], 5], [3, [4, 3, 3, 1], [5], 4]),
+    ([[5, 1, 3, 3, 4, 4, 3, 5, 5, 3, 4, 4]], [[3, 4, 5, 3, 3, 3, 3, 3, 3], 5]),
+    ([[3, 4], LONG], [LONG]),
+    ([], []),
+]
+
+
+def hybrid(characters="both", **arguments):
+    sizes = {**SIZES, "character_units": 5, "character_layers": 2, **arguments}
+    numbers = {"source_characters": 3, "target_characters": 3}
+    return stirred(RecurrentEncoderDecoder(3, 3, **numbers, characters=characters, **sizes))
+
+
+def ids_of(pairs):
+    """The ids of pairs for a model with 3 words on each side, rare words after these, and the rare words' spellings."""
+    sides, spellings = ([], []), ([], [])
+    for pair in pairs:
+        for words, rows, known in zip(pair, sides, spellings, strict=True):
+            ids = []
+            for word in words:
+                if isinstance(word, list):
+                    known.append([*word[:50], 2])
+                    word = 6 + len(known) - 1
+                ids.append(word)
+            rows.append([*ids, 2])
+    return sides, [padded(known or [[2]], SPELLING_WIDTH) for known in spellings]
+
+
+def inputs_of(pairs, width=None):
+    """The inputs of a model with 3 words on each side."""
+    sides, tables = ids_of(pairs)
+    source = local_sources(padded(sides[0], width), 6, tables[0])
+    keys = [f"source_characters_{characters.shape[1]}" for characters in source.characters]
+    characters = dict(zip(keys, source.characters, strict=True))
+    return {"source": source.ids, **characters, **with_target_characters(padded(sides[1], width), 6, tables[1])}
+
+
+def log_probs(model, pairs, width=None):
+    return keras.ops.convert_to_numpy(model(inputs_of(pairs, width))).sum(axis=1)
