@@ -84,6 +84,7 @@ def export_model(
         export_dir, model_name, options.base_path
     )  # raises for an unusable file before the model is exported
     directory = load_served_directory(model_dir)
+    directory.check_without_characters("an exported model")
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (
         _tensorflow_errors_explained(export_dir),

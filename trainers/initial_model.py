@@ -28,6 +28,7 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
     """
     assert config.initial_model is not None
     directory = ModelDirectory.load(config.initial_model)
+    directory.check_without_characters("a training with --initial_model")
     found: dict[str, Any] = {"architecture": config.architecture, **config.model_config.to_dict()}
     if type(directory.model) is model_class(config.architecture):
         expected = directory.model.config.to_dict()

@@ -150,7 +150,7 @@ def _train(
     known = data_before(folder) or data
     ModelCard(config, known, result, directory, weights, len(training_indices), held_out).write()
     unigrams = None
-    if validation:
+    if validation and state.model.decoder.speller is None:  # a perplexity with characters is not one of words alone
         unigrams = unigram_perplexity(pairs, training_indices, validation, directory.target_vocabulary)
     remark = _remark(result, unigrams)
     record_remark(folder, remark)

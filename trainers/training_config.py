@@ -220,6 +220,13 @@ class TrainingConfig(Configuration):
                 "weight changes; give {dtype_policy}=mixed_bfloat16",
                 self.optimizer,
             )
+        characters = self.model_config.to_dict().get("characters", "none")
+        if self.validation_bleu and characters != "none":
+            raise ConfigurationError(
+                "found {validation_bleu} with {characters}=%s, expected one of them: BLEU in training compares words "
+                "of the shortlist alone",
+                characters,
+            )
         if self.validation_bleu and not self.has_source:
             raise ConfigurationError(
                 "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",
@@ -301,6 +308,9 @@ def check_together(config: TrainingConfig, data: TrainingData) -> None:
         raise ConfigurationError(f"found {given}, expected one of {{phrase_table}}, {{tsv}}, {{input}}, or {alone}")
     if config.has_source and bool(data.source) != bool(data.target):
         raise ConfigurationError("found one of {source} and {target}, expected both")
+    characters = config.model_config.to_dict().get("characters")
+    if characters in ("target", "both") and data.has_position_words:
+        raise ConfigurationError("found {characters}=%s with {unknown}=posunk, expected one of them", characters)
     for name in ("patience", "patience_epochs", "validation_bleu", "average_rounds"):
         if getattr(config, name) and not data.validation and not data.held_out_fraction:
             raise ConfigurationError(

@@ -15,7 +15,7 @@ _ATTENTION = "Luong et al., 2015, section 4.3"
 # The hyper-parameters that need attention.
 DEFAULT_SCORE = "general"
 ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "input_feeding")
-_HYBRID = "Luong and Manning, 2016, section 5"
+_HYBRID = "Luong and Manning, 2016, sections 4 and 5"
 # The hyper-parameters that need characters, and their values where they are not given.
 DEFAULT_CHARACTER_OPTIONS = {"character_units": 128, "character_layers": 1, "character_shortlist": 200}
 CHARACTER_OPTIONS = (*DEFAULT_CHARACTER_OPTIONS, "character_path")
@@ -135,7 +135,6 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         None,
         "With characters, the hidden units of their layers and the dimension of their embeddings; 128 by default.",
         minimum=1,
-        published={_HYBRID: 512},
     )
     character_layers: int | None = hyperparameter(
         None, "With characters, the recurrent layers over them; 1 by default.", minimum=1
@@ -145,7 +144,6 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "With characters, their number in each vocabulary: the most frequent ones; 200 by default.",
         minimum=1,
         maximum=60_000,
-        published={_HYBRID: 200},
     )
     character_path: str | None = hyperparameter(
         None,

@@ -181,6 +181,7 @@ class FileGenerator:
             with_attention=self._link_line is not None,
             shortlist=_shortlist(options, generator),
             **full_scores,
+            **({"character_beam": options.character_beam} if options.character_beam else {}),
             max_length_factor=factor,
             max_length=max_length,
         )
@@ -322,6 +323,11 @@ def _check_model(generator: TextGenerator, input: FilePath | None, options: Gene
     if options.max_length_factor is not None and not generator.has_source:
         raise ConfigurationError(
             "found {max_length_factor} with a language model, which has no source; drop it, and give {max_length}"
+        )
+    if options.character_beam is not None and not generator.spells_words:
+        raise ConfigurationError(
+            "found {character_beam} with a model that spells no words, expected one trained with --characters=target "
+            "or --characters=both"
         )
     check_carries_attention(options.alignments, generator.carries_attention)
     if options.replace_unknown and not (generator.carries_attention or generator.has_position_words):

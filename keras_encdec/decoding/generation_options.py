@@ -56,6 +56,12 @@ class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
         "for a language model.",
         minimum=0,
     )
+    character_beam: int | None = hyperparameter(
+        None,
+        "For a model that spells words outside its shortlist: partial spellings that a beam search keeps for each of "
+        "these words. Default: 5.",
+        minimum=1,
+    )
     escape: bool = hyperparameter(
         False,
         "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.",

@@ -23,7 +23,7 @@ from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
-from keras_encdec.decoding.spelling import UnknownSpeller
+from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
 

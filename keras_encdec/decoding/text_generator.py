@@ -153,6 +153,11 @@ class TextGenerator:
         return any(directory.model.decoder.carries_attention for directory in self.directories)
 
     @property
+    def spells_words(self) -> bool:
+        """Whether the models spell unknown words by their characters."""
+        return self._first.target_vocabulary.characters is not None
+
+    @property
     def has_position_words(self) -> bool:
         """Whether the target vocabulary has position words, such as "unkpos_0"."""
         return any(map(is_position_word, self._first.target_vocabulary.words))
@@ -180,7 +185,8 @@ class TextGenerator:
         sources = self._first.words(lines)
         vocabulary = OpenVocabulary(self._first.source_vocabulary)
         ids = [vocabulary.encode(words) for words in sources]
-        arguments["spellings"] = vocabulary.spellings
+        if vocabulary.spellings is not None:
+            arguments["spellings"] = vocabulary.spellings
         with_attention = with_attention or (replacement is not None and self.carries_attention)
         if shortlist is not None:
             arguments["candidates"] = [shortlist.candidates(words) for words in sources]

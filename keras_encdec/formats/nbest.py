@@ -169,6 +169,7 @@ class NBestFormat(PairFormat):
     column_texts = {
         ColumnKind.LOG_PROB: ColumnText(log_prob_text, neutral="0"),
         ColumnKind.COUNT: ColumnText(str, neutral="0"),
+        ColumnKind.NUMBER: ColumnText(log_prob_text, neutral="0"),
     }
 
     def open_reader(

@@ -19,6 +19,7 @@ class ColumnKind(enum.Enum):
 
     LOG_PROB = "ln p of a target, in nats"
     COUNT = "a number of words"
+    NUMBER = "any other number"
     TOKEN_LOG_PROBS = "ln p of each token of a target, in nats, the end of sequence last"
 
 

@@ -59,6 +59,7 @@ class TsvFormat(PairFormat):
     column_texts = {
         ColumnKind.LOG_PROB: ColumnText(log_prob_text, neutral="0"),
         ColumnKind.COUNT: ColumnText(str, neutral="0"),
+        ColumnKind.NUMBER: ColumnText(log_prob_text, neutral="0"),
         ColumnKind.TOKEN_LOG_PROBS: ColumnText(token_log_probs_text, neutral=""),
     }
 

@@ -149,6 +149,8 @@ class RecordScorer:
             values.append(forward.unknown_count)
         if options.length:
             values.append([len(target) + 1 for _, target in pairs])
+        if options.surprisal_per_character:
+            values.append(surprisals_per_character(forward.log_prob, [target for _, target in pairs]))
         if options.token_scores:
             values.append(forward.token_log_probs)
         return values
@@ -163,6 +165,29 @@ class RecordScorer:
         sources = {text: model_words(text, factored) for text in {record.source for record in records}}
         pairs: list[WordPair] = [(sources[record.source], model_words(record.target, factored)) for record in records]
         return [pairs] * len(self._scorers)
+
+
+def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[str]]) -> np.ndarray:
+    """Computes the surprisal of targets in bits per character.
+
+        -log2 p(target | source) / (characters + 1)
+
+    The characters are the Unicode code points of the words and of the spaces between them; 1 is the end of the line.
+
+    Args:
+        log_probs: float array `(n,)`, ln p of each target.
+        targets: list of n lists of words.
+
+    Returns:
+        float array `(n,)`, bits.
+
+    Example:
+
+    >>> surprisals_per_character(np.log([0.25, 0.5]), [["a"], []]).tolist()
+    [1.0, 1.0]
+    """
+    characters = np.array([len(" ".join(words)) + 1 for words in targets], np.float64)
+    return -np.asarray(log_probs) / np.log(2) / characters
 
 
 def _longer(words: Sequence[Sequence[WordPair]], most: int) -> set[int]:
@@ -209,6 +234,11 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
     optional = (
         ("unknown_count", options.unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
         ("length", options.length, Column(ColumnKind.COUNT, "Length0")),
+        (
+            "surprisal_per_character",
+            options.surprisal_per_character,
+            Column(ColumnKind.NUMBER, "Surprisal0"),
+        ),
         ("token_scores", options.token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
     )
     if ColumnKind.LOG_PROB not in pair_format.column_texts:

@@ -48,6 +48,11 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
         "Add the number of target tokens, the end of sequence included: written in the same way, as feature Length0 in "
         "an n-best list.",
     )
+    surprisal_per_character: bool = hyperparameter(
+        False,
+        "TSV and n-best lists: add -log2 p of the target per character, spaces and the end of the line included, in "
+        "bits, as feature Surprisal0 in an n-best list. Models of different vocabularies compare by it.",
+    )
     feature_name: str | None = hyperparameter(
         None, "N-best list: name of the new feature; the second model's gets the next number, RNN1. Default: RNN0."
     )

@@ -57,6 +57,7 @@ class Explorer:
             raise InputError(
                 "found a language model", "expected a model with a source", "check --model_dir", directory.path
             )
+        directory.check_without_characters("the web page")
         self.limits = limits or RequestLimits()
         self._directory, self._phrases = directory, list(phrases)
         self._generator, self._scorer = TextGenerator([directory]), TextScorer(directory)
