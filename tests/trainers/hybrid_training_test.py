@@ -1,0 +1,90 @@
+"""A hybrid word-character model from training to scores and spelt targets, on text."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tiny_trainings import QUICK
+
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.decoding.text_generator import TextGenerator
+from keras_encdec.errors import InputError
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.scoring import ScoringOptions, score_file
+from keras_encdec.scoring.text_scorer import TextScorer
+from keras_encdec.trainers import TrainingConfig, TrainingData, train
+
+MODEL = {
+    "layers": 1,
+    "units": 6,
+    "embedding_dim": 5,
+    "attention": "global",
+    "characters": "both",
+    "character_units": 4,
+    "character_shortlist": 12,
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Pairs of which half of the words are outside a shortlist of three."""
+    folder = tmp_path_factory.mktemp("hybrid")
+    random = np.random.default_rng(0)
+    words = ["a", "b", "c", *(f"word{i}" for i in range(9)), "e\u0301te\u0301", "長い言葉", "x" * 10_000]
+    lines = [" ".join(random.choice(words, random.integers(1, 6))) for _ in range(80)]
+    for name, text in (("source", lines[:40]), ("target", lines[40:])):
+        (folder / name).write_text("\n".join([*text, "a b c"]) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
+    config = TrainingConfig("recurrent", MODEL, updates=2, round_updates=1, batch_size=8, optimizer="adam", **QUICK)
+    data = TrainingData(source=str(corpus / "source"), target=str(corpus / "target"), shortlist=3)
+    folder = corpus / "model"
+    train(config, data, folder)
+    train(dataclasses.replace(config, updates=3), data, folder, resume=True)
+    directory = ModelDirectory.load(folder)
+    assert (directory.path / "source.characters").exists()
+    assert len(directory.target_vocabulary.characters) == 12
+    # Any target has a score; composed and decomposed characters have the same.
+    scorer = TextScorer(directory)
+    pairs = [
+        scorer.words("a unseen", "b  unheard"),
+        scorer.words("", ""),
+        scorer.words("é", "a été"),
+        scorer.words("e\u0301", "a e\u0301te\u0301"),
+        scorer.words("長", "言" * 10_000),
+    ]
+    scores = scorer.score_pairs(pairs, token_log_probs=True, unknown_count=True)
+    assert np.isfinite(scores.log_prob).all() and list(scores.unknown_count) == [1, 0, 1, 1, 1]
+    np.testing.assert_allclose(scores.log_prob[2], scores.log_prob[3], atol=1e-4)
+    alone = [scorer.score([pair])[0] for pair in pairs]
+    np.testing.assert_allclose(scores.log_prob, alone, atol=1e-3)
+    # The scores of generated targets are those of the scorer where no shortlisted word was spelt.
+    lines = ["a unseen b", "", "長い"]
+    found = TextGenerator([directory]).generate(lines, max_length=3)
+    for line, [best] in zip(lines, found, strict=True):
+        assert "<unk>" not in best.words
+        if all(word not in ("a", "b", "c") for word in best.words):
+            expected = scorer.score([(line.split(), best.words)])[0]
+            np.testing.assert_allclose(best.log_prob, expected, atol=1e-3)
+    score_file(
+        directory,
+        corpus / "target",
+        corpus / "scored.tsv",
+        ScoringOptions(format="parallel", source=str(corpus / "source"), surprisal_per_character=True),
+    )
+    source, target, log_prob, surprisal = (
+        (corpus / "scored.tsv").read_text(encoding="utf-8").splitlines()[-1].split("\t")
+    )
+    assert float(surprisal) == pytest.approx(-float(log_prob) / np.log(2) / (len(target) + 1), abs=1e-5)
+    with pytest.raises(InputError, match="found a model with characters"):
+        directory.check_without_characters("an exported model")
+    (folder / "target.characters").write_text("a\nb\n")
+    with pytest.raises(InputError, match="target.characters"):
+        ModelDirectory.load(folder)
+
+
+def test_what_a_training_cannot_combine():
+    with pytest.raises(ConfigurationError, match="of the shortlist alone"):
+        TrainingConfig("recurrent", MODEL, updates=1, validation_bleu=True)
