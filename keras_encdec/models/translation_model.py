@@ -177,7 +177,7 @@ class TranslationModel(LikelihoodModel):
         Raises:
             ValueError: for an array that does not hold such ids.
         """
-        rare_words = sum(len(group) for group in characters)
+        rare_words = sum(group.shape[0] for group in characters)
         ids = self._source_ids(source, rare_words)
         if self.encoder.reader is None:
             return self.encoder(ids)
