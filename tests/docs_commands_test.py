@@ -306,12 +306,13 @@ def test_servers_are_started_with_files_and_flags_that_exist(folder, outputs):
 
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_flag_and_target_that_pages_name_exists(page):
-    others = r"^ {4,}(?:docker|tensorflow_model|perl MOSES|MOSES).*"
+    others = r"^ {4,}(?:docker|tensorflow_model|perl MOSES|MOSES).*"  # not commands of the package
+    known = {"nproc_per_node", "no", "nnodes", "node_rank", "master_addr", "master_port"}  # of torchrun
     text = re.sub(others, "", read(page), flags=re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:`| {4})make ([\w-]+)", text):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-    known = {name for command in COMMANDS.values() for name in command.flag_values()}
+    known |= {name for command in COMMANDS.values() for name in command.flag_values()}
     known |= {"full", "repeats", "automatic", "backends", "nbest", "help"}  # of benchmarks/
     known |= {"record_durations", "xla_cpu_max_isa"}  # of tests/run.py, and of XLA
     known |= {"directory"}  # of Python's http.server

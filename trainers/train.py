@@ -6,10 +6,12 @@ import pathlib
 
 import keras
 
+from keras_encdec.backend.distribution import replicas
 from keras_encdec.backend.low_precision import warn_if_slow
+from keras_encdec.backend.replicas import Replicas, check_batch_size
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.data import Batches
+from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_config import CONFIG, PACKAGED, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
@@ -27,6 +29,7 @@ from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
 from keras_encdec.trainers.resumption import (
+    PREPARED,
     Progress,
     TrainingState,
     check_same_training,
@@ -59,6 +62,9 @@ def train(
     An interrupt, termination, hang-up or quit signal ends the training after the current update, with a checkpoint. The
     same call with `resume` continues from there; if the process was killed, it continues from the last checkpoint. On
     a CPU, the weights and measurements are in the end exactly those of a training without interruptions.
+
+    Several devices may share each batch, see `keras_encdec.backend.replicas.Replicas`. In several processes, each
+    process makes the same call, with one model directory on a disk that all of them share.
 
     Args:
         config: TrainingConfig: the model, and how it is trained.
@@ -95,8 +101,11 @@ def train(
         raise InputError(
             "found a folder of the package", "expected a directory of yours", "give another --model_dir", folder
         )
-    with training_lock(folder):
-        return _train(config, data, folder, resume, reporter or TrainingReporter())
+    devices = replicas(config.devices)
+    if not devices.is_chief:
+        reporter = TrainingReporter(lambda line: None)
+    with training_lock(folder) if devices.is_chief else contextlib.nullcontext():
+        return _train(config, data, folder, resume, reporter or TrainingReporter(), devices)
 
 
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
@@ -105,10 +114,16 @@ def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextM
 
 
 def _train(
-    config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
+    config: TrainingConfig,
+    data: TrainingData,
+    folder: pathlib.Path,
+    resume: bool,
+    reporter: TrainingReporter,
+    devices: Replicas,
 ) -> TrainingResult:
     """Trains in a folder that `train` has locked."""
     has_begun = has_checkpoint(folder)
+    devices.wait()  # before the first process writes anything
     if has_begun and not resume:
         raise ConfigurationError(_ALREADY, folder)
     model_class(config.architecture).check_config(config.model_config)
@@ -117,20 +132,19 @@ def _train(
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
-    state = _last_checkpoint(config, data, folder) if has_begun else None
+    state = _last_checkpoint(config, data, folder, devices) if has_begun else None
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
-    given = with_vocabularies(data, initial) if initial else data
-    directory, pairs = prepare_pairs(config, given, folder, has_begun, reporter)
-    validation, training_indices = validation_batches(config, data, directory, pairs)
-    _check_validation(config, validation, folder)
+    directory, pairs, validation, training_indices = _prepared(
+        config, data, initial, folder, has_begun, reporter, devices
+    )
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = _new_model(config, data, directory, step, initial)
+        state = _new_model(config, directory, step, initial, devices)
         reporter.built(state.model.count_params())
-    compilation = step.apply(state.model, reporter.compiling)
-    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation)
+    compilation = step.apply(state.model, reporter.compiling, devices)
+    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, devices)
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
@@ -143,6 +157,8 @@ def _train(
     )
     if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
         reporter.already_ended(result)
+        return result
+    if not devices.is_chief:
         return result
     if has_begun:
         update_settings(folder, config)
@@ -158,6 +174,50 @@ def _train(
     if remark:
         reporter.learned_little(remark)
     return result
+
+
+def _prepared(
+    config: TrainingConfig,
+    data: TrainingData,
+    initial: ModelDirectory | None,
+    folder: pathlib.Path,
+    has_begun: bool,
+    reporter: TrainingReporter,
+    devices: Replicas,
+) -> tuple[ModelDirectory, PreparedPairs, Batches | None, range]:
+    """Prepares the pairs and the files of a new model in the first process; the others wait for it, and read them."""
+    if devices.is_chief:
+        given = with_vocabularies(data, initial) if initial else data
+        directory, pairs = prepare_pairs(config, given, folder, has_begun, reporter)
+        validation, training_indices = validation_batches(config, data, directory, pairs)
+        _check_validation(config, validation, folder)
+        check_batch_size(devices, min(config.batch_size, len(training_indices)))
+        if not has_begun:
+            _begin(config, data, directory)
+        devices.wait()
+        return directory, pairs, validation, training_indices
+    devices.wait()
+    if not (folder / PREPARED).exists():
+        raise InputError(
+            "found no pairs that the first process has prepared",
+            "expected a directory that all machines share",
+            "give another --model_dir",
+            folder,
+        )
+    directory, pairs = ModelDirectory.load(folder, weights=False), PreparedPairs(folder / PREPARED)
+    return directory, pairs, *validation_batches(config, data, directory, pairs, are_prepared=True)
+
+
+def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory) -> None:
+    """Saves the vocabularies, the configuration of the model and the settings of a new training."""
+    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
+    (directory.path / WEIGHTS).unlink(missing_ok=True)
+    directory.save_config(
+        config.architecture,
+        {**config.model_config.to_dict(), "dtype": config.dtype_policy},
+        fixed_settings(config, data),
+    )
+    save_settings(directory.path, config, data)
 
 
 def _remark(result: TrainingResult, unigrams: float | None) -> str | None:
@@ -184,42 +244,36 @@ def _check_validation(config: TrainingConfig, validation: Batches | None, folder
 
 def _new_model(
     config: TrainingConfig,
-    data: TrainingData,
     directory: ModelDirectory,
     step: StepCompilation,
     initial: ModelDirectory | None,
+    devices: Replicas,
 ) -> TrainingState:
-    """Builds and compiles a model, and saves its configuration and the settings of the training."""
+    """Builds and compiles a model."""
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
-    with building(config.seed):
+    with building(config.seed), devices.building():
         model = build_model(config.architecture, *words, **config.model_config.to_dict(), dtype=config.dtype_policy)
-    if initial:
-        copy_weights(initial.model, model)
-    model.compile(
-        _optimizer(config),
-        config.reduction,
-        config.clip_elements or None,
-        config.label_smoothing,
-        jit_compile=step.jit_compile,
-    )
-    if config.keep_pruned or config.gradual_pruning:
-        PruningMasks(model)
-    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
-    (directory.path / WEIGHTS).unlink(missing_ok=True)
-    directory.save_config(
-        config.architecture,
-        {**model.config.to_dict(), "dtype": config.dtype_policy},
-        fixed_settings(config, data),
-    )
-    save_settings(directory.path, config, data)
+        if initial:
+            copy_weights(initial.model, model)
+        model.compile(
+            _optimizer(config),
+            config.reduction,
+            config.clip_elements or None,
+            config.label_smoothing,
+            jit_compile=step.jit_compile,
+        )
+        if config.keep_pruned or config.gradual_pruning:
+            PruningMasks(model)
     return TrainingState(model, Progress())
 
 
-def _last_checkpoint(config: TrainingConfig, data: TrainingData, folder: pathlib.Path) -> TrainingState:
+def _last_checkpoint(
+    config: TrainingConfig, data: TrainingData, folder: pathlib.Path, devices: Replicas
+) -> TrainingState:
     """Loads the last checkpoint, and checks that its settings match."""
     directory = ModelDirectory.load(folder, weights=False)
     with building():
-        state = load_checkpoint(folder)
+        state = load_checkpoint(folder, devices)
     check_same_training(config, data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.
