@@ -42,6 +42,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
         "moses",
         "sentences",
         "language-models",
+        "pruning",
         "data-selection",
         "generating",
         "report",
