@@ -73,16 +73,20 @@ class StepCompilation:
         Returns:
             Compilation: the cost of compiling, updated during training.
         """
-        # On a CPU XLA multiplies bfloat16 in float32, TensorFlow does not. In float32, too, TensorFlow's products are
-        # faster for a model without a recurrence, where XLA has nothing to fuse (`benchmarks/ngrams.py`, train).
-        without_recurrence = model.decoder.context_length is not None
-        slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
-        by_xla = self._by_shape and (self._always or not slower)
+        by_xla = self._by_shape and self.uses_xla(model)
         if shared := (devices or Replicas()).set_up(model, by_xla, begin):
             return shared
         if self.compiled and name() == "jax":
             return _jax_compilation()
         return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
+
+    def uses_xla(self, model: keras.Model) -> bool:
+        """Whether XLA compiles the whole step of a `TranslationModel` under TensorFlow."""
+        # On a CPU XLA multiplies bfloat16 in float32, TensorFlow does not. In float32, too, TensorFlow's products are
+        # faster for a model without a recurrence, where XLA has nothing to fuse (`benchmarks/ngrams.py`, train).
+        without_recurrence = model.decoder.context_length is not None
+        slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
+        return self._always or not slower
 
 
 # The compilation to which JAX's listener adds, which is registered once.
@@ -125,7 +129,7 @@ def compile_by_shape(
 
     functions: dict[Shapes, Callable[..., Structure]] = {}
     compilation = Compilation()
-    if not jit_compile:
+    if not jit_compile and getattr(model, "updates_all_weights", True):
         _compile_optimizer(model)
 
     def train(iterator: Iterator[Structure]) -> Structure:

@@ -64,6 +64,8 @@ class LikelihoodModel(keras.Model):
 
     #: Whether targets depend on a source; those of a language model do not.
     has_source: bool = True
+    #: Whether each update changes all weights; one of a model of several tasks does not.
+    updates_all_weights: bool = True
     source_words: int
     target_words: int
 
