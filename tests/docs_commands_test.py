@@ -41,6 +41,7 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
         "experiment",
         "moses",
         "sentences",
+        "multi-task",
         "language-models",
         "pruning",
         "data-selection",
@@ -139,6 +140,9 @@ def folder(tmp_path_factory):
         for name, lines in (("train", side[:100]), ("val", side[100:120]), ("test", side[120:125])):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "gold.align").write_text("0-0 1?1\n" * 5)
+    shutil.copy(folder / "train.fr", folder / "train.de")
+    (tasks,) = re.findall(r"```toml\n(.*?)```", read("docs/guides/multi-task.md"), re.DOTALL)
+    (folder / "tasks.toml").write_text(tasks, encoding="utf-8")
     (folder / "input.en").write_text("open the file\nthe next page\n", encoding="utf-8")
     features = "WordPenalty0= -3 PhrasePenalty0= 1 TranslationModel0= -1 -2 -1 -2 Distortion0= 0"
     hypotheses = {"0 ||| ouvrir le fichier": -4.4, "0 ||| le fichier": -5, "1 ||| la page suivante": -3.5}

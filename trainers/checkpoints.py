@@ -16,7 +16,7 @@ from keras_encdec.backend.random import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_config import WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.trainers.budget import Budget
@@ -270,6 +270,13 @@ class Checkpoints(keras.callbacks.Callback):
         if self._writes:
             with self._budget.devices.alone():
                 save_model(self.folder, name, model, progress)
+
+    def _save_best(self, weights: Sequence[np.ndarray] = ()) -> None:
+        """Saves the model of each task; that of the main task, the first, is in the model directory itself."""
+        main, *others = self._without_optimizer(weights).task_models().items()
+        for name, model in others:
+            save_model(task_folder(self.folder, name), WEIGHTS, model)
+        save_model(self.folder, WEIGHTS, main[1])
 
     def _without_optimizer(self, weights: Sequence[np.ndarray] = ()) -> keras.Model:
         """Copies the weights to a model that was never compiled: its file is smaller, and loads on every backend."""

@@ -9,6 +9,7 @@ import keras
 from keras_encdec.backend.distribution import replicas
 from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.backend.replicas import Replicas, check_batch_size
+from keras_encdec.backend.task_steps import update_tasks_between
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
@@ -40,6 +41,8 @@ from keras_encdec.trainers.resumption import (
     save_settings,
     update_settings,
 )
+from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks, prepare_tasks
+from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.validation import WITHOUT
@@ -53,6 +56,7 @@ def train(
     model_dir: str | os.PathLike[str],
     resume: bool = False,
     reporter: TrainingReporter | None = None,
+    tasks: TrainingTasks | None = None,
 ) -> TrainingResult:
     """Learns p(target | source) from pairs.
 
@@ -74,6 +78,9 @@ def train(
         resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
             begins; if it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
+        tasks: TrainingTasks that share encoders and decoders; `data` is that of the main task, see
+            `TrainingTasks.training_data`. Updates, rounds and epochs are counted in updates of the main task. Defaults
+            to `None`: one task.
 
     Returns:
         TrainingResult.
@@ -91,11 +98,13 @@ def train(
         print(result.best.val_perplexity)
     """
     check_together(config, data)
+    if tasks:
+        tasks.check_together(config, data)
     if is_url(model_dir):
         if not resume and remote_exists(joined(model_dir, CONFIG)):
             raise ConfigurationError(_ALREADY, model_dir)
         with staged_folder(os.fspath(model_dir), existing=resume, last=CONFIG) as local:
-            return train(config, data, local, resume, reporter)
+            return train(config, data, local, resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
     if folder.resolve().is_relative_to(PACKAGED):
         raise InputError(
@@ -105,7 +114,7 @@ def train(
     if not devices.is_chief:
         reporter = TrainingReporter(lambda line: None)
     with training_lock(folder) if devices.is_chief else contextlib.nullcontext():
-        return _train(config, data, folder, resume, reporter or TrainingReporter(), devices)
+        return _train(config, data, folder, resume, reporter or TrainingReporter(), devices, tasks)
 
 
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
@@ -120,6 +129,7 @@ def _train(
     resume: bool,
     reporter: TrainingReporter,
     devices: Replicas,
+    tasks: TrainingTasks | None,
 ) -> TrainingResult:
     """Trains in a folder that `train` has locked."""
     has_begun = has_checkpoint(folder)
@@ -132,18 +142,22 @@ def _train(
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
-    state = _last_checkpoint(config, data, folder, devices) if has_begun else None
+    state = _last_checkpoint(config, data, folder, devices, tasks) if has_begun else None
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
     directory, pairs, validation, training_indices = _prepared(
-        config, data, initial, folder, has_begun, reporter, devices
+        config, data, initial, folder, has_begun, reporter, devices, tasks
     )
+    others = prepare_tasks(config, data, tasks, directory, has_begun, reporter) if tasks else None
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = _new_model(config, directory, step, initial, devices)
+        state = _new_model(config, directory, step, initial, devices, others)
         reporter.built(state.model.count_params())
     compilation = step.apply(state.model, reporter.compiling, devices)
+    if others:
+        updates = others.updates(config, widths, state.progress.updates)
+        update_tasks_between(state.model, updates, step, compilation, reporter.compiling)
     checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, devices)
     result = TrainingResult(
         folder,
@@ -164,7 +178,7 @@ def _train(
         update_settings(folder, config)
     held_out, weights = len(validation.indices) if validation else 0, state.model.count_params()
     known = data_before(folder) or data
-    ModelCard(config, known, result, directory, weights, len(training_indices), held_out).write()
+    ModelCard(config, known, result, directory, weights, len(training_indices), held_out, tasks=tasks).write()
     unigrams = None
     if validation:
         unigrams = unigram_perplexity(pairs, training_indices, validation, directory.target_vocabulary)
@@ -184,6 +198,7 @@ def _prepared(
     has_begun: bool,
     reporter: TrainingReporter,
     devices: Replicas,
+    tasks: TrainingTasks | None,
 ) -> tuple[ModelDirectory, PreparedPairs, Batches | None, range]:
     """Prepares the pairs and the files of a new model in the first process; the others wait for it, and read them."""
     if devices.is_chief:
@@ -193,7 +208,7 @@ def _prepared(
         _check_validation(config, validation, folder)
         check_batch_size(devices, min(config.batch_size, len(training_indices)))
         if not has_begun:
-            _begin(config, data, directory)
+            _begin(config, data, directory, tasks)
         devices.wait()
         return directory, pairs, validation, training_indices
     devices.wait()
@@ -208,14 +223,14 @@ def _prepared(
     return directory, pairs, *validation_batches(config, data, directory, pairs, are_prepared=True)
 
 
-def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory) -> None:
+def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory, tasks: TrainingTasks | None) -> None:
     """Saves the vocabularies, the configuration of the model and the settings of a new training."""
     # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
     (directory.path / WEIGHTS).unlink(missing_ok=True)
     directory.save_config(
         config.architecture,
         {**config.model_config.to_dict(), "dtype": config.dtype_policy},
-        fixed_settings(config, data),
+        {**fixed_settings(config, data), **({"tasks": tasks.fixed()} if tasks else {})},
     )
     save_settings(directory.path, config, data)
 
@@ -248,11 +263,15 @@ def _new_model(
     step: StepCompilation,
     initial: ModelDirectory | None,
     devices: Replicas,
+    others: PreparedTasks | None,
 ) -> TrainingState:
     """Builds and compiles a model."""
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
     with building(config.seed), devices.building():
-        model = build_model(config.architecture, *words, **config.model_config.to_dict(), dtype=config.dtype_policy)
+        if others:
+            model = others.new_model(config)
+        else:
+            model = build_model(config.architecture, *words, **config.model_config.to_dict(), dtype=config.dtype_policy)
         if initial:
             copy_weights(initial.model, model)
         model.compile(
@@ -268,10 +287,15 @@ def _new_model(
 
 
 def _last_checkpoint(
-    config: TrainingConfig, data: TrainingData, folder: pathlib.Path, devices: Replicas
+    config: TrainingConfig,
+    data: TrainingData,
+    folder: pathlib.Path,
+    devices: Replicas,
+    tasks: TrainingTasks | None,
 ) -> TrainingState:
     """Loads the last checkpoint, and checks that its settings match."""
     directory = ModelDirectory.load(folder, weights=False)
+    check_same_tasks(tasks, directory.training)
     with building():
         state = load_checkpoint(folder, devices)
     check_same_training(config, data, directory.training, state.model.get_config())

@@ -11,16 +11,17 @@ from keras_encdec.backend.devices import name
 from keras_encdec.backend.training_step import Compilation, Shapes, StepCompilation
 
 Batch = Mapping[str, np.ndarray]
+Begin = Callable[[Shapes], object]
 #: An update of a task, which is given by its name.
 TaskUpdate = tuple[str, Batch]
 
 
 def update_tasks_between(
-    model: keras.Model,
+    model: Any,
     updates: Iterator[list[TaskUpdate]],
     step: StepCompilation,
     compilation: Compilation,
-    begin: Callable[[Shapes], object] = lambda shapes: None,
+    begin: Begin = lambda shapes: None,
 ) -> None:
     """Makes each step of `model.fit` begin with updates of other tasks than the main task.
 
@@ -34,8 +35,8 @@ def update_tasks_between(
         compilation: Compilation, updated when a step of a task is compiled.
         begin: see `StepCompilation.apply`. Optional.
     """
-    make_step = {"tensorflow": _TensorFlowStep, "jax": _JaxStep, "torch": _TorchStep}[name()]
-    take = make_step(model, step, compilation, begin)
+    make_step: dict[str, Any] = {"tensorflow": _TensorFlowStep, "jax": _JaxStep, "torch": _TorchStep}
+    take = make_step[name()](model, step, compilation, begin)
     model.make_train_function()
     main = model.train_function
 
@@ -51,16 +52,16 @@ def update_tasks_between(
 class _TensorFlowStep:
     """Takes a step of a task under TensorFlow, in a function of its own for each shape of batch."""
 
-    def __init__(self, model, step, compilation, begin) -> None:
+    def __init__(self, model: Any, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compilation, self._begin = model, compilation, begin
         self._compiles_by_shape, self._jit_compile = step.compiled, step.uses_xla(model)
-        self._functions: dict = {}
+        self._functions: dict[tuple[str, Shapes], Callable[..., Any]] = {}
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple) -> tuple:
+    def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         import tensorflow as tf
 
         tensors = {side: tf.convert_to_tensor(ids) for side, ids in batch.items()}
-        shapes = tuple(tuple(part.shape) for part in tensors.values()) if self._compiles_by_shape else ()
+        shapes: Shapes = tuple(tuple(part.shape) for part in tensors.values()) if self._compiles_by_shape else ()
         if (task, shapes) in self._functions:
             self._functions[task, shapes](tensors)
             return arguments
@@ -80,16 +81,16 @@ class _TensorFlowStep:
 class _JaxStep:
     """Takes a step of a task under JAX, which passes the values of all variables on."""
 
-    def __init__(self, model, step, compilation, begin) -> None:
+    def __init__(self, model: Any, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compiled = model, step.compiled
-        self._steps: dict = {}
+        self._steps: dict[str, Callable[..., Any]] = {}
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple) -> tuple:
+    def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         import jax
 
         if task not in self._steps:
             # A function of its own: JAX keeps what it has compiled by the function.
-            def own_step(state, data):
+            def own_step(state: Any, data: Any) -> Any:
                 return self._model.train_step(state, data)
 
             self._steps[task] = jax.jit(own_step, donate_argnums=0) if self._compiled else own_step
@@ -101,10 +102,10 @@ class _JaxStep:
 class _TorchStep:
     """Takes a step of a task under PyTorch, which compiles nothing."""
 
-    def __init__(self, model, step, compilation, begin) -> None:
+    def __init__(self, model: Any, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model = model
 
-    def __call__(self, task: str, batch: Batch, arguments: tuple) -> tuple:
+    def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         tensors = {side: keras.ops.convert_to_tensor(ids) for side, ids in batch.items()}
         self._model.train_step((tensors,))
         return arguments
