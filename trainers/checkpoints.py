@@ -260,23 +260,20 @@ class Checkpoints(keras.callbacks.Callback):
             generator_state(budget.devices),
             masks.to_arrays() if (masks := PruningMasks.of(self.model)) else {},
         )
-        self._write(LAST, self.model, progress)
+        self._write(self.folder, LAST, self.model, progress)
         self._saved = self._budget.clock
-
-    def _save_best(self, weights: Sequence[np.ndarray] = ()) -> None:
-        self._write(WEIGHTS, self._without_optimizer(weights))
-
-    def _write(self, name: str, model: keras.Model, progress: Progress | None = None) -> None:
-        if self._writes:
-            with self._budget.devices.alone():
-                save_model(self.folder, name, model, progress)
 
     def _save_best(self, weights: Sequence[np.ndarray] = ()) -> None:
         """Saves the model of each task; that of the main task, the first, is in the model directory itself."""
         main, *others = self._without_optimizer(weights).task_models().items()
         for name, model in others:
-            save_model(task_folder(self.folder, name), WEIGHTS, model)
-        save_model(self.folder, WEIGHTS, main[1])
+            self._write(task_folder(self.folder, name), WEIGHTS, model)
+        self._write(self.folder, WEIGHTS, main[1])
+
+    def _write(self, folder: pathlib.Path, name: str, model: keras.Model, progress: Progress | None = None) -> None:
+        if self._writes:
+            with self._budget.devices.alone():
+                save_model(folder, name, model, progress)
 
     def _without_optimizer(self, weights: Sequence[np.ndarray] = ()) -> keras.Model:
         """Copies the weights to a model that was never compiled: its file is smaller, and loads on every backend."""

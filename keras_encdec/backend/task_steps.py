@@ -8,7 +8,8 @@ import keras
 import numpy as np
 
 from keras_encdec.backend.devices import name
-from keras_encdec.backend.training_step import Compilation, Shapes, StepCompilation
+from keras_encdec.backend.replicas import Compilation, Shapes
+from keras_encdec.backend.training_step import StepCompilation
 
 Batch = Mapping[str, np.ndarray]
 Begin = Callable[[Shapes], object]

@@ -158,7 +158,7 @@ class MultiTaskModel(EncoderDecoder):
         }
         update_parts(self.optimizer, self.trainable_variables, parts, lambda: self._parts[self._task].names)
 
-    def evaluate(self, *args: Any, **arguments: Any) -> list | dict | float:
+    def evaluate(self, *args: Any, **arguments: Any) -> list[float] | dict[str, float] | float:
         """The loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
         measured = super().evaluate(*args, **arguments)
         if isinstance(measured, dict):
