@@ -154,7 +154,7 @@ def _is_utf8(word: str) -> bool:
 
 
 def read_pairs(
-    path: str | os.PathLike, format: str = "tsv", encoding: str | None = None, number: int | None = None
+    path: str | os.PathLike[str], format: str = "tsv", encoding: str | None = None, number: int | None = None
 ) -> tuple[list[tuple[str, str]], int]:
     """Reads the first pairs of a file.
 

@@ -43,8 +43,8 @@ class ExportResult:
 
 
 def export_model(
-    model_dir: str | os.PathLike,
-    export_dir: str | os.PathLike,
+    model_dir: str | os.PathLike[str],
+    export_dir: str | os.PathLike[str],
     options: ExportOptions | None = None,
     **values: object,
 ) -> ExportResult:
@@ -108,7 +108,7 @@ def export_model(
     )
 
 
-def load_served_directory(path: str | os.PathLike) -> ModelDirectory:
+def load_served_directory(path: str | os.PathLike[str]) -> ModelDirectory:
     """Loads a model directory, and checks that its model has a source: language models are not served.
 
     Raises:
@@ -137,7 +137,7 @@ def _likely_tokenization(directory: ModelDirectory) -> dict[str, bool]:
 
 
 @contextlib.contextmanager
-def _tensorflow_errors_explained(export_dir: str | os.PathLike) -> Iterator[None]:
+def _tensorflow_errors_explained(export_dir: str | os.PathLike[str]) -> Iterator[None]:
     """Turns TensorFlow's errors in the `with` block, such as a full disk, into InputErrors."""
     try:
         yield

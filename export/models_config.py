@@ -46,7 +46,7 @@ class ModelsConfig:
         InputError: when the file cannot be read or parsed, or it has another model for the folder.
     """
 
-    def __init__(self, export_dir: str | os.PathLike, name: str, base_path: str | None = None) -> None:
+    def __init__(self, export_dir: str | os.PathLike[str], name: str, base_path: str | None = None) -> None:
         self._folder = pathlib.Path(export_dir)
         self._path = self._folder / MODELS_CONFIG
         self._file = model_server_config_pb2.ModelServerConfig()
@@ -95,12 +95,12 @@ class ModelsConfig:
     @property
     def stable(self) -> int:
         """The version with the label `stable`; 0 if there is none."""
-        return self._model.version_labels.get(STABLE, 0)
+        return int(self._model.version_labels.get(STABLE, 0))
 
     @property
     def canary(self) -> int:
         """The version with the label `canary`; 0 if there is none."""
-        return self._model.version_labels.get(CANARY, 0)
+        return int(self._model.version_labels.get(CANARY, 0))
 
     @property
     def largest_labelled(self) -> int:
@@ -135,7 +135,7 @@ class ModelsConfig:
 
 
 def move_stable_label(
-    export_dir: str | os.PathLike, model_name: str, version: int, base_path: str | None = None
+    export_dir: str | os.PathLike[str], model_name: str, version: int, base_path: str | None = None
 ) -> pathlib.Path:
     """Moves the label `stable` to a version. A server that polls `models.config` then follows.
 
@@ -156,7 +156,9 @@ def move_stable_label(
         return ModelsConfig(export_dir, model_name, base_path).write(stable=version)
 
 
-def remove_version(export_dir: str | os.PathLike, model_name: str, version: int, base_path: str | None = None) -> None:
+def remove_version(
+    export_dir: str | os.PathLike[str], model_name: str, version: int, base_path: str | None = None
+) -> None:
     """Removes the labels of a version from `models.config`, and then its folder.
 
     Args:
@@ -183,7 +185,7 @@ def remove_version(export_dir: str | os.PathLike, model_name: str, version: int,
         remove_folder(export_dir, version)
 
 
-def _require_version(export_dir: str | os.PathLike, version: int) -> None:
+def _require_version(export_dir: str | os.PathLike[str], version: int) -> None:
     there = versions(export_dir)
     if version not in there:
         listed = ", ".join(map(str, there)) or "none"

@@ -71,7 +71,7 @@ class PhraseIds:
             functions that use them.
     """
 
-    def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike, escaped: bool, max_tokens: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike[str], escaped: bool, max_tokens: int) -> None:
         self._escaped, self._max_tokens = escaped, max_tokens
         # TensorFlow drops carriage returns when it reads the file, so that they are saved as tabs: no word has a tab.
         self._has_returns = any("\r" in word for word in vocabulary.words)
@@ -147,7 +147,7 @@ class _Initializer(tf.lookup.TextFileInitializer):
     """
 
     def __init__(
-        self, path: str | os.PathLike, key_dtype: tf.DType, key_index: int, value_dtype: tf.DType, value_index: int
+        self, path: str | os.PathLike[str], key_dtype: tf.DType, key_index: int, value_dtype: tf.DType, value_index: int
     ) -> None:
         digest = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
         self._table = f"{digest[:32]}_by_{key_dtype.name}"

@@ -24,7 +24,7 @@ LENGTHS, BATCHES = (1, 3, 7, 20), (1, 32)
 
 
 def write_warmup(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     signatures: dict[str, ConcreteFunction],
     vocabularies: dict[str, Vocabulary],
     max_tokens: int,
@@ -73,7 +73,7 @@ UNSERVED = ("Xla", "PyFunc", "EagerPyFunc")
 TEXT = ("TFText", "NormalizeUTF8", "CaseFoldUTF8")
 
 
-def unserved(path: str | os.PathLike, text: bool = False) -> list[str]:
+def unserved(path: str | os.PathLike[str], text: bool = False) -> list[str]:
     """Finds operations and attributes in a graph that a standard TensorFlow Serving may lack or refuse.
 
     Args:

@@ -81,7 +81,8 @@ def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Ten
         name: _zeros(spec, tf.size(lengths), tf.shape(ids)[1], encoder.compute_dtype)
         for name, spec in encoder.encoded_spec.items()
     }
-    return in_parts(part, lengths, empty)
+    encoded: Tensors = in_parts(part, lengths, empty)
+    return encoded
 
 
 def score_in_graph(
@@ -143,7 +144,8 @@ def _read(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
 
 def _call(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
     """Encodes phrases, sorted by length, with any encoder."""
-    return encoder(ids[:, : tf.reduce_max(lengths)])
+    encoded: Tensors = encoder(ids[:, : tf.reduce_max(lengths)])
+    return encoded
 
 
 def _states(

@@ -56,7 +56,7 @@ class ServedModel:
     def __init__(
         self,
         directory: ModelDirectory,
-        folder: str | os.PathLike,
+        folder: str | os.PathLike[str],
         config: ServingConfig | None = None,
         tokenization: dict[str, bool] | None = None,
     ) -> None:
@@ -98,7 +98,8 @@ class ServedModel:
 
     def score_tokens(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Returns the outputs of `score`, and ln p of each predicted token, padded with 0."""
-        return self._scored(source, target)
+        scored: Tensors = self._scored(source, target)
+        return scored
 
     def _score_pairs(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         source, target = self._text(source, "source"), self._text(target, "target")
@@ -215,7 +216,8 @@ class ServedModel:
 
 def _shared(function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Callable[..., Structure]:
     """Makes a `tf.function`. Its callers share its graph."""
-    return tf.function(function, input_signature=inputs, autograph=False)
+    shared: Callable[..., Structure] = tf.function(function, input_signature=inputs, autograph=False)
+    return shared
 
 
 def _input_checks(entry: RegisteredSampler, text: tf.Tensor, inputs: Tensors) -> list[tf.Operation]:

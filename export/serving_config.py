@@ -177,7 +177,7 @@ BATCHING_PARAMETERS = "batching_parameters.txt"
 BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
-def write_batching_parameters(export_dir: str | os.PathLike) -> None:
+def write_batching_parameters(export_dir: str | os.PathLike[str]) -> None:
     """Writes the server's settings for merging requests. An existing file stays: users edit its numbers."""
     path = pathlib.Path(export_dir) / BATCHING_PARAMETERS
     if path.exists():

@@ -46,8 +46,8 @@ class VerificationReport:
 
 
 def verify_export(
-    model_dir: str | os.PathLike,
-    export_dir: str | os.PathLike,
+    model_dir: str | os.PathLike[str],
+    export_dir: str | os.PathLike[str],
     options: VerificationOptions | None = None,
     *,
     pairs: Sequence[tuple[str, str]] = (),
@@ -109,7 +109,7 @@ def verify_export(
     return VerificationReport(path, tuple(comparisons))
 
 
-def _version_folder(export_dir: str | os.PathLike, version: int | None) -> pathlib.Path:
+def _version_folder(export_dir: str | os.PathLike[str], version: int | None) -> pathlib.Path:
     there = versions(export_dir)
     number = version or max(there, default=0)
     if number not in there:
@@ -123,7 +123,7 @@ def _version_folder(export_dir: str | os.PathLike, version: int | None) -> pathl
 
 
 def process_scores(
-    command: Sequence[str], request: Mapping[str, object], path: str | os.PathLike, **environment: str
+    command: Sequence[str], request: Mapping[str, object], path: str | os.PathLike[str], **environment: str
 ) -> list[np.ndarray]:
     """Scores in another process.
 
@@ -148,7 +148,7 @@ def process_scores(
     return [np.array(scores, np.float64) for scores in json.loads(done.stdout)]
 
 
-def _reported(done: subprocess.CompletedProcess[str], path: str | os.PathLike) -> InputError:
+def _reported(done: subprocess.CompletedProcess[str], path: str | os.PathLike[str]) -> InputError:
     """Makes an InputError, with a remedy, from what a failed process wrote to standard error."""
     errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
     reason = (errors or done.stderr.strip().splitlines() or ["it printed no error"])[-1]

@@ -20,7 +20,7 @@ from keras_encdec.runtime.unfinished import unfinished
 LARGEST = 2**63 - 1
 
 
-def versions(export_dir: str | os.PathLike) -> list[int]:
+def versions(export_dir: str | os.PathLike[str]) -> list[int]:
     """Lists the numbers of the versions in a folder, in ascending order."""
     with contextlib.suppress(FileNotFoundError):
         folders = [path for path in pathlib.Path(export_dir).iterdir() if path.is_dir()]
@@ -41,7 +41,7 @@ class NewVersion:
 
 
 @contextlib.contextmanager
-def new_version(export_dir: str | os.PathLike, version: int | None = None, above: int = 0) -> Iterator[NewVersion]:
+def new_version(export_dir: str | os.PathLike[str], version: int | None = None, above: int = 0) -> Iterator[NewVersion]:
     """Creates a version, which appears under its number when the `with` block ends.
 
     A server that polls the folder never sees an unfinished version: the block writes to a hidden folder, which is then
@@ -82,7 +82,7 @@ def new_version(export_dir: str | os.PathLike, version: int | None = None, above
             shutil.rmtree(made.path, ignore_errors=True)
 
 
-def remove_folder(export_dir: str | os.PathLike, version: int) -> None:
+def remove_folder(export_dir: str | os.PathLike[str], version: int) -> None:
     """Removes a version. It is renamed first, so that no server sees an incomplete version."""
     export_dir = pathlib.Path(export_dir)
     hidden = export_dir / f".version.{secrets.token_hex(4)}.tmp"
@@ -98,7 +98,7 @@ def _remove_abandoned(export_dir: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: str | os.PathLike, wait: bool = True) -> Iterator[None]:
+def locked(folder: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
     """Locks a folder during the `with` block.
 
     Args:
@@ -148,7 +148,7 @@ def _flush(folder: pathlib.Path) -> None:
         _sync(parent)
 
 
-def _sync(path: str | os.PathLike) -> None:
+def _sync(path: str | os.PathLike[str]) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

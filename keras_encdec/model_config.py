@@ -52,6 +52,37 @@ def model_path(model: FilePath) -> pathlib.Path:
     return PACKAGED / path if os.fspath(model) in packaged_models() and not os.path.lexists(path) else path
 
 
+def task_folder(folder: pathlib.Path, task: str) -> pathlib.Path:
+    """Returns the folder of a task that is not the main task, in the model directory of a training of several tasks."""
+    return folder / "tasks" / task
+
+
+def task_path(model: FilePath, task: str | None) -> pathlib.Path:
+    """Finds the model directory of a task, which is one itself.
+
+    Args:
+        model: path of a model directory.
+        task: str. Name of a task of its training; `None` for the main task.
+
+    Returns:
+        pathlib.Path. That of the main task is the model directory.
+
+    Raises:
+        InputError: if it is not a model directory, or its training had no such task.
+    """
+    path = model_path(model)
+    if task is None:
+        return path
+    known = read_model_config(path).get("training", {}).get("tasks", {})
+    tasks = list(known) if isinstance(known, dict) else []
+    if task not in tasks:
+        expected = (
+            f"expected one of its tasks: {', '.join(tasks)}" if tasks else "expected a model trained with --tasks"
+        )
+        raise InputError(f"found no task {shortened(task)} in it", expected, "check --task", path)
+    return path if task == tasks[0] else task_folder(path, task)
+
+
 def check_model_directory(path: FilePath) -> str | None:
     """Checks, without Keras and in little time, that a path or a name is that of a model directory with weights.
 

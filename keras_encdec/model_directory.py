@@ -30,6 +30,7 @@ from keras_encdec.model_config import (
     check_has_weights,
     model_path,
     read_model_config,
+    task_path,
 )
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum
@@ -115,18 +116,20 @@ class ModelDirectory:
         _write_config(self.path, config)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, weights: bool = True) -> Self:
+    def load(cls, path: str | os.PathLike, weights: bool = True, task: str | None = None) -> Self:
         """Reads a model directory, whichever backend trained it.
 
         Args:
             path: of the directory, or the name of a model of the package, see `model_path`.
             weights: bool. Whether to load the model too. Defaults to `True`.
+            task: str. Task of a model that was trained on several tasks. Its model is an ordinary one, which shares
+                nothing with those of other tasks. Defaults to `None`: the main task.
 
         Raises:
             InputError: when it is not a model directory, is of another format, a vocabulary or the weights are not
-                those of the training, or its parts do not fit.
+                those of the training, its parts do not fit, or its training had no such task.
         """
-        path = model_path(path)
+        path = task_path(path, task)
         config = read_model_config(path)
         _check_vocabularies(path, config["sha256"])
         directory = cls(

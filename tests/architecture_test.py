@@ -47,7 +47,8 @@ WITHOUT_TENSORFLOW = {"formats", "text", "data", "layers", "models", "model_dire
 
 def sources():
     """Path, module name and syntax tree of each module of the package."""
-    for path in sorted([*ROOT.glob("keras_encdec/**/*.py"), *ROOT.glob("trainers/*.py"), *ROOT.glob("export/*.py")]):
+    folders = "keras_encdec", "trainers", "export"
+    for path in sorted(path for folder in folders for path in ROOT.glob(f"{folder}/**/*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         parts = parts if parts[0] == "keras_encdec" else ("keras_encdec", *parts)
         parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -90,6 +91,16 @@ def room(module):
     """The room that a module of the package stands in; `None` for the package itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else None
+
+
+def test_imported_modules_exist():
+    missing = [
+        f"{path} imports {imported}"
+        for path, _, tree in SOURCES
+        for imported in imports(tree, everywhere=True)
+        if imported.split(".")[0] == "keras_encdec" and imported not in MODULES
+    ]
+    assert not missing
 
 
 def test_every_module_stands_in_a_room():

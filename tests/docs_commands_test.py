@@ -41,7 +41,9 @@ PAGES = ["README.md", "docs/tutorial.md"] + [
         "experiment",
         "moses",
         "sentences",
+        "multi-task",
         "language-models",
+        "pruning",
         "data-selection",
         "generating",
         "report",
@@ -138,6 +140,9 @@ def folder(tmp_path_factory):
         for name, lines in (("train", side[:100]), ("val", side[100:120]), ("test", side[120:125])):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "gold.align").write_text("0-0 1?1\n" * 5)
+    shutil.copy(folder / "train.fr", folder / "train.de")
+    (tasks,) = re.findall(r"```toml\n(.*?)```", read("docs/guides/multi-task.md"), re.DOTALL)
+    (folder / "tasks.toml").write_text(tasks, encoding="utf-8")
     (folder / "input.en").write_text("open the file\nthe next page\n", encoding="utf-8")
     features = "WordPenalty0= -3 PhrasePenalty0= 1 TranslationModel0= -1 -2 -1 -2 Distortion0= 0"
     hypotheses = {"0 ||| ouvrir le fichier": -4.4, "0 ||| le fichier": -5, "1 ||| la page suivante": -3.5}
@@ -306,13 +311,14 @@ def test_servers_are_started_with_files_and_flags_that_exist(folder, outputs):
 
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_flag_and_target_that_pages_name_exists(page):
-    others = r"^ {4,}(?:docker|tensorflow_model|perl MOSES|MOSES).*"
+    others = r"^ {4,}(?:docker|tensorflow_model|perl MOSES|MOSES).*"  # not commands of the package
+    known = {"nproc_per_node", "no", "nnodes", "node_rank", "master_addr", "master_port"}  # of torchrun
     text = re.sub(others, "", read(page), flags=re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:`| {4})make ([\w-]+)", text):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-    known = {name for command in COMMANDS.values() for name in command.flag_values()}
-    known |= {"full", "repeats", "automatic", "backends", "nbest", "help"}  # of benchmarks/
+    known |= {name for command in COMMANDS.values() for name in command.flag_values()}
+    known |= {"before", "full", "repeats", "automatic", "backends", "nbest", "help"}  # of benchmarks/
     known |= {"record_durations", "xla_cpu_max_isa"}  # of tests/run.py, and of XLA
     known |= {"directory"}  # of Python's http.server
     known |= {"batch"}  # of mert-moses.pl

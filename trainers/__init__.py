@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from keras_encdec.trainers.reporting import TrainingReporter as TrainingReporter
     from keras_encdec.trainers.reporting import TrainingResult as TrainingResult
     from keras_encdec.trainers.reporting import TrainingRound as TrainingRound
+    from keras_encdec.trainers.tasks import TaskConfig as TaskConfig
+    from keras_encdec.trainers.tasks import TrainingTasks as TrainingTasks
     from keras_encdec.trainers.train import train as train
     from keras_encdec.trainers.training_config import TrainingConfig as TrainingConfig
     from keras_encdec.trainers.training_data import TrainingData as TrainingData

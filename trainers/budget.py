@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 import keras
 
-from keras_encdec.backend.training_step import Compilation, sync_training_state
+from keras_encdec.backend.replicas import Compilation, Replicas
+from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.runtime.workers import SAME_SIGNAL, handle_stop_signals, restore_handlers
 
 # The optimizer's learning rate is set only when it has changed by this share, because setting it takes time.
 LEAST_CHANGE = 0.01
+# Several processes agree on the time and on signals this often, and after 1,000 updates at the latest.
+AGREEMENT_SECONDS, AGREEMENT_UPDATES = 1.0, 1000
 
 
 class Budget(keras.callbacks.Callback):
@@ -24,7 +27,8 @@ class Budget(keras.callbacks.Callback):
     A round that is cut short by a limit is still validated and saved. The first interrupt, termination, hang-up or quit
     signal ends the training after the current update, see `Checkpoints`; a second signal, more than a second later, has
     its usual effect. Only the main thread receives signals; in other threads the callback leaves the signal handlers
-    unchanged.
+    unchanged. If several processes share a training, the time is that of the first, and a signal to any of them stops
+    all of them after the same update, about a second later.
 
     Args:
         learning_rate: float. The full learning rate.
@@ -40,11 +44,13 @@ class Budget(keras.callbacks.Callback):
         round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
         round_updates_done: int. Number of updates in the round that a resumption continues. Defaults to `0`.
         compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
+        devices: Replicas that share the training. Defaults to one device.
 
     Attributes:
         learning_rate: float. The full learning rate.
         factor: float. The factor of the full learning rate that was last set in the optimizer; `None` before.
         updates_done: int. Number of updates so far, including those before a resumption.
+        devices: Replicas.
         signal: int. Number of the signal that stopped the training; `None` without one.
     """
 
@@ -62,10 +68,16 @@ class Budget(keras.callbacks.Callback):
         round_updates: int | None = None,
         round_updates_done: int = 0,
         compilation: Compilation | None = None,
+        devices: Replicas | None = None,
     ) -> None:
         super().__init__()
-        self.updates_done, self._signalled = first_update, 0.0
+        self.updates_done = self._first_update = first_update
+        self._signalled = 0.0
         self.signal: int | None = None
+        self._arrived: int | None = None
+        self.devices = devices or Replicas()
+        # Seconds since the beginning, those of compiling, and the update at which the processes agree on both again.
+        self._agreed, self._agree_at = (0.0, 0.0), 0
         self._limits = updates, seconds
         self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
@@ -78,11 +90,34 @@ class Budget(keras.callbacks.Callback):
         self._ends_round = round_updates_done > 0
 
     @property
+    def clock(self) -> float:
+        """Seconds since the training began or was resumed, including those of compiling; the same in all processes."""
+        return self._times[0]
+
+    @property
     def seconds(self) -> float:
         """Seconds of training so far, including those before a resumption, and without those of compiling."""
-        if self._start is None:
-            return self._before
-        return self._before + time.monotonic() - self._start - self._compilation.seconds
+        since, compiling = self._times
+        return self._before + since - compiling
+
+    @property
+    def _times(self) -> tuple[float, float]:
+        return self._agreed if self._start is None or self.devices.processes > 1 else self._own_times()
+
+    def _own_times(self) -> tuple[float, float]:
+        return time.monotonic() - (self._start or 0.0), self._compilation.seconds
+
+    def _agree(self) -> None:
+        """Agrees with the other processes on the time, on signals, and on when to agree again."""
+        if self.devices.processes == 1:
+            return
+        since, compiling = self._own_times()
+        rate = self.updates_done - self._first_update, since - compiling
+        updates = AGREEMENT_SECONDS * rate[0] / max(rate[1], 1e-9)
+        updates = min(max(1, round(updates)), AGREEMENT_UPDATES)
+        (since, compiling, updates), arrived = self.devices.agree([since, compiling, updates], self._arrived or 0)
+        self._agreed, self._agree_at = (since, compiling), self.updates_done + int(updates)
+        self.signal = arrived or None
 
     @property
     def done(self) -> float:
@@ -98,6 +133,7 @@ class Budget(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         self._start = time.monotonic()
         self._handlers = handle_stop_signals(self._stop)
+        self._agree()
         # A factor that is set again would be more exact than that of a training without the interruption.
         self.factor = self._first_factor
         self._adjust()  # a resumed training may have been given another learning rate
@@ -111,6 +147,8 @@ class Budget(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         self.updates_done += 1
         self._round_updates_done += 1
+        if self.updates_done >= self._agree_at:
+            self._agree()
         self._stop_when_spent()
         if self.model.stop_training:
             self._ends_round = False  # somebody ends the training
@@ -118,6 +156,9 @@ class Budget(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self._agree()
+        if logs and self.devices.processes > 1:  # the processes may have measured BLEU with other roundings
+            logs.update(zip(logs, self.devices.agree(list(logs.values()))[0], strict=True))
         if self._ends_round:
             self.model.stop_training = self._ends_round = False
         self._round_updates_done = 0
@@ -142,8 +183,10 @@ class Budget(keras.callbacks.Callback):
     def _stop(self, number: int, frame: types.FrameType | None) -> None:
         """Handles a stop signal."""
         now = time.monotonic()
-        if self.signal is None:
-            self.signal, self._signalled = number, now
+        if self._arrived is None:
+            self._arrived, self._signalled = number, now
+            if self.devices.processes == 1:
+                self.signal = number
         elif now - self._signalled > SAME_SIGNAL:
             signal.signal(number, self._handlers[number])
             signal.raise_signal(number)

@@ -7,7 +7,6 @@ import math
 import os
 import pathlib
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import keras
@@ -17,7 +16,7 @@ from keras_encdec.backend.random import generator_state
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.errors import InputError
 from keras_encdec.formats import open_output
-from keras_encdec.model_config import WEIGHTS
+from keras_encdec.model_config import WEIGHTS, task_folder
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.trainers.budget import Budget
@@ -125,7 +124,8 @@ class Checkpoints(keras.callbacks.Callback):
         self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
         self._plain: keras.Model | None = None
         self._seconds_between, self._saved = 60 * minutes, 0.0
-        for partial in self.folder.glob(f"{PARTIAL}*"):
+        self._writes = budget.devices.is_chief
+        for partial in self.folder.glob(f"{PARTIAL}*") if self._writes else ():
             partial.unlink()  # left by a killed process
 
     @property
@@ -144,7 +144,7 @@ class Checkpoints(keras.callbacks.Callback):
         return len(rounds) - 1 - best >= self._patience or updates >= self._patience_updates
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._saved = time.monotonic()
+        self._saved = self._budget.clock
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         if norms := GradientNorms.of(self.model.optimizer):
@@ -154,11 +154,11 @@ class Checkpoints(keras.callbacks.Callback):
         budget = self._budget
         if budget.round_is_complete or budget.done >= 1.0:
             return  # it will be validated and saved
-        if budget.signal or time.monotonic() - self._saved >= self._seconds_between:
+        if budget.signal or budget.clock - self._saved >= self._seconds_between:
             self._save_in_round()
         if budget.signal:
             if not self.rounds:
-                save_model(self.folder, WEIGHTS, self._without_optimizer())
+                self._save_best()
             raise StoppedInRound
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
@@ -232,8 +232,10 @@ class Checkpoints(keras.callbacks.Callback):
     def _keep(self, weights: Sequence[np.ndarray] = ()) -> None:
         """Saves the end of a round."""
         if self.best is self.rounds[-1]:
-            save_model(self.folder, WEIGHTS, self._without_optimizer(weights))
+            self._save_best(weights)
         self._save()
+        if not self._writes:
+            return
         with open_output(self.folder / HISTORY) as file:
             file.write((json.dumps({"rounds": self.rounds}, indent=1) + "\n").encode())
 
@@ -255,11 +257,23 @@ class Checkpoints(keras.callbacks.Callback):
             budget.learning_rate,
             budget.factor,
             sums,
-            generator_state(),
+            generator_state(budget.devices),
             masks.to_arrays() if (masks := PruningMasks.of(self.model)) else {},
         )
-        save_model(self.folder, LAST, self.model, progress)
-        self._saved = time.monotonic()
+        self._write(self.folder, LAST, self.model, progress)
+        self._saved = self._budget.clock
+
+    def _save_best(self, weights: Sequence[np.ndarray] = ()) -> None:
+        """Saves the model of each task; that of the main task, the first, is in the model directory itself."""
+        main, *others = self._without_optimizer(weights).task_models().items()
+        for name, model in others:
+            self._write(task_folder(self.folder, name), WEIGHTS, model)
+        self._write(self.folder, WEIGHTS, main[1])
+
+    def _write(self, folder: pathlib.Path, name: str, model: keras.Model, progress: Progress | None = None) -> None:
+        if self._writes:
+            with self._budget.devices.alone():
+                save_model(folder, name, model, progress)
 
     def _without_optimizer(self, weights: Sequence[np.ndarray] = ()) -> keras.Model:
         """Copies the weights to a model that was never compiled: its file is smaller, and loads on every backend."""

@@ -1,5 +1,6 @@
 """Runs the rounds of a training: `model.fit` with the callbacks that stop, validate, save and report it."""
 
+import contextlib
 import importlib.util
 import math
 import pathlib
@@ -8,7 +9,8 @@ import sys
 import keras
 
 from keras_encdec.backend.random import set_generator_state
-from keras_encdec.backend.training_step import Compilation, evaluation_batches, training_stream
+from keras_encdec.backend.replicas import Compilation, Replicas
+from keras_encdec.backend.training_step import evaluation_batches, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.pruning.masked_training import PruningMasks
@@ -39,6 +41,7 @@ def fit(
     folder: pathlib.Path,
     reporter: TrainingReporter,
     compilation: Compilation,
+    devices: Replicas,
 ) -> tuple[Checkpoints, Budget]:
     """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
 
@@ -50,6 +53,7 @@ def fit(
         folder: path of the model directory.
         reporter: TrainingReporter, which gets the progress.
         compilation: Compilation, the cost of compiling, whose time does not count.
+        devices: Replicas that share the training.
 
     Returns:
         tuple: Checkpoints with the rounds; Budget with the time and the signal.
@@ -72,35 +76,37 @@ def fit(
         config.round_updates,
         progress.round_updates,
         compilation,
+        devices,
     )
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
     bleu = ValidationBleu(model, validation.once()) if config.validation_bleu and validation else None
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget)
     # A training that was killed in its first round has no best model: its round is ended even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
-        record = ProgressRecord("encdec-train", folder / PROGRESS)
+        record = ProgressRecord("encdec-train", folder / PROGRESS) if devices.is_chief else None
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
             _gradual_pruning(config, model, budget),
             *reporter.callbacks(budget, batches.updates_per_epoch),
-            *_tensorboard(config, folder),
+            *(_tensorboard(config, folder) if devices.is_chief else ()),
             average,
             checkpoints,
-            ProgressUpdates(record, budget),
+            record and ProgressUpdates(record, budget),
             UpdateReports(reporter, budget, batches.batch_size),
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
-            Restoration(progress),
+            Restoration(progress, devices),
         ]
         callbacks = [callback for callback in callbacks if callback]
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
         if compilation.unannounced:
             reporter.compiling(())
-        with record:
+        with record or contextlib.nullcontext(), devices.training():
             try:
                 model.fit(
-                    training_stream(lambda: batches.stream(progress.updates)),
-                    validation_data=validation and evaluation_batches(validation.once),
+                    training_stream(lambda: map(devices.part, batches.stream(progress.updates))),
+                    validation_data=validation
+                    and evaluation_batches(lambda: list(map(devices.part, validation.once()))),
                     # Keras calls a round an epoch.
                     steps_per_epoch=max(1, min(config.round_updates, left)),
                     initial_epoch=len(progress.rounds),
@@ -120,7 +126,8 @@ def fit(
                 "drop --average_rounds, or raise --updates, --epochs or --minutes",
                 folder,
             )
-        add_average(model, average, validation, bleu, checkpoints)
+        with devices.training():
+            add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
 
 
@@ -175,11 +182,12 @@ class Restoration(keras.callbacks.Callback):
 
     Args:
         progress: Progress.
+        devices: Replicas that share the training.
     """
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, devices: Replicas) -> None:
         super().__init__()
-        self._sums, self._generator = progress.sums, progress.generator
+        self._sums, self._generator, self._devices = progress.sums, progress.generator, devices
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         for variable, value in zip(round_sums(self.model), self._sums, strict=False):  # no sums: at the end of a round
@@ -188,5 +196,5 @@ class Restoration(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
         if self._generator:
-            set_generator_state(self._generator)
+            set_generator_state(self._generator, self._devices)
             self._generator = {}

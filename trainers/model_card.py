@@ -14,6 +14,7 @@ from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.trainers.reporting import TrainingResult, TrainingRound
 from keras_encdec.trainers.resumption import SETTINGS
+from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -40,6 +41,7 @@ class ModelCard:
         languages: codes of the source and target language, such as ("en", "fr"). Defaults to unknown.
         license: str. Identifier of the licence, as Hugging Face writes it. Defaults to `None`: unknown.
         remark: str. Markdown that stands below the title. Defaults to none.
+        tasks: TrainingTasks that were trained together; `None` if there was one task. Defaults to `None`.
     """
 
     config: TrainingConfig
@@ -52,6 +54,7 @@ class ModelCard:
     languages: Sequence[str] = ()
     license: str | None = None
     remark: str = ""
+    tasks: TrainingTasks | None = None
 
     def write(self) -> None:
         """Writes the card into the model directory, unless the card there is the user's.
@@ -75,6 +78,7 @@ class ModelCard:
         made = f"A model of {predicted}, trained by {LIBRARY} {__version__}."
         sections = {
             "Data": _table(self._data()),
+            **({"Tasks": _tasks_table(self.tasks)} if self.tasks else {}),
             "Sizes": _table(self._sizes()),
             "Settings": f"{_table(self._settings())}\n\nAll settings are in `{SETTINGS}`.",
             "Perplexity": _table(self._measurements()),
@@ -180,6 +184,18 @@ class ModelCard:
 def _perplexity_name(best: TrainingRound) -> str:
     """Says on which pairs the perplexity of a round was measured."""
     return f"Perplexity per token, {'training' if best.val_perplexity is None else 'held-out'} pairs"
+
+
+def _tasks_table(tasks: TrainingTasks) -> str:
+    """Writes a table of the tasks, and how to open one."""
+    rows = [
+        f"| `{name}` | {task.kind} | `{task.encoder}` | `{task.decoder}` | {tasks.ratios[name]:g} "
+        f"| {', '.join(f'`{pathlib.PurePath(path).name}`' for path in task.files.values())} |"
+        for name, task in tasks.tasks.items()
+    ]
+    head = ["| task | kind | encoder | decoder | ratio | files |", "|---|---|---|---|---|---|"]
+    text = "The model in this folder is that of the first task; commands take `--task=` with the name of another one."
+    return "\n".join([*head, *rows, "", text])
 
 
 def _table(values: Mapping[str, object]) -> str:

@@ -141,7 +141,11 @@ def _check_position_words(vocabulary: Vocabulary, path: str) -> None:
 
 
 def validation_batches(
-    config: TrainingConfig, data: TrainingData, directory: ModelDirectory, pairs: PreparedPairs
+    config: TrainingConfig,
+    data: TrainingData,
+    directory: ModelDirectory,
+    pairs: PreparedPairs,
+    are_prepared: bool = False,
 ) -> tuple[Batches | None, range]:
     """Makes batches of the pairs to validate on, and selects the pairs to train on.
 
@@ -150,10 +154,13 @@ def validation_batches(
         data: TrainingData: the validation files, or the number of pairs to hold out.
         directory: ModelDirectory, with the vocabularies.
         pairs: PreparedPairs. Without validation files, the first of them are held out.
+        are_prepared: bool. Whether another process has prepared the pairs of the validation files. Defaults to `False`.
 
     Returns:
         tuple: Batches to validate on, `None` if no pair can be held out; range, the indices of the pairs to train on.
     """
+    if data.validation and are_prepared:
+        return Batches(PreparedPairs(directory.path / VALIDATION), config.batch_size), range(len(pairs))
     if data.validation:
         with _open(
             config, data, data.validation, data.validation_alignment, LONGEST_VALIDATED, directory.tokenization

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import keras
 import numpy as np
 
+from keras_encdec.backend.replicas import Replicas
 from keras_encdec.configuration import Configuration, ConfigurationError
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.formats import open_output
@@ -196,23 +197,29 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     return False
 
 
-def load_checkpoint(folder: str | os.PathLike[str]) -> TrainingState:
+def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = None) -> TrainingState:
     """Loads the newest checkpoint of a training that is not damaged, with the model compiled as before.
 
     If it is not the newest one, a warning says so, and it takes the place of the newest one.
 
+    Args:
+        folder: path of the model directory.
+        devices: Replicas to train on, in all processes of which the function is called. Defaults to one device.
+
     Raises:
         InputError: when there is no checkpoint, or none can be loaded.
     """
-    folder = pathlib.Path(folder)
+    folder, devices = pathlib.Path(folder), devices or Replicas()
     errors = []
     for path in _checkpoints(folder) or [folder / LAST]:
         try:
-            state = _load(path)
+            with devices.building():
+                state = _load(path)
         except InputError as error:
             errors.append(error)
             continue
-        if errors:
+        devices.wait()
+        if errors and devices.is_chief:
             warnings.warn(
                 EncdecWarning(
                     f"{folder / LAST}: {errors[0].found}; continuing from the checkpoint before it, after "
@@ -220,7 +227,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> TrainingState:
                 ),
                 stacklevel=2,
             )
-        if path.name == PREVIOUS:
+        if path.name == PREVIOUS and devices.is_chief:
             os.replace(path, folder / LAST)  # otherwise, the next save would replace it by the damaged one
         return state
     if len(errors) == 1:

@@ -6,10 +6,13 @@ import pathlib
 
 import keras
 
+from keras_encdec.backend.distribution import replicas
 from keras_encdec.backend.low_precision import warn_if_slow
+from keras_encdec.backend.replicas import Replicas, check_batch_size
+from keras_encdec.backend.task_steps import update_tasks_between
 from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.data import Batches
+from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
 from keras_encdec.model_config import CONFIG, PACKAGED, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
@@ -27,6 +30,7 @@ from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
 from keras_encdec.trainers.resumption import (
+    PREPARED,
     Progress,
     TrainingState,
     check_same_training,
@@ -37,6 +41,8 @@ from keras_encdec.trainers.resumption import (
     save_settings,
     update_settings,
 )
+from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks, prepare_tasks
+from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.validation import WITHOUT
@@ -50,6 +56,7 @@ def train(
     model_dir: str | os.PathLike[str],
     resume: bool = False,
     reporter: TrainingReporter | None = None,
+    tasks: TrainingTasks | None = None,
 ) -> TrainingResult:
     """Learns p(target | source) from pairs.
 
@@ -60,6 +67,9 @@ def train(
     same call with `resume` continues from there; if the process was killed, it continues from the last checkpoint. On
     a CPU, the weights and measurements are in the end exactly those of a training without interruptions.
 
+    Several devices may share each batch, see `keras_encdec.backend.replicas.Replicas`. In several processes, each
+    process makes the same call, with one model directory on a disk that all of them share.
+
     Args:
         config: TrainingConfig: the model, and how it is trained.
         data: TrainingData: the pairs to train and validate on.
@@ -68,6 +78,9 @@ def train(
         resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
             begins; if it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
+        tasks: TrainingTasks that share encoders and decoders; `data` is that of the main task, see
+            `TrainingTasks.training_data`. Updates, rounds and epochs are counted in updates of the main task. Defaults
+            to `None`: one task.
 
     Returns:
         TrainingResult.
@@ -85,18 +98,23 @@ def train(
         print(result.best.val_perplexity)
     """
     check_together(config, data)
+    if tasks:
+        tasks.check_together(config, data)
     if is_url(model_dir):
         if not resume and remote_exists(joined(model_dir, CONFIG)):
             raise ConfigurationError(_ALREADY, model_dir)
         with staged_folder(os.fspath(model_dir), existing=resume, last=CONFIG) as local:
-            return train(config, data, local, resume, reporter)
+            return train(config, data, local, resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
     if folder.resolve().is_relative_to(PACKAGED):
         raise InputError(
             "found a folder of the package", "expected a directory of yours", "give another --model_dir", folder
         )
-    with training_lock(folder):
-        return _train(config, data, folder, resume, reporter or TrainingReporter())
+    devices = replicas(config.devices)
+    if not devices.is_chief:
+        reporter = TrainingReporter(lambda line: None)
+    with training_lock(folder) if devices.is_chief else contextlib.nullcontext():
+        return _train(config, data, folder, resume, reporter or TrainingReporter(), devices, tasks)
 
 
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
@@ -105,10 +123,17 @@ def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextM
 
 
 def _train(
-    config: TrainingConfig, data: TrainingData, folder: pathlib.Path, resume: bool, reporter: TrainingReporter
+    config: TrainingConfig,
+    data: TrainingData,
+    folder: pathlib.Path,
+    resume: bool,
+    reporter: TrainingReporter,
+    devices: Replicas,
+    tasks: TrainingTasks | None,
 ) -> TrainingResult:
     """Trains in a folder that `train` has locked."""
     has_begun = has_checkpoint(folder)
+    devices.wait()  # before the first process writes anything
     if has_begun and not resume:
         raise ConfigurationError(_ALREADY, folder)
     model_class(config.architecture).check_config(config.model_config)
@@ -117,20 +142,23 @@ def _train(
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
-    state = _last_checkpoint(config, data, folder) if has_begun else None
+    state = _last_checkpoint(config, data, folder, devices, tasks) if has_begun else None
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
-    given = with_vocabularies(data, initial) if initial else data
-    directory, pairs = prepare_pairs(config, given, folder, has_begun, reporter)
-    validation, training_indices = validation_batches(config, data, directory, pairs)
-    _check_validation(config, validation, folder)
+    directory, pairs, validation, training_indices = _prepared(
+        config, data, initial, folder, has_begun, reporter, devices, tasks
+    )
+    others = prepare_tasks(config, data, tasks, directory, has_begun, reporter) if tasks else None
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = _new_model(config, data, directory, step, initial)
+        state = _new_model(config, directory, step, initial, devices, others)
         reporter.built(state.model.count_params())
-    compilation = step.apply(state.model, reporter.compiling)
-    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation)
+    compilation = step.apply(state.model, reporter.compiling, devices)
+    if others:
+        updates = others.updates(config, widths, state.progress.updates)
+        update_tasks_between(state.model, updates, step, compilation, reporter.compiling)
+    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, devices)
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),
@@ -144,11 +172,13 @@ def _train(
     if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
         reporter.already_ended(result)
         return result
+    if not devices.is_chief:
+        return result
     if has_begun:
         update_settings(folder, config)
     held_out, weights = len(validation.indices) if validation else 0, state.model.count_params()
     known = data_before(folder) or data
-    ModelCard(config, known, result, directory, weights, len(training_indices), held_out).write()
+    ModelCard(config, known, result, directory, weights, len(training_indices), held_out, tasks=tasks).write()
     unigrams = None
     if validation and state.model.decoder.speller is None:  # a perplexity with characters is not one of words alone
         unigrams = unigram_perplexity(pairs, training_indices, validation, directory.target_vocabulary)
@@ -158,6 +188,51 @@ def _train(
     if remark:
         reporter.learned_little(remark)
     return result
+
+
+def _prepared(
+    config: TrainingConfig,
+    data: TrainingData,
+    initial: ModelDirectory | None,
+    folder: pathlib.Path,
+    has_begun: bool,
+    reporter: TrainingReporter,
+    devices: Replicas,
+    tasks: TrainingTasks | None,
+) -> tuple[ModelDirectory, PreparedPairs, Batches | None, range]:
+    """Prepares the pairs and the files of a new model in the first process; the others wait for it, and read them."""
+    if devices.is_chief:
+        given = with_vocabularies(data, initial) if initial else data
+        directory, pairs = prepare_pairs(config, given, folder, has_begun, reporter)
+        validation, training_indices = validation_batches(config, data, directory, pairs)
+        _check_validation(config, validation, folder)
+        check_batch_size(devices, min(config.batch_size, len(training_indices)))
+        if not has_begun:
+            _begin(config, data, directory, tasks)
+        devices.wait()
+        return directory, pairs, validation, training_indices
+    devices.wait()
+    if not (folder / PREPARED).exists():
+        raise InputError(
+            "found no pairs that the first process has prepared",
+            "expected a directory that all machines share",
+            "give another --model_dir",
+            folder,
+        )
+    directory, pairs = ModelDirectory.load(folder, weights=False), PreparedPairs(folder / PREPARED)
+    return directory, pairs, *validation_batches(config, data, directory, pairs, are_prepared=True)
+
+
+def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory, tasks: TrainingTasks | None) -> None:
+    """Saves the vocabularies, the configuration of the model and the settings of a new training."""
+    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
+    (directory.path / WEIGHTS).unlink(missing_ok=True)
+    directory.save_config(
+        config.architecture,
+        {**config.model_config.to_dict(), "dtype": config.dtype_policy},
+        {**fixed_settings(config, data), **({"tasks": tasks.fixed()} if tasks else {})},
+    )
+    save_settings(directory.path, config, data)
 
 
 def _remark(result: TrainingResult, unigrams: float | None) -> str | None:
@@ -184,45 +259,48 @@ def _check_validation(config: TrainingConfig, validation: Batches | None, folder
 
 def _new_model(
     config: TrainingConfig,
-    data: TrainingData,
     directory: ModelDirectory,
     step: StepCompilation,
     initial: ModelDirectory | None,
+    devices: Replicas,
+    others: PreparedTasks | None,
 ) -> TrainingState:
-    """Builds and compiles a model, and saves its configuration and the settings of the training."""
+    """Builds and compiles a model."""
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
-    numbers = directory.character_numbers()
-    with building(config.seed):
-        model = build_model(
-            config.architecture, *words, **numbers, **config.model_config.to_dict(), dtype=config.dtype_policy
+    with building(config.seed), devices.building():
+        if others:
+            model = others.new_model(config)
+        else:
+            numbers = directory.character_numbers()
+            model = build_model(
+                config.architecture, *words, **numbers, **config.model_config.to_dict(), dtype=config.dtype_policy
+            )
+        if initial:
+            copy_weights(initial.model, model)
+        model.compile(
+            _optimizer(config),
+            config.reduction,
+            config.clip_elements or None,
+            config.label_smoothing,
+            jit_compile=step.jit_compile,
         )
-    if initial:
-        copy_weights(initial.model, model)
-    model.compile(
-        _optimizer(config),
-        config.reduction,
-        config.clip_elements or None,
-        config.label_smoothing,
-        jit_compile=step.jit_compile,
-    )
-    if config.keep_pruned or config.gradual_pruning:
-        PruningMasks(model)
-    # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
-    (directory.path / WEIGHTS).unlink(missing_ok=True)
-    directory.save_config(
-        config.architecture,
-        {**model.config.to_dict(), "dtype": config.dtype_policy},
-        fixed_settings(config, data),
-    )
-    save_settings(directory.path, config, data)
+        if config.keep_pruned or config.gradual_pruning:
+            PruningMasks(model)
     return TrainingState(model, Progress())
 
 
-def _last_checkpoint(config: TrainingConfig, data: TrainingData, folder: pathlib.Path) -> TrainingState:
+def _last_checkpoint(
+    config: TrainingConfig,
+    data: TrainingData,
+    folder: pathlib.Path,
+    devices: Replicas,
+    tasks: TrainingTasks | None,
+) -> TrainingState:
     """Loads the last checkpoint, and checks that its settings match."""
     directory = ModelDirectory.load(folder, weights=False)
+    check_same_tasks(tasks, directory.training)
     with building():
-        state = load_checkpoint(folder)
+        state = load_checkpoint(folder, devices)
     check_same_training(config, data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.

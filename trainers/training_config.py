@@ -151,6 +151,11 @@ class TrainingConfig(Configuration):
         minimum=0,
     )
     batch_size: int = hyperparameter(64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True)
+    devices: str = hyperparameter(
+        "1",
+        "Devices that share each batch: a number or all. Under PyTorch, and on several machines, a launcher starts the "
+        "processes, and this is the number in all of them. The batch size must be a multiple.",
+    )
     dtype_policy: str = hyperparameter(
         "float32",
         "Keras dtype policy. Dtypes of fewer bits than float32 are faster only on hardware that supports them: a GPU; "
@@ -214,6 +219,11 @@ class TrainingConfig(Configuration):
             )
         if self.pruning_scheme != "class_blind" and not self.gradual_pruning:
             raise ConfigurationError("found {pruning_scheme} without {gradual_pruning}, expected both")
+        if (self.keep_pruned or self.gradual_pruning) and self.devices != "1":
+            name = "keep_pruned" if self.keep_pruned else "gradual_pruning"
+            raise ConfigurationError(f"found {{{name}}} with {{devices}}=%s, expected it with 1 device", self.devices)
+        if self.devices != "all" and not (self.devices.isdecimal() and int(self.devices)):
+            raise ConfigurationError("found {devices}=%r, expected a number from 1 or all", self.devices)
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
             raise ConfigurationError(
                 "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds its decay of 0.999 to 1, so that no "
@@ -221,6 +231,10 @@ class TrainingConfig(Configuration):
                 self.optimizer,
             )
         characters = self.model_config.to_dict().get("characters", "none")
+        if characters != "none" and self.devices != "1":
+            raise ConfigurationError(
+                "found {characters}=%s with {devices}=%s, expected 1 device", characters, self.devices
+            )
         if self.validation_bleu and characters != "none":
             raise ConfigurationError(
                 "found {validation_bleu} with {characters}=%s, expected one of them: BLEU in training compares words "

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
+from keras_encdec.backend.replicas import Replicas
 from keras_encdec.backend.training_step import evaluation_batches
 from keras_encdec.data import Batches
 from keras_encdec.decoding import Generator
@@ -92,14 +93,17 @@ class RoundAverage(keras.callbacks.Callback):
         super().__init__()
         self._folder, self._budget, self._number = pathlib.Path(folder) / ROUNDS, budget, number
         last_rounds = [past["updates"] for past in rounds if "averaged_rounds" not in past][-number - 1 :]
-        for path in self._files():
+        for path in self._files() if budget.devices.is_chief else ():
             if int(path.stem) not in last_rounds:
                 path.unlink()  # an earlier round, or a round that is not in the history because the process was killed
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._folder.mkdir(exist_ok=True)
+        if self.devices.is_chief:
+            self._folder.mkdir(exist_ok=True)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        if not self._budget.devices.is_chief:
+            return
         with open_output(self._folder / f"{self._budget.updates_done}.npz") as file:
             # NumPy files have no bfloat16.
             np.savez(file, *(weight.astype(np.float32) for weight in self.model.get_weights()))
@@ -113,6 +117,7 @@ class RoundAverage(keras.callbacks.Callback):
         Returns:
             tuple: list of arrays, as `model.get_weights` returns; int, the number of rounds.
         """
+        self._budget.devices.wait()  # for the files of the last round
         paths = self._files()[-self._number :]
         total: list[np.ndarray] = []
         for path in paths:
@@ -120,6 +125,11 @@ class RoundAverage(keras.callbacks.Callback):
                 weights = [file[name].astype(np.float64) for name in file.files]
             total = [a + b for a, b in zip(total, weights, strict=True)] if total else weights
         return [weight / len(paths) for weight in total], len(paths)
+
+    @property
+    def devices(self) -> Replicas:
+        """The devices that share the training."""
+        return self._budget.devices
 
     @property
     def has_rounds(self) -> bool:
@@ -153,7 +163,8 @@ def add_average(
     if masks := PruningMasks.of(model):
         weights = masks.applied(weights)
     model.set_weights(weights)
-    measured = model.evaluate(evaluation_batches(validation.once), verbose=0, return_dict=True)
+    batches = evaluation_batches(lambda: list(map(average.devices.part, validation.once())))
+    measured = model.evaluate(batches, verbose=0, return_dict=True)
     if bleu:
         measured["bleu"] = bleu.measure()
     model.set_weights(last_weights)

@@ -126,7 +126,8 @@ class GrpcClient:
         request = get_model_status_pb2.GetModelStatusRequest()
         self._name_model(request.model_spec)
         response = self._call(self._models.GetModelStatus, request)
-        return MessageToDict(response, preserving_proto_field_name=True).get("model_version_status", [])
+        message: dict[str, list[ModelVersionStatus]] = MessageToDict(response, preserving_proto_field_name=True)
+        return message.get("model_version_status", [])
 
     def close(self) -> None:
         """Cancels calls in other threads, and closes the connection."""

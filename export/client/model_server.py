@@ -137,7 +137,7 @@ class ServerError(Exception):
         self.code, self.message = code, _readable(message)
         super().__init__(f"{code}: {self.message}")
 
-    def report(self, server: Server, path: str | os.PathLike | None = None, line: int | None = None) -> InputError:
+    def report(self, server: Server, path: str | os.PathLike[str] | None = None, line: int | None = None) -> InputError:
         """Makes the error for the user.
 
         Args:

@@ -57,7 +57,8 @@ class RestClient:
 
     def status(self) -> list[ModelVersionStatus]:
         """See `GrpcClient.status`."""
-        return self._call("GET", "", ["model_version_status"])
+        statuses: list[ModelVersionStatus] = self._call("GET", "", ["model_version_status"])
+        return statuses
 
     def close(self) -> None:
         """Cancels calls in other threads, and closes the connections."""
@@ -70,7 +71,7 @@ class RestClient:
         # The call runs in a daemon thread, because the library can neither cancel a call nor limit its total time.
         answer: Future[requests.Response] = Future()
         threading.Thread(target=self._ask, args=(answer, method, self._url + path, body), daemon=True).start()
-        either: tuple[Future, ...] = answer, self._closed
+        either: tuple[Future[Any], ...] = answer, self._closed
         wait(either, self.deadline, FIRST_COMPLETED)
         if self._closed.done():
             raise ServerError("CANCELLED", "the connection was closed")

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.devices import name
+from keras_encdec.backend.replicas import Replicas
 from keras_encdec.backend.types import Tensor
 
 
@@ -33,13 +34,17 @@ def dropout(inputs: Tensor, rate: float, seed: keras.random.SeedGenerator) -> Te
     return ops.where(drawn >= rate, inputs / (1 - rate), 0)
 
 
-def generator_state() -> dict[str, np.ndarray]:
-    """Returns the state of PyTorch's own generators, which dropout without a seed draws from.
+def generator_state(devices: Replicas) -> dict[str, np.ndarray]:
+    """Returns the states of PyTorch's own generators, which dropout without a seed draws from.
 
     Under the other backends `keras_encdec.layers.Dropout` saves the state of its generator itself.
 
+    Args:
+        devices: Replicas of the training. All processes must call the function.
+
     Returns:
-        dict of uint8 arrays: "cpu", and "cuda" if there is a GPU. Empty under the other backends.
+        dict of uint8 arrays: "cpu", and "cuda" if there is a GPU; those of the second process are "cpu.1" and "cuda.1".
+        Empty under the other backends.
     """
     if name() != "torch":
         return {}
@@ -48,16 +53,25 @@ def generator_state() -> dict[str, np.ndarray]:
     states = {"cpu": torch.get_rng_state().numpy()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state().numpy()
-    return states
+    return {
+        _of_process(kind, process): state
+        for kind, here in states.items()
+        for process, state in enumerate(devices.gather(here))
+    }
 
 
-def set_generator_state(states: Mapping[str, np.ndarray]) -> None:
-    """Restores the states that `generator_state` returned, of the devices that this machine has."""
+def set_generator_state(states: Mapping[str, np.ndarray], devices: Replicas) -> None:
+    """Restores the states of this process that `generator_state` returned, of the devices that this machine has."""
     if name() != "torch":
         return
     import torch
 
-    if "cpu" in states:
-        torch.set_rng_state(torch.from_numpy(states["cpu"]))
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(torch.from_numpy(states["cuda"]))
+    cpu, cuda = (_of_process(kind, devices.process) for kind in ("cpu", "cuda"))
+    if cpu in states:
+        torch.set_rng_state(torch.from_numpy(states[cpu]))
+    if cuda in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.from_numpy(states[cuda]))
+
+
+def _of_process(kind: str, process: int) -> str:
+    return f"{kind}.{process}" if process else kind

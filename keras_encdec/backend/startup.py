@@ -9,12 +9,15 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from keras_encdec import __version__
 from keras_encdec.backend.compilation_cache import keep_compiled_programs
 from keras_encdec.backend.lean_imports import configured_backend, lean_imports
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.engines import Work
+
+if TYPE_CHECKING:
+    from keras_encdec.runtime.engines import Work
 
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
 
@@ -104,14 +107,14 @@ class KerasWork:
         own_process: bool. Whether the worker is a process of its own, which may change how it uses memory.
     """
 
-    def __init__(self, load: Callable[[], Work] | bytes, own_process: bool) -> None:
+    def __init__(self, load: "Callable[[], Work] | bytes", own_process: bool) -> None:
         self._load, self._own_process = load, own_process
 
     def __reduce__(self) -> tuple[type, tuple[bytes, bool]]:
         pickled = self._load if isinstance(self._load, bytes) else pickle.dumps(self._load)
         return type(self), (pickled, self._own_process)
 
-    def open(self) -> Work:
+    def open(self) -> "Work":
         """Imports Keras and loads the models. See `WorkOpener`."""
         import_keras()
         load = pickle.loads(self._load) if isinstance(self._load, bytes) else self._load

@@ -1,6 +1,5 @@
 """How a training step is compiled on each backend."""
 
-import dataclasses
 import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,12 +8,10 @@ from typing import Any
 import keras
 
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
+from keras_encdec.backend.replicas import Compilation, Replicas, Shapes
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.data.pairs import tf_dataset
-
-#: Shapes of the parts of a batch, such as source and target.
-Shapes = tuple[tuple[int, ...], ...]
 
 
 def prepare_process_for_training() -> None:
@@ -59,41 +56,37 @@ class StepCompilation:
         self._by_shape = self.compiled and name() == "tensorflow"
         self.jit_compile = self.compiled and not self._by_shape
 
-    def apply(self, model: keras.Model, begin: Callable[[Shapes], object] = lambda shapes: None) -> "Compilation":
+    def apply(
+        self,
+        model: keras.Model,
+        begin: Callable[[Shapes], object] = lambda shapes: None,
+        devices: Replicas | None = None,
+    ) -> Compilation:
         """Sets up the step of a compiled `TranslationModel`.
 
         Args:
             model: TranslationModel.
             begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled. It is not
                 called under JAX, which does not tell when it compiles.
+            devices: Replicas that share the step. Defaults to one device.
 
         Returns:
             Compilation: the cost of compiling, updated during training.
         """
+        by_xla = self._by_shape and self.uses_xla(model)
+        if shared := (devices or Replicas()).set_up(model, by_xla, begin):
+            return shared
         if self.compiled and name() == "jax":
             return _jax_compilation()
-        if not self._by_shape:
-            return Compilation()
+        return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
+
+    def uses_xla(self, model: keras.Model) -> bool:
+        """Whether XLA compiles the whole step of a `TranslationModel` under TensorFlow."""
         # On a CPU XLA multiplies bfloat16 in float32, TensorFlow does not. In float32, too, TensorFlow's products are
         # faster for a model without a recurrence, where XLA has nothing to fuse (`benchmarks/ngrams.py`, train).
         without_recurrence = model.decoder.context_length is not None
         slower = xla_on_cpu() and (model.compute_dtype == "bfloat16" or without_recurrence)
-        return compile_by_shape(model, self._always or not slower, begin)
-
-
-@dataclasses.dataclass
-class Compilation:
-    """The cost of compiling so far.
-
-    Attributes:
-        shapes: int. Shapes of batches; 0 under JAX, which compiles them itself.
-        seconds: float. Time of the first step of each shape, most of it compiling; under JAX of compiling alone.
-        unannounced: bool. Whether the backend compiles within steps, and does not tell when.
-    """
-
-    shapes: int = 0
-    seconds: float = 0.0
-    unannounced: bool = False
+        return self._always or not slower
 
 
 # The compilation to which JAX's listener adds, which is registered once.
@@ -136,7 +129,7 @@ def compile_by_shape(
 
     functions: dict[Shapes, Callable[..., Structure]] = {}
     compilation = Compilation()
-    if not jit_compile:
+    if not jit_compile and getattr(model, "updates_all_weights", True):
         _compile_optimizer(model)
 
     def train(iterator: Iterator[Structure]) -> Structure:

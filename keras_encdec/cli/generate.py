@@ -15,7 +15,7 @@ from keras_encdec.cli.flags import (
     given_flags,
     path_flag,
 )
-from keras_encdec.cli.task_command import check_paths, show_summary
+from keras_encdec.cli.task_command import check_paths, define_task_flag, models_of_task, show_summary
 from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import registered_samplers
@@ -42,6 +42,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "models with the same vocabularies.",
         flag_values=flag_values,
     )
+    define_task_flag(flag_values, __name__)
     flags.DEFINE_string(
         "input",
         None,
@@ -90,14 +91,15 @@ def main(flag_values: flags.FlagValues) -> None:
     if sampler.needs_draws and options.most is None and options.format != "text":
         options = options.replace(most=TOP)
 
-    check_paths(flag_values.model_dir, [flag_values.input])
+    models = models_of_task(flag_values, flag_values.model_dir)
+    check_paths(models, [flag_values.input])
     import_keras()
     from keras_encdec.decoding.generate_file import generate_file
     from keras_encdec.runtime.progress import ReadingProgress
 
     keep_freed_memory()
     summary = generate_file(
-        flag_values.model_dir,
+        models,
         flag_values.input,
         flag_values.output,
         sampler,

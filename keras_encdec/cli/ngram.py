@@ -19,7 +19,7 @@ COMMAND = task_command(
     required={
         "input": "Sentences, one per line, in tokens, plain or gzipped; - is the standard input.",
         "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
-        "standard output.",
+        "standard output. Commands read it with kenlm, of the extra ngram.",
     },
     example="encdec-ngram --input=train.fr --output=lm.arpa.gz --order=5",
     guide="decoding",

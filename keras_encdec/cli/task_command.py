@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from absl import flags
 
-from keras_encdec.cli.command import SENTENCE, Command
+from keras_encdec.cli.command import SENTENCE, Command, UsageError
 from keras_encdec.cli.flags import (
     Repeated,
     configuration_from_flags,
@@ -18,6 +18,8 @@ from keras_encdec.cli.flags import (
 from keras_encdec.configuration import Configuration
 from keras_encdec.errors import EncdecWarning, FilePath
 
+# The argument that names the trained model of a command, of which `--task` chooses a task.
+MODEL = "model_dir"
 Options = TypeVar("Options", bound=Configuration)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
 Arguments = dict[str, Any]
@@ -71,6 +73,8 @@ def task_command(
         for argument, text in help_texts.items():
             flag = text_flag(names[argument], text, isinstance(text, Repeated))
             flags.DEFINE_flag(flag, flag_values, module_name=module)
+        if MODEL in help_texts:
+            define_task_flag(flag_values, module)
         define_configuration_flags(flag_values, options, module, names, repeated=repeated)
         if progress:
             define_progress_flags(flag_values, serves)
@@ -80,10 +84,46 @@ def task_command(
         for argument, text in help_texts.items():
             if isinstance(text, Repeated) and arguments[argument] is None:
                 arguments[argument] = []
+        if MODEL in arguments:
+            arguments[MODEL] = models_of_task(flag_values, arguments[MODEL])
         return work(arguments, configuration_from_flags(options, flag_values, flag_names=names))
 
     needed = [names[argument] for argument in required]
     return Command(name, define_flags, main, needed, names, interrupted, serves, module, example, guide)
+
+
+def define_task_flag(flag_values: flags.FlagValues, section: str) -> None:
+    """Defines the flag `--task` of a command that opens a trained model.
+
+    Args:
+        flag_values: defines the flag here.
+        section: str. Heading of the flag in `--help`.
+    """
+    text = "Task of a model that was trained with --tasks. Default: the main task."
+    flags.DEFINE_string("task", None, text, flag_values, module_name=section)
+
+
+def models_of_task(flag_values: flags.FlagValues, models: Any) -> Any:
+    """Returns the model directories of the task that `--task` names; without the flag, the models as they are given.
+
+    Args:
+        flag_values: the parsed flags.
+        models: path, or list of paths; `None` if none is given.
+
+    Raises:
+        UsageError: for a task without a model.
+        InputError: see `task_path`.
+    """
+    from keras_encdec.model_config import task_path
+
+    task = flag_values.task
+    if task is None:
+        return models
+    if not models:
+        raise UsageError(f"found --task={task} without --{MODEL}, expected both.")
+    if isinstance(models, list):
+        return [str(task_path(model, task)) for model in models]
+    return str(task_path(models, task))
 
 
 def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePath | None] = ()) -> None:

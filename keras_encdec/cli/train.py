@@ -17,6 +17,7 @@ from keras_encdec.cli.flags import (
 from keras_encdec.cli.task_command import check_paths
 from keras_encdec.configuration import Configuration
 from keras_encdec.model_config import model_path
+from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -38,6 +39,12 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "settings.toml in a model directory. Other flags override its values.",
         flag_values=flag_values,
     )
+    flags.DEFINE_string(
+        "tasks",
+        None,
+        "TOML file of tasks that share encoders and decoders, with the data of each; instead of files to train on.",
+        flag_values=flag_values,
+    )
     define_configuration_flags(flag_values, TrainingData, "data")
     define_configuration_flags(flag_values, TrainingConfig, "training")
     define_configuration_flags(flag_values, _model_configurations(), "model")
@@ -46,22 +53,27 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 def main(flag_values: flags.FlagValues) -> int:
     """Trains as the flags say, and returns the exit status."""
-    config, data = configurations(flag_values)
+    tasks = TrainingTasks.load(flag_values.tasks) if flag_values.tasks else None
+    config, data = configurations(flag_values, tasks)
     check_together(config, data)
+    if tasks:
+        tasks.check_together(config, data)
 
     check_paths(inputs=[*data.files.values(), *(data.validation or ())])
     import_keras()
     from keras_encdec.trainers.train import train
 
-    result = train(config, data, flag_values.model_dir, flag_values.resume)
+    result = train(config, data, flag_values.model_dir, flag_values.resume, tasks=tasks)
     if result.signal is None:
         return 0
     print("Stopped by a signal; run the same command with --resume to continue.", file=sys.stderr)
     return 128 + result.signal
 
 
-def configurations(flag_values: flags.FlagValues) -> tuple[TrainingConfig, TrainingData]:
-    """Makes the settings of the training from the flags.
+def configurations(
+    flag_values: flags.FlagValues, tasks: TrainingTasks | None = None
+) -> tuple[TrainingConfig, TrainingData]:
+    """Makes the settings of the training from the flags, and the files of the main task from the tasks, if given.
 
     Raises:
         UsageError: for flags of another architecture.
@@ -73,10 +85,11 @@ def configurations(flag_values: flags.FlagValues) -> tuple[TrainingConfig, Train
     model_class = architecture(chosen).config
     check_flags_of_choice("architecture", chosen, _model_configurations(), flag_values)
     given = {**given_flags(TrainingConfig, flag_values), "model": given_flags(model_class, flag_values)}
+    files = tasks.main_files if tasks else {}
     if preset is None:
-        return TrainingConfig(**given), configuration_from_flags(TrainingData, flag_values)
+        return TrainingConfig(**given), configuration_from_flags(TrainingData, flag_values, files)
     config = TrainingConfig.from_preset(preset.path, **given)
-    return config, TrainingData.from_preset(preset.path, **given_flags(TrainingData, flag_values))
+    return config, TrainingData.from_preset(preset.path, **{**files, **given_flags(TrainingData, flag_values)})
 
 
 def _settings_of(model: str | None) -> str | None:

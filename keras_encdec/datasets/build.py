@@ -324,4 +324,5 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def _progress(items: Iterable[T], description: str) -> Iterable[T]:
-    return tqdm(items, desc=description, disable=not sys.stderr.isatty())
+    shown: Iterable[T] = tqdm(items, desc=description, disable=not sys.stderr.isatty())
+    return shown

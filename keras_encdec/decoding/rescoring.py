@@ -23,6 +23,7 @@ def with_full_scores(
         sampler: Sampler that found them.
         source: int32 array `(sources, time)`, padded ids.
         found: the hypotheses of each source.
+        characters: see `SearchFunctions.start`. Defaults to no characters.
 
     Returns:
         list, for each source a list of its hypotheses, the best first; samples stay in the order of drawing.

@@ -54,7 +54,9 @@ class Stage:
         function = f"{self.function.__module__}.{self.function.__qualname__}"
         inputs = {name: checksum(path) for name, path in self.inputs.items()}
         # JSON turns tuples into lists, as in the record that the key is compared with.
-        return json.loads(json.dumps({"function": function, "settings": dict(self.settings), "inputs": inputs}))
+        described = {"function": function, "settings": dict(self.settings), "inputs": inputs}
+        as_read: dict[str, Any] = json.loads(json.dumps(described))
+        return as_read
 
 
 def checksum(path: str | os.PathLike[str]) -> str:

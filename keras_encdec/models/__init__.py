@@ -8,6 +8,8 @@ from keras_encdec.models.contract import Encoder as Encoder
 from keras_encdec.models.feed_forward_language_model import FeedForwardLanguageModel as FeedForwardLanguageModel
 from keras_encdec.models.likelihood_model import LikelihoodModel as LikelihoodModel
 from keras_encdec.models.log_probs import SPECIAL_IDS as SPECIAL_IDS
+from keras_encdec.models.multi_task_model import MultiTaskModel as MultiTaskModel
+from keras_encdec.models.multi_task_model import TaskParts as TaskParts
 from keras_encdec.models.recurrent_encoder_decoder import RecurrentEncoderDecoder as RecurrentEncoderDecoder
 from keras_encdec.models.recurrent_encoder_decoder import RecurrentLanguageModel as RecurrentLanguageModel
 from keras_encdec.models.rnn_encoder_decoder import RNNEncoderDecoder as RNNEncoderDecoder

@@ -24,10 +24,11 @@ class GradientNorms:
 
     Attributes:
         variables: list of two scalar `keras.Variable`, the sums.
+        is_counting: bool. Whether `add` adds, in the step that is traced. Defaults to `True`.
     """
 
     def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
-        self._bound = optimizer.global_clipnorm
+        self._bound, self.is_counting = optimizer.global_clipnorm, True
         self._norms, self._clipped = self.variables = [
             optimizer.add_variable((), dtype="float32", aggregation="only_first_replica", name=name)
             for name in ("gradient_norms", "clipped_gradients")
@@ -69,6 +70,8 @@ class GradientNorms:
             gradients: list of dense tensors, or `None`.
             scale: float. The factor of the loss. Defaults to `1`.
         """
+        if not self.is_counting:
+            return
         squares = [ops.sum(ops.square(ops.cast(gradient, "float32"))) for gradient in gradients if gradient is not None]
         norm = ops.sqrt(ops.sum(ops.stack(squares))) / scale
         self._norms.assign(self._norms + norm)

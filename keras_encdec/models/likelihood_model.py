@@ -36,14 +36,16 @@ class Perplexity(keras.metrics.Metric):
 class LogLikelihood(keras.metrics.Mean):
     """Mean log-probability of a target given its source, in nats per pair.
 
-    `update_state` takes token log-probabilities `(batch, time)`, 0 on padding.
+    `update_state` takes token log-probabilities `(batch, time)`, 0 on padding, and their target ids `(batch, time)`. A
+    row of padding alone, which fills up a batch, is no pair.
     """
 
     def __init__(self, name: str = "log_likelihood", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
 
-    def update_state(self, log_probs: Tensor) -> None:
-        super().update_state(ops.sum(log_probs, axis=-1))
+    def update_state(self, log_probs: Tensor, target: Tensor) -> None:
+        is_pair = ops.any(ops.not_equal(target, 0), axis=-1)
+        super().update_state(ops.sum(log_probs, axis=-1), sample_weight=ops.cast(is_pair, self.dtype))
 
 
 class LikelihoodModel(keras.Model):
@@ -62,6 +64,8 @@ class LikelihoodModel(keras.Model):
 
     #: Whether targets depend on a source; those of a language model do not.
     has_source: bool = True
+    #: Whether each update changes all weights; one of a model of several tasks does not.
+    updates_all_weights: bool = True
     source_words: int
     target_words: int
 
@@ -202,6 +206,7 @@ class LikelihoodModel(keras.Model):
         self, x: Structure, y: Tensor, y_pred: Structure, sample_weight: Tensor | None = None
     ) -> dict[str, Tensor]:
         log_probs = y_pred["log_probs"] if isinstance(y_pred, dict) else y_pred
-        self.perplexity.update_state(log_probs, self.sides(x)[1])
-        self.log_likelihood.update_state(log_probs)
+        target = self.sides(x)[1]
+        self.perplexity.update_state(log_probs, target)
+        self.log_likelihood.update_state(log_probs, target)
         return self.get_metrics_result()

@@ -196,6 +196,10 @@ class TranslationModel(LikelihoodModel):
         """
         return self.decoder.start(self.encode(source, characters))
 
+    def task_models(self) -> dict[str, "TranslationModel"]:
+        """Returns the ordinary models in this model by the name of their task: itself, whose task has no name."""
+        return {"": self}
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),

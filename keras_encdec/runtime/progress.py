@@ -143,7 +143,8 @@ class ReadingProgress(Progress):
 
 
 def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
+    # What was read last is still in work: there is never nothing left.
+    minutes = max(1, round(seconds / 60))
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
@@ -167,12 +168,18 @@ class FileSummary:
     output: str | os.PathLike[str]
 
     @property
+    def unit(self) -> str:
+        """What `lines` counts, in the plural."""
+        return "lines"
+
+    @property
     def rate(self) -> float:
         """Lines per second."""
         return self.lines / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        return f"{self.lines:,} lines in {self.seconds:,.1f} s, {self.rate:,.0f} lines/s: {self._result}"
+        counted = self.unit if self.lines != 1 else self.unit.removesuffix("s")
+        return f"{self.lines:,} {counted} in {self.seconds:,.1f} s, {self.rate:,.0f} {self.unit}/s: {self._result}"
 
     @property
     def _result(self) -> str | os.PathLike[str]:

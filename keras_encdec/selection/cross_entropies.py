@@ -66,7 +66,8 @@ class TranslationEntropies:
         words = self._scorer.all_words(pairs)
         tokens = _tokens(pair[self._side] for pair in words)
         if not self._more:
-            return -self._scorer.score(words) / tokens
+            entropies: np.ndarray = -self._scorer.score(words) / tokens
+            return entropies
         log_probs = [each.sum() + self._more * each[-1] for each in self._scorer.token_scores(words)]
         return -np.array(log_probs, np.float64) / (tokens + self._more)
 
@@ -102,7 +103,8 @@ class LanguageModelEntropies:
     def __call__(self, pairs: Sequence[TextPair]) -> np.ndarray:
         """See `CrossEntropies`."""
         words = self._scorer.all_words([("", pair[self._side]) for pair in pairs])
-        return -self._scorer.score(words) / _tokens(sentence for _, sentence in words)
+        entropies: np.ndarray = -self._scorer.score(words) / _tokens(sentence for _, sentence in words)
+        return entropies
 
     def close(self) -> None:
         """See `CrossEntropies`."""
@@ -138,7 +140,8 @@ class NgramEntropies:
         """See `CrossEntropies`."""
         sentences = [split_tokens(pair[self._side]) for pair in pairs]
         log10 = np.array([self._model.score(words) for words in sentences])
-        return log10 * -math.log(10) / _tokens(sentences)
+        entropies: np.ndarray = log10 * -math.log(10) / _tokens(sentences)
+        return entropies
 
     def close(self) -> None:
         """See `CrossEntropies`. This class has no pending computations."""

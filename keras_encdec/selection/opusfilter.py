@@ -87,7 +87,8 @@ class TranslationEntropyFilter(_EntropyFilter):
         return score <= self.threshold
 
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
-        return self._model(pairs).tolist()
+        entropies: list[float] = self._model(pairs).tolist()
+        return entropies
 
 
 class DualEntropyFilter(_EntropyFilter):
@@ -135,4 +136,5 @@ class DualEntropyFilter(_EntropyFilter):
 
     def _scores(self, pairs: Sequence[TextPair]) -> list[float]:
         forward, reverse = (model(pairs) for model in self._models)
-        return dual_conditional_cross_entropy(forward, reverse).tolist()
+        scores: list[float] = dual_conditional_cross_entropy(forward, reverse).tolist()
+        return scores

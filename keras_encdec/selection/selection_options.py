@@ -22,7 +22,8 @@ def cross_entropy_difference(in_domain: np.ndarray, general: np.ndarray) -> np.n
     Reference:
         - Moore and Lewis, 2010, "Intelligent Selection of Language Model Training Data" (ACL P10-2041)
     """
-    return general - in_domain
+    difference: np.ndarray = general - in_domain
+    return difference
 
 
 def bilingual_difference(
@@ -39,7 +40,8 @@ def bilingual_difference(
     Reference:
         - Axelrod, He and Gao, 2011, "Domain Adaptation via Pseudo In-Domain Data Selection" (EMNLP, D11-1033)
     """
-    return (general_source - in_domain_source) + (general_target - in_domain_target)
+    difference: np.ndarray = (general_source - in_domain_source) + (general_target - in_domain_target)
+    return difference
 
 
 def dual_conditional_cross_entropy(forward: np.ndarray, reverse: np.ndarray) -> np.ndarray:
@@ -59,7 +61,8 @@ def dual_conditional_cross_entropy(forward: np.ndarray, reverse: np.ndarray) -> 
         - Junczys-Dowmunt, 2018, "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora" (WMT, W18-6478),
           section 3.1
     """
-    return np.exp(-(np.abs(forward - reverse) + (forward + reverse) / 2))
+    scores: np.ndarray = np.exp(-(np.abs(forward - reverse) + (forward + reverse) / 2))
+    return scores
 
 
 # Takes arrays of cross-entropies and returns an array of scores.

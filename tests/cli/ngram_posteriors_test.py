@@ -11,7 +11,7 @@ def test_flags_are_passed_on(tmp_path):
     (tmp_path / "other").write_text("0 ||| a b ||| R= -1 ||| 9\n0 ||| b ||| R= -1 ||| 1\n")
     files = [f"--input={tmp_path}/in", f"--translations={tmp_path}/other", f"--output={tmp_path}/out"]
     done = succeed(in_process(COMMAND, *files, "--scale=0", "--feature_name=P0", "--encoding=utf-8"))
-    assert done.stderr.startswith("1 lines in ")
+    assert done.stderr.startswith("1 line in ")
     text = (tmp_path / "out").read_text()
     assert text == "0 ||| a b  ||| LM0= -1 P0= 1.500000 0.500000 0.000000 0.000000 ||| 0\n"
     fail(in_process(COMMAND, *files[:2]), 2, "--output must have a value")

@@ -29,7 +29,7 @@ def flags(folder, **changed):
 
 def test_flags_are_passed_on(files):
     done = succeed(in_process(COMMAND, *flags(files, format="text"), "--weight=TM0= 1 2", "--weight=TM0=0 1"))
-    assert done.stderr.startswith("1 lines in ") and done.stderr.endswith(f" lines/s: {files}/best\n")
+    assert done.stderr.startswith("1 sentence in ") and done.stderr.endswith(f" sentences/s: {files}/best\n")
     assert (files / "best").read_text() == "b\n"
 
 

@@ -25,7 +25,8 @@ class TableDecoder:
         first = encoded["first"]
         return {"window": ops.zeros_like(ops.stack([first, first], axis=1))}, {"first": first}
 
-    def next_log_probs(self, previous, state, memory, source_of_row=None):
+    def next_log_probs(self, previous, state, memory, source_of_row=None, candidates=None):
+        assert candidates is None, "the table has no output matrix to take rows of"
         first = memory["first"]
         rows = ops.repeat(first, ops.shape(previous)[0] // ops.shape(first)[0], axis=0)
         window = ops.stack([state["window"][:, 1], ops.cast(previous, "int32")], axis=1)

@@ -49,8 +49,8 @@ def test_a_stream_that_is_not_a_terminal_gets_plain_lines(lines):
         read(lines, progress, 50_000)
         read(lines, progress, 49_000)
     first, last = stream.getvalue().splitlines()
-    assert re.fullmatch(r"50,000 lines, [\d,]+ lines/s, \d\d% read, about 0 min left", first)
-    assert re.fullmatch(r"99,000 lines, [\d,]+ lines/s, 100% read, about 0 min left", last)
+    assert re.fullmatch(r"50,000 lines, [\d,]+ lines/s, \d\d% read, about 1 min left", first)
+    assert re.fullmatch(r"99,000 lines, [\d,]+ lines/s, 100% read, about 1 min left", last)
 
 
 def test_a_long_time_left_is_shown_in_hours(lines, monkeypatch):

@@ -88,3 +88,5 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
 def test_what_a_training_cannot_combine():
     with pytest.raises(ConfigurationError, match="of the shortlist alone"):
         TrainingConfig("recurrent", MODEL, updates=1, validation_bleu=True)
+    with pytest.raises(ConfigurationError, match="found characters=both with devices=2, expected 1 device"):
+        TrainingConfig("recurrent", MODEL, updates=1, devices="2")

@@ -127,7 +127,8 @@ def approximate_randomization(
 
 def _sum(runs: Sequence[Array]) -> Array:
     """Adds up the counts of all sentences of all runs."""
-    return np.sum([counts.sum(axis=0) for counts in runs], axis=0)
+    total: Array = np.sum([counts.sum(axis=0) for counts in runs], axis=0)
+    return total
 
 
 def _dealt(rng: np.random.Generator, rows: int, sentences: int, hands: int, pool: int) -> Iterator[Array]:

@@ -261,7 +261,7 @@ class ExtractionJob:
         counts_of_counts = np.sum([scored_range.counts_of_counts for scored_range in scored], axis=0).tolist()
         self._count_targets(rows)
         self._write_ranges(file, scored, rows, CountSmoothing(smoothing, counts_of_counts))
-        return counts_of_counts[0]
+        return int(counts_of_counts[0])
 
     def _score_ranges(self, ranges: list[Range]) -> list[ScoredRange]:
         """Scores all ranges, except for the scores that need the counts of their targets, and removes the runs."""

@@ -235,7 +235,7 @@ class SentencePairReader:
 def _texts(
     records: Iterable[tuple[Record, LinksLine | None]],
     waiting: collections.deque[tuple[LinksLine | None, int]],
-    reader: RecordReader,
+    reader: RecordReader[Record],
 ) -> Iterator[Record]:
     """Yields the records, and appends the links and the line number of each to `waiting`."""
     for record, links in records:

@@ -83,9 +83,12 @@ class PhraseFeaturesSummary(FileSummary):
     @property
     def remarks(self) -> list[str]:
         """Sentences for the user: where the phrases came from, and warnings."""
-        remarks = [
-            f"The list has the phrases of {self.segmented:,} hypotheses; those of {self.recovered:,} were recovered."
-        ]
+        remarks = []
+        if self.recovered:
+            remarks.append(
+                f"The list does not say the phrases of {self.recovered:,} of {self.recovered + self.segmented:,} "
+                "hypotheses; they were found by the scores of the table."
+            )
         if self.unsegmented:
             remarks.append(
                 f"{self.unsegmented:,} hypotheses, whose phrases were not found, were written with the mean of the "

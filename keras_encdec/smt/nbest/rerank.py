@@ -54,9 +54,16 @@ class RerankSummary(FileSummary):
         seconds: float.
         output: the file.
         missing: int. Number of empty lines among them, one for each sentence without hypotheses.
+        is_text: bool. Whether each line is the best hypothesis of a sentence, not one of a list.
     """
 
     missing: int = 0
+    is_text: bool = False
+
+    @property
+    def unit(self) -> str:
+        """See `FileSummary`."""
+        return "sentences" if self.is_text else "lines"
 
 
 def rerank(
@@ -118,7 +125,8 @@ def rerank(
             missing += sentence.missing
         if lines.ended_with_newline:
             file.write(b"\n")
-    return RerankSummary(written.count, written.seconds, output, missing if options.format == "text" else 0)
+    is_text = options.format == "text"
+    return RerankSummary(written.count, written.seconds, output, missing if is_text else 0, is_text)
 
 
 def _feature_weights(path: FilePath | None, other_weights: Weights) -> FeatureWeights:

@@ -2,6 +2,7 @@
 
 import codecs
 import dataclasses
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,6 +53,13 @@ class NgramSummary(FileSummary):
 
     ngrams: tuple[int, ...] = ()
     fallback: tuple[int, ...] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences for the user: what reading the file needs."""
+        if importlib.util.find_spec("kenlm"):
+            return []
+        return ['Commands read this file with kenlm, which is not installed: pip install "keras-encdec[ngram]".']
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,}" for count in self.ngrams)

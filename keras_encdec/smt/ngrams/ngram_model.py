@@ -124,7 +124,7 @@ class NgramModel:
             with contextlib.suppress(UnicodeEncodeError):
                 log10 = self._model.score(sentence, bos=True, eos=True)
                 if abs(log10) <= LARGEST:
-                    return log10
+                    return float(log10)
         state, log10 = self.begin, 0.0
         for word in (*words, END.decode()):
             log10_of_word, state = self.advance(state, word)

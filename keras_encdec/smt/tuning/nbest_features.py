@@ -63,7 +63,8 @@ class NBestFeatures:
     def totals(self, weights: Array) -> Array:
         """Computes the weighted sum of each hypothesis: float64 array `(hypotheses,)`."""
         # Without BLAS: on busy processors, waiting for its threads takes longer than the product.
-        return np.einsum("ij,j->i", self.features, weights)
+        totals: Array = np.einsum("ij,j->i", self.features, weights)
+        return totals
 
     def score(self, weights: Array) -> float:
         """Computes the score of the best hypotheses with sacrebleu, 0 to 100."""

@@ -69,7 +69,9 @@ def test_sums_over_the_phrases_are_appended_to_the_features(files):
         assert value == pytest.approx(expected, abs=1e-4)
         assert line.replace(f" RNN0= {value:.6f}", "", 1) == before
     assert (summary.lines, summary.segmented, summary.recovered, summary.unsegmented) == (5, 1, 4, 0)
-    assert summary.remarks == ["The list has the phrases of 1 hypotheses; those of 4 were recovered."]
+    assert summary.remarks == [
+        "The list does not say the phrases of 4 of 5 hypotheses; they were found by the scores of the table."
+    ]
 
 
 def test_several_features_of_several_scores_of_gzipped_files(files):

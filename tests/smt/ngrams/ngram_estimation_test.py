@@ -10,6 +10,7 @@ from kneser_ney_oracle import KneserNeyOracle
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.smt import NgramModel, estimate_ngrams
+from keras_encdec.smt.ngrams.ngram_estimation import NgramSummary
 
 
 def zipfian_text(sentences, vocabulary=60):
@@ -124,3 +125,13 @@ def test_text_without_words_or_long_sentences_gives_a_model(tmp_path):
     model, summary = estimated(tmp_path, [[], []], 5)
     assert model.order == len(summary.ngrams) == 2
     assert -0.3 < model.score([]) < 0 and math.isfinite(model.score(["w"]))
+
+
+def test_the_extra_that_reads_the_file_is_named_where_it_is_missing(monkeypatch):
+    summary = NgramSummary(lines=1, seconds=1.0, output="lm.arpa", ngrams=(3,))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert summary.remarks == [
+        'Commands read this file with kenlm, which is not installed: pip install "keras-encdec[ngram]".'
+    ]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert summary.remarks == []

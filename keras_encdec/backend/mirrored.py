@@ -1,0 +1,187 @@
+"""Training on several devices with TensorFlow: `tf.distribute.MirroredStrategy` with a step of our own.
+
+Keras's own training step clips the gradient of each replica before they are added up, and XLA compiles no step in which
+replicas exchange anything. Here, a function without variables computes the gradient of a replica's rows; XLA can
+compile it on each device. The gradients are then added up, clipped and applied.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+
+from keras_encdec.backend.gradients import dense_gradient
+from keras_encdec.backend.replicas import Batch, Compilation, Replicas, Shapes, check_number
+from keras_encdec.backend.types import Tensor
+from keras_encdec.configuration import ConfigurationError
+
+
+def mirrored_replicas(asked: int | None, processes: int) -> Replicas:
+    """Finds the devices of TensorFlow to train on: its GPUs, or else its logical CPUs.
+
+    Args:
+        asked: int. Number of devices; `None` for all.
+        processes: int. Number of processes that were started.
+
+    Raises:
+        ConfigurationError: a ValueError, if there are fewer devices, or several processes.
+    """
+    import tensorflow as tf
+
+    if processes > 1:
+        raise ConfigurationError(
+            "found %d workers in TF_CONFIG, expected one machine with TensorFlow; to train on several machines, use "
+            "KERAS_BACKEND=jax or torch",
+            processes,
+        )
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    number = check_number(asked, len(devices), "under TensorFlow")
+    return MirroredReplicas([device.name for device in devices[:number]]) if number > 1 else Replicas()
+
+
+class MirroredReplicas(Replicas):
+    """Devices of TensorFlow in one process. Every device has a copy of the variables.
+
+    Args:
+        devices: list of str. Names of the devices.
+    """
+
+    def __init__(self, devices: list[str]) -> None:
+        import tensorflow as tf
+
+        self.devices = len(devices)
+        self._strategy = tf.distribute.MirroredStrategy(devices)
+
+    def building(self) -> contextlib.AbstractContextManager[object]:
+        return self._strategy.scope()
+
+    def set_up(self, model: keras.Model, jit_compile: bool, begin: Callable[[Shapes], object]) -> Compilation | None:
+        # Keras would divide the batches of tf.data itself, and trace one step for all shapes.
+        model._distribute_strategy = None
+        optimizer = model.optimizer
+        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            raise ConfigurationError(
+                "found {dtype_policy}=mixed_float16 with {devices}=%d under TensorFlow, expected float32 or "
+                "mixed_bfloat16, or KERAS_BACKEND=jax",
+                self.devices,
+            )
+        # The gradients are added up before they are clipped; Keras would add them up once more afterwards.
+        optimizer._all_reduce_sum_gradients = list
+        if not optimizer.built:
+            with self._strategy.scope():
+                optimizer.build(model.trainable_variables)
+        train = _ReplicaStep(model, self.devices, True, jit_compile)
+        functions: dict[Shapes, Callable[[Batch], dict[str, Tensor]]] = {}
+        compilation = Compilation()
+
+        def train_function(iterator: Iterator[Batch]) -> dict[str, Tensor]:
+            batch = next(iterator)
+            shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
+            if shapes in functions:
+                return functions[shapes](batch)
+            begin(shapes)
+            functions[shapes] = self._function(train)
+            start = time.monotonic()
+            logs = functions[shapes](batch)
+            compilation.seconds += time.monotonic() - start
+            compilation.shapes += 1
+            return logs
+
+        evaluate = self._function(_ReplicaStep(model, self.devices, False, False))
+        model.train_function = train_function
+        model.test_function = lambda iterator: evaluate(next(iterator))
+        return compilation
+
+    def _function(self, step: "_ReplicaStep") -> Callable[[Batch], dict[str, Tensor]]:
+        """Compiles a step of all replicas, a function of a whole batch."""
+        import tensorflow as tf
+
+        @tf.function(autograph=False, reduce_retracing=True)
+        def run(batch: Batch) -> None:
+            def rows(context: Any) -> Batch:
+                number = context.replica_id_in_sync_group
+                return {side: tf.split(ids, self.devices)[number] for side, ids in batch.items()}
+
+            parts = self._strategy.experimental_distribute_values_from_function(rows)
+            self._strategy.run(step, args=(parts,))
+
+        def with_logs(batch: Batch) -> dict[str, Tensor]:
+            run(batch)
+            return step.model.get_metrics_result()
+
+        return with_logs
+
+
+class _ReplicaStep:
+    """What a replica does with its rows of a batch.
+
+    Args:
+        model: compiled keras.Model.
+        replicas: int. Number of replicas.
+        training: bool. Whether to update the weights.
+        jit_compile: bool.
+    """
+
+    def __init__(self, model: keras.Model, replicas: int, training: bool, jit_compile: bool) -> None:
+        import tensorflow as tf
+
+        self.model, self._replicas, self._training = model, replicas, training
+        self._compute = self._gradients
+        if jit_compile:
+            self._compute = tf.function(self._gradients, jit_compile=True, autograph=False)
+
+    def __call__(self, batch: Batch) -> None:
+        import tensorflow as tf
+
+        model, context = self.model, tf.distribute.get_replica_context()
+        replica = context.replica_id_in_sync_group
+        trainable = [tf.convert_to_tensor(variable.value) for variable in model.trainable_variables]
+        fixed = [tf.convert_to_tensor(variable.value) for variable in model.non_trainable_variables]
+        drawn = [_of_replica(value, replica) for value in fixed]
+        gradients, counted, changed = self._compute(trainable, drawn, batch)
+        for variable, increment in zip(model.metrics_variables, counted, strict=True):
+            variable.value.assign_add(increment)
+        if not self._training:
+            return
+        model.optimizer.apply(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients), model.trainable_variables)
+        for variable, value in zip(model.non_trainable_variables, changed, strict=True):
+            # Equal on all, as a checkpoint has one of them.
+            variable.assign(_of_replica(value, replica, -1))
+
+    def _gradients(
+        self, trainable: list[Tensor], fixed: list[Tensor], batch: Batch
+    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Computes the gradient of the loss of some rows, what is added to the metrics, and the random states after."""
+        import tensorflow as tf
+
+        model = self.model
+        metrics = model.metrics_variables
+        with tf.GradientTape() as tape:
+            tape.watch(trainable)
+            outputs, changed = model.stateless_call(trainable, fixed, batch, training=self._training)
+            loss = model.compute_loss(batch, None, outputs, training=self._training)
+            if model.reduction == "mean":
+                loss = loss / self._replicas
+        gradients = tape.gradient(loss, trainable) if self._training else []
+        zeros = [(variable, tf.zeros(variable.shape, variable.dtype)) for variable in metrics]
+        with keras.StatelessScope(state_mapping=zeros) as scope:
+            # The losses of the replicas add up to that of the batch; Keras's metric averages them.
+            model._loss_tracker.update_state(loss * self._replicas, sample_weight=tf.shape(batch["target"])[0])
+            model.compute_metrics(batch, None, outputs)
+        counted = [scope.get_current_value(variable) for variable in metrics]
+        return [dense_gradient(gradient) for gradient in gradients], counted, changed
+
+
+def _of_replica(state: Tensor, replica: Tensor | int, sign: int = 1) -> Tensor:
+    """The state of a random generator, which differs between replicas. The first has that of a single device.
+
+    The sign -1 undoes it.
+    """
+    import tensorflow as tf
+
+    if not state.dtype.is_integer or state.shape != (2,):
+        return state
+    offset = tf.stack([tf.cast(replica, state.dtype), tf.zeros((), state.dtype)])
+    return state + offset if sign > 0 else state - offset

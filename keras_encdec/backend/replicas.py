@@ -1,0 +1,167 @@
+"""The devices that share the updates of a training: in one process, or in one of several processes."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_encdec.configuration import ConfigurationError
+
+#: A batch or a part of it: arrays "source" and "target", one row per pair.
+Batch = dict[str, Any]
+
+#: Shapes of the parts of a batch, such as source and target.
+Shapes = tuple[tuple[int, ...], ...]
+
+ALL = "all"
+
+
+@dataclasses.dataclass
+class Compilation:
+    """The cost of compiling so far.
+
+    Attributes:
+        shapes: int. Shapes of batches; 0 under JAX, which compiles them itself.
+        seconds: float. Time of the first step of each shape, most of it compiling; under JAX of compiling alone.
+        unannounced: bool. Whether the backend compiles within steps, and does not tell when.
+    """
+
+    shapes: int = 0
+    seconds: float = 0.0
+    unannounced: bool = False
+
+
+class Replicas:
+    """The devices of a training. Each computes the gradient of its rows of a batch, and all apply the sum.
+
+        g = sum over replicas r of g_r        g_r: the gradient of the part of the loss that is due to r's rows
+
+    A batch therefore gives the same update on any number of devices, except for rounding and the numbers that dropout
+    draws. The base class is a single device.
+
+    Attributes:
+        devices: int. Number of devices in all processes.
+        processes: int. Number of processes.
+        process: int. Number of this process, from 0.
+    """
+
+    devices: int = 1
+    processes: int = 1
+    process: int = 0
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the process that writes files and reports."""
+        return self.process == 0
+
+    def building(self) -> contextlib.AbstractContextManager[object]:
+        """Returns the context in which a model to train is built, compiled or loaded."""
+        return contextlib.nullcontext()
+
+    def training(self) -> contextlib.AbstractContextManager[object]:
+        """Returns the context in which a model is trained and evaluated."""
+        return contextlib.nullcontext()
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        """Returns the context in which one process uses a model in `training()` without the others."""
+        return contextlib.nullcontext()
+
+    def set_up(self, model: keras.Model, jit_compile: bool, begin: Callable[[Shapes], object]) -> Compilation | None:
+        """Makes a compiled model, before its first update, divide its training and evaluation among the replicas.
+
+        Args:
+            model: compiled keras.Model.
+            jit_compile: bool. Whether XLA compiles the step under TensorFlow.
+            begin: see `StepCompilation.apply`.
+
+        Returns:
+            Compilation: the cost of compiling; `None` if the model is set up as for one device.
+        """
+        return None
+
+    def part(self, batch: Batch) -> Batch:
+        """Returns the rows of this process.
+
+        Args:
+            batch: dict of arrays of all rows. If they cannot be divided among the devices, which happens in evaluation
+                only, rows without a target are added: they have the log-probability 0.
+        """
+        if self.devices == 1:
+            return batch
+        batch = _filled(batch, self.devices)
+        size = len(batch["target"]) // self.processes
+        return {side: rows[self.process * size :][:size] for side, rows in batch.items()}
+
+    def wait(self) -> None:
+        """Waits until all processes have come here."""
+        self.agree([])
+
+    def agree(self, values: Sequence[float], number: int = 0) -> tuple[list[float], int]:
+        """Gives all processes the same values.
+
+        Args:
+            values: list of float, those of this process.
+            number: int. A number that any process may have, such as that of a signal. Defaults to `0`: none.
+
+        Returns:
+            tuple: list of float, those of the chief; int, the largest of the numbers.
+        """
+        if self.processes == 1:
+            return list(values), number
+        everywhere = self.gather(np.array([*values, number], np.float64))
+        return everywhere[0, :-1].tolist(), int(everywhere[:, -1].max())
+
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """Returns the values of all processes, an array `(processes, ...)`, from arrays of the same shape."""
+        return values[None]
+
+
+def check_batch_size(devices: Replicas, batch_size: int) -> None:
+    """Checks that the pairs of an update can be divided among the devices.
+
+    Raises:
+        ConfigurationError: a ValueError, if they cannot.
+    """
+    if batch_size % devices.devices:
+        raise ConfigurationError(
+            "found %d pairs per update for %d devices, expected a multiple; change {batch_size}",
+            batch_size,
+            devices.devices,
+        )
+
+
+def _filled(batch: Batch, multiple: int) -> Batch:
+    """Adds rows with the first source and without a target, up to a multiple of a number of rows."""
+    missing = -len(batch["target"]) % multiple
+    if not missing:
+        return batch
+    added = {side: np.repeat(rows[:1], missing, axis=0) for side, rows in batch.items()}
+    added["target"] = np.zeros_like(added["target"])
+    return {side: np.concatenate([rows, added[side]]) for side, rows in batch.items()}
+
+
+def check_number(asked: int | None, found: int, where: str) -> int:
+    """Checks the number of devices that is asked for, `None` for all, and returns the number to use."""
+    if asked is not None and asked > found:
+        devices = "device" if found == 1 else "devices"
+        raise ConfigurationError(
+            f"found %d {devices} {where}, expected {{devices}}=%d of them; give at most %d, or {{devices}}=%s",
+            found,
+            asked,
+            found,
+            ALL,
+        )
+    return found if asked is None else asked
+
+
+def refuse_a_part(asked: int | None, found: int) -> None:
+    """Raises ConfigurationError: processes that share a training use all of their devices."""
+    raise ConfigurationError(
+        "found {devices}=%d with %d devices in all processes, expected all of them; give {devices}=%s",
+        asked,
+        found,
+        ALL,
+    )

@@ -1,0 +1,212 @@
+"""A model of several tasks, which share encoders and decoders."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import keras
+
+from keras_encdec.architectures.architecture_registry import architecture
+from keras_encdec.backend.types import Structure, Tensor
+from keras_encdec.models.contract import Decoder, Encoder
+from keras_encdec.models.gradient_clipping import GradientNorms
+from keras_encdec.models.likelihood_model import Perplexity
+from keras_encdec.models.task_updates import update_parts
+from keras_encdec.models.translation_model import EncoderDecoder, TranslationModel, build_model
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskParts:
+    """What a task is made of.
+
+    Attributes:
+        encoder, decoder: str. Names; tasks that give the same name share the weights.
+        source_words, target_words: int. Words in the shortlists of the encoder and of the decoder.
+    """
+
+    encoder: str
+    decoder: str
+    source_words: int
+    target_words: int
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the parts, "encoder en" and "decoder fr"."""
+        return f"encoder {self.encoder}", f"decoder {self.decoder}"
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class TaskPerplexity(Perplexity):
+    """Perplexity of the pairs of one task; 0 if there were none."""
+
+    def result(self) -> Tensor:
+        return keras.ops.where(self.tokens > 0, super().result(), 0.0)
+
+
+@keras.saving.register_keras_serializable(package="keras_encdec")
+class MultiTaskModel(EncoderDecoder):
+    """Learns p(target | source) of several tasks, which share encoders and decoders.
+
+        p_i(y | x) = decoder_d(i)(y | encoder_e(i)(x))          task i, with the encoder e(i) and the decoder d(i)
+
+    The model is used as that of its first task, the main task. Inside `with model.task(name)` it is that of another
+    task. An update of a task changes only the weights that the task uses, and what the optimizer remembers of them.
+    `perplexity` and `log_likelihood` are those of the main task; `NAME_perplexity` is that of another task.
+
+    Args:
+        architecture: str. Name of the architecture of all tasks, such as "recurrent".
+        tasks: dict of name to `TaskParts`, or to a dict of its values; the first is the main task.
+        **arguments: hyper-parameters of the architecture, the same for all tasks, and arguments of `keras.Model`, such
+            as `dtype`.
+
+    Call arguments:
+        inputs: as of an `EncoderDecoder`: ids of the task's vocabularies.
+
+    Returns:
+        as of an `EncoderDecoder`.
+
+    Raises:
+        ValueError: without a task, for tasks that share an encoder or a decoder and differ in its number of words,
+            and for hyper-parameters out of bounds.
+
+    Example:
+
+    >>> tasks = {"fr": TaskParts("en", "fr", 20, 30), "de": TaskParts("en", "de", 20, 40)}
+    >>> model = MultiTaskModel("recurrent", tasks, layers=1, units=8, embedding_dim=4)
+    >>> with model.task("de"):
+    ...     tuple(model.score([[5, 6, 2]], [[42, 2]]).shape)
+    (1,)
+
+    Reference:
+        - Luong et al., 2016 (arXiv 1511.06114), section 3
+    """
+
+    updates_all_weights = False
+
+    def __init__(
+        self, architecture_name: str, tasks: Mapping[str, TaskParts | Mapping[str, Any]], **arguments: Any
+    ) -> None:
+        parts = {name: task if isinstance(task, TaskParts) else TaskParts(**task) for name, task in tasks.items()}
+        _check_tasks(parts)
+        self.main_task = self._task = next(iter(parts))
+        self.config_class = architecture(architecture_name).config
+        main = parts[self.main_task]
+        super().__init__(main.source_words, main.target_words, **arguments)
+        self.architecture_name, self._parts = architecture_name, parts
+        encoders: dict[str, Encoder] = {}
+        decoders: dict[str, Decoder] = {}
+        for task in parts.values():
+            if task.encoder not in encoders or task.decoder not in decoders:
+                model = self._task_model(task)
+                encoders.setdefault(task.encoder, model.encoder)
+                decoders.setdefault(task.decoder, model.decoder)
+        self.encoders, self.decoders = encoders, decoders
+        self.task_perplexities = {
+            name: TaskPerplexity(f"{name}_perplexity") for name in parts if name != self.main_task
+        }
+        self.built = True
+
+    @property
+    def tasks(self) -> dict[str, TaskParts]:
+        """The parts of each task by its name; the first is the main task."""
+        return dict(self._parts)
+
+    @property
+    def encoder(self) -> Encoder:  # type: ignore[override]
+        """The encoder of the current task."""
+        return self.encoders[self._parts[self._task].encoder]
+
+    @property
+    def decoder(self) -> Decoder:  # type: ignore[override]
+        """The decoder of the current task."""
+        return self.decoders[self._parts[self._task].decoder]
+
+    @contextlib.contextmanager
+    def task(self, name: str) -> Iterator[Self]:
+        """Makes the model that of another task during the `with` block, also for a step that is traced in it.
+
+        Args:
+            name: str. One of `tasks`.
+
+        Raises:
+            ValueError: for another name.
+        """
+        if name not in self._parts:
+            raise ValueError(f"found the task {name!r}, expected one of {', '.join(self._parts)}")
+        before, self._task = self._task, name
+        norms = GradientNorms.of(self.optimizer) if self.compiled else None
+        if norms:
+            norms.is_counting = name == self.main_task
+        try:
+            yield self
+        finally:
+            self._task = before
+            if norms:
+                norms.is_counting = before == self.main_task
+
+    def task_models(self) -> dict[str, TranslationModel]:
+        """Makes an ordinary model of each task, which has the task's weights and shares nothing."""
+        return {name: self._with_weights(task) for name, task in self._parts.items()}
+
+    def compile(self, *args: Any, **arguments: Any) -> None:
+        """Configures training, see `LikelihoodModel.compile`."""
+        super().compile(*args, **arguments)
+        parts = {
+            **{f"encoder {name}": encoder.trainable_variables for name, encoder in self.encoders.items()},
+            **{f"decoder {name}": decoder.trainable_variables for name, decoder in self.decoders.items()},
+        }
+        update_parts(self.optimizer, self.trainable_variables, parts, lambda: self._parts[self._task].names)
+
+    def evaluate(self, *args: Any, **arguments: Any) -> list[float] | dict[str, float] | float:
+        """The loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
+        measured = super().evaluate(*args, **arguments)
+        if isinstance(measured, dict):
+            others = {metric.name for metric in self.task_perplexities.values()}
+            return {name: value for name, value in measured.items() if name not in others}
+        return measured
+
+    def compute_metrics(
+        self, x: Structure, y: Tensor, y_pred: Structure, sample_weight: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        if self._task == self.main_task:
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        log_probs = y_pred["log_probs"] if isinstance(y_pred, dict) else y_pred
+        self.task_perplexities[self._task].update_state(log_probs, self.sides(x)[1])
+        return self.get_metrics_result()
+
+    def get_config(self) -> dict[str, Any]:
+        config = {**super().get_config(), "architecture_name": self.architecture_name}
+        return {**config, "tasks": {name: dataclasses.asdict(task) for name, task in self._parts.items()}}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Self:
+        values = architecture(config["architecture_name"]).config.upgraded(config)
+        arguments = {name: value for name, value in values.items() if name not in ("source_words", "target_words")}
+        return super(TranslationModel, cls).from_config(arguments, custom_objects)
+
+    def _task_model(self, task: TaskParts) -> TranslationModel:
+        values = self.config.to_dict()
+        return build_model(
+            self.architecture_name, task.source_words, task.target_words, **values, dtype=self.dtype_policy
+        )
+
+    def _with_weights(self, task: TaskParts) -> TranslationModel:
+        model = self._task_model(task)
+        model.encoder.set_weights(self.encoders[task.encoder].get_weights())
+        model.decoder.set_weights(self.decoders[task.decoder].get_weights())
+        return model
+
+
+def _check_tasks(tasks: Mapping[str, TaskParts]) -> None:
+    if not tasks:
+        raise ValueError("found no task, expected at least one")
+    for side, words in (("encoder", "source_words"), ("decoder", "target_words")):
+        sizes: dict[str, tuple[str, int]] = {}
+        for name, task in tasks.items():
+            other, size = sizes.setdefault(getattr(task, side), (name, getattr(task, words)))
+            if size != getattr(task, words):
+                raise ValueError(
+                    f"found {words}={getattr(task, words)} of the task {name!r}, expected {size} as of {other!r}, "
+                    f"with which it shares the {side} {getattr(task, side)!r}"
+                )

@@ -1,0 +1,252 @@
+"""Prepares the pairs of all tasks of a training, and draws the task of each update."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from keras_encdec.backend.task_steps import TaskUpdate
+from keras_encdec.configuration import ConfigurationError
+from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
+from keras_encdec.data.pairs import WordPair
+from keras_encdec.errors import InputError
+from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.model_config import WEIGHTS, task_folder
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.models import MultiTaskModel, TaskParts
+from keras_encdec.text import Tokenizer, Vocabulary
+from keras_encdec.trainers.reporting import TrainingReporter
+from keras_encdec.trainers.resumption import PREPARED
+from keras_encdec.trainers.tasks import TASKS_FILE, TaskConfig, TrainingTasks
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+
+# Distinguishes the random numbers that draw tasks from those that order pairs.
+_DRAWS = 0x7A5C
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedTasks:
+    """The tasks of a training with their pairs.
+
+    Attributes:
+        tasks: TrainingTasks.
+        directories: dict of task to ModelDirectory without a model; the first is that of the main task.
+        pairs: dict of task to PreparedPairs, without the main task.
+    """
+
+    tasks: TrainingTasks
+    directories: Mapping[str, ModelDirectory]
+    pairs: Mapping[str, PreparedPairs]
+
+    def new_model(self, config: TrainingConfig) -> MultiTaskModel:
+        """Builds a new model of all tasks."""
+        parts = {
+            name: TaskParts(
+                task.encoder,
+                task.decoder,
+                len(self.directories[name].source_vocabulary),
+                len(self.directories[name].target_vocabulary),
+            )
+            for name, task in self.tasks.tasks.items()
+        }
+        return MultiTaskModel(config.architecture, parts, **config.model_config.to_dict(), dtype=config.dtype_policy)
+
+    def updates(self, config: TrainingConfig, widths: list[int] | None, first: int) -> Iterator[list[TaskUpdate]]:
+        """Yields the updates of the other tasks before each update of the main task.
+
+        They depend on the seed alone: a stream that starts later gives the same updates as one that has come there.
+
+        Args:
+            config: TrainingConfig.
+            widths: list of int, see `Batches`.
+            first: int. The update of the main task to start at, from 0.
+        """
+        before = drawn_tasks(self.tasks.ratios, self.tasks.main, config.seed)
+        done = dict.fromkeys(self.pairs, 0)
+        for _ in range(first):
+            for name in next(before):
+                done[name] += 1
+        streams = {
+            name: Batches(pairs, config.batch_size, seed=config.seed, widths=widths).stream(done[name])
+            for name, pairs in self.pairs.items()
+        }
+        for names in before:
+            yield [(name, next(streams[name])) for name in names]
+
+
+def drawn_tasks(ratios: Mapping[str, float], main: str, seed: int) -> Iterator[list[str]]:
+    """Draws tasks with the probabilities ratio_i / sum of all ratios, until the main task is drawn, again and again.
+
+    Args:
+        ratios: dict of task to mixing ratio.
+        main: str. Name of the main task.
+        seed: int.
+
+    Yields:
+        list of str: the tasks that are drawn before the main task is.
+
+    Example:
+
+    >>> draws = drawn_tasks({"fr": 1.0, "de": 2.0}, "fr", seed=1)
+    >>> [len(next(draws)) for _ in range(8)]
+    [4, 0, 3, 2, 0, 2, 1, 2]
+    """
+    random, names = np.random.default_rng([seed, _DRAWS]), list(ratios)
+    borders = np.cumsum(list(ratios.values())) / sum(ratios.values())
+    while True:
+        before = []
+        while (name := names[min(int(np.searchsorted(borders, random.random(), "right")), len(names) - 1)]) != main:
+            before.append(name)
+        yield before
+
+
+def prepare_tasks(
+    config: TrainingConfig,
+    data: TrainingData,
+    tasks: TrainingTasks,
+    main: ModelDirectory,
+    resume: bool,
+    reporter: TrainingReporter,
+) -> PreparedTasks:
+    """Prepares the pairs of all tasks but the main task, or opens those that an earlier run prepared.
+
+    The vocabulary of an encoder is that of the sources of the first task that uses it, unless a file is given; the
+    main task comes first. The vocabulary of a decoder is that of the targets.
+
+    Args:
+        config: TrainingConfig.
+        data: TrainingData: how to read the files.
+        tasks: TrainingTasks.
+        main: ModelDirectory of the main task, with its vocabularies.
+        resume: bool. Whether the training is resumed.
+        reporter: TrainingReporter, which gets counts of the pairs and words.
+
+    Raises:
+        InputError: when a file cannot be used, or a task has no pairs.
+    """
+    directories, pairs = {tasks.main: main}, {}
+    if not resume:
+        tasks.save(main.path / TASKS_FILE)
+    model = {**config.model_config.to_dict(), "dtype": config.dtype_policy}
+    encoders = _given(tasks.vocabularies("encoder")) | {tasks.tasks[tasks.main].encoder: main.source_vocabulary}
+    decoders = _given(tasks.vocabularies("decoder")) | {tasks.tasks[tasks.main].decoder: main.target_vocabulary}
+    for name, task in tasks.others.items():
+        folder = task_folder(main.path, name)
+        before = ModelDirectory.load(folder, weights=False) if resume else None
+        if before and (folder / PREPARED).exists():
+            directory, pairs[name] = before, PreparedPairs(folder / PREPARED)
+        else:
+            reporter.say(f"Task {name}:")
+            given = encoders.get(task.encoder), decoders.get(task.decoder)
+            given = (before.source_vocabulary, before.target_vocabulary) if before else given
+            pairs[name], source, target = _prepared(config, data, name, task, folder, given, reporter)
+            directory = before or ModelDirectory(folder, source, target, tokenization=main.tokenization)
+            if not resume:
+                # A killed training without a checkpoint may have left weights that do not match the new vocabularies.
+                (folder / WEIGHTS).unlink(missing_ok=True)
+                directory.save_config(config.architecture, model)
+        directories[name] = directory
+        encoders.setdefault(task.encoder, directory.source_vocabulary)
+        decoders.setdefault(task.decoder, directory.target_vocabulary)
+    return PreparedTasks(tasks, directories, pairs)
+
+
+def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]) -> None:
+    """Checks that the tasks are those of the training to resume.
+
+    Args:
+        tasks: TrainingTasks that are given now; `None` without.
+        settings: dict, see `fixed_settings`.
+
+    Raises:
+        ConfigurationError: a ValueError, which names what differs.
+    """
+    asked, before = (tasks.fixed() if tasks else {}), settings.get("tasks") or {}
+    assert isinstance(before, dict)
+    if bool(asked) != bool(before):
+        found, expected = ("{tasks}", "none") if asked else ("no {tasks}", "the tasks")
+        raise ConfigurationError(f"found {found}, expected {expected} as in the training to resume")
+    (main, *_), (main_before, *_) = (asked or {"": ""}), (before or {"": ""})
+    if main != main_before:
+        raise ConfigurationError(
+            "found main=%s in {tasks}, expected %s as in the training to resume", main, main_before
+        )
+    for name in dict.fromkeys([*asked, *before]):
+        if name not in before or name not in asked:
+            found, expected = ("the", "none of this name") if name in asked else ("no", "one")
+            raise ConfigurationError(
+                f"found {found} task %s in {{tasks}}, expected {expected} as in the training to resume", name
+            )
+        for key, value in asked[name].items():
+            if value != before[name].get(key):
+                raise ConfigurationError(
+                    f"found {key}=%s in [tasks.%s], expected %s as in the training to resume",
+                    value,
+                    name,
+                    before[name].get(key),
+                )
+
+
+def _given(paths: Mapping[str, str]) -> dict[str, Vocabulary]:
+    return {part: Vocabulary.from_word_list(path) for part, path in paths.items()}
+
+
+def _prepared(
+    config: TrainingConfig,
+    data: TrainingData,
+    name: str,
+    task: TaskConfig,
+    folder: pathlib.Path,
+    vocabularies: tuple[Vocabulary | None, Vocabulary | None],
+    reporter: TrainingReporter,
+) -> tuple[PreparedPairs, Vocabulary, Vocabulary]:
+    with _open(data, task) as (records, reader):
+        try:
+            pairs, source, target = prepare(
+                records, folder / PREPARED, data.shortlist, data.max_length, config.seed, vocabularies
+            )
+        except InputError as error:
+            if error.path is not None:
+                raise
+            raise InputError(
+                f"{error.found}, in the task {name}", error.expected, error.remedy, next(iter(task.files.values()))
+            ) from None
+        sizes = {"source": len(source), "target": len(target)}
+        reporter.prepared(pairs.summary, reader.malformed, sizes, data.max_length)
+    return pairs, source, target
+
+
+@contextlib.contextmanager
+def _open(data: TrainingData, task: TaskConfig) -> Iterator[tuple[Iterator[WordPair], RecordReader]]:
+    """Opens the pairs of a task. Those of a text are made from its sentences."""
+    tokenizer = Tokenizer(lowercase=data.lowercase) if data.tokenize and not task.phrase_table else None
+    kind = "sentences" if task.text else next(iter(task.pair_files)).replace("source", "parallel")
+    with open_pairs(
+        task.text or task.phrase_table or task.tsv or task.target or "",
+        kind,
+        source_path=task.source,
+        encoding=data.encoding,
+        on_error=data.on_error,
+        tokenizer=tokenizer,
+    ) as (records, reader):
+        if task.kind == "autoencoder":
+            yield ((words, words) for _, words in records), reader
+        elif task.kind == "skip_thought":
+            yield (halves(words) for _, words in records), reader
+        else:
+            yield records, reader
+
+
+def halves(words: list[str]) -> WordPair:
+    """Splits a sentence in the middle; the first half has the word more.
+
+    Example:
+
+    >>> halves("a man sits down and reads it".split())
+    (['a', 'man', 'sits', 'down'], ['and', 'reads', 'it'])
+    """
+    middle = (len(words) + 1) // 2
+    return words[:middle], words[middle:]
