@@ -13,7 +13,7 @@ from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
 from keras_encdec.scoring.rare_targets import PairSpellings
 from keras_encdec.scoring.scorer import Scorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
-from keras_encdec.text import OpenVocabulary
+from keras_encdec.text.spelling import OpenVocabulary
 
 
 class TextScorer:

@@ -1,6 +1,5 @@
-"""The tokenizer of raw text, vocabularies, and the spelling of words outside them."""
+"""The tokenizer of raw text, and vocabularies."""
 
-from keras_encdec.text.spelling import OpenVocabulary as OpenVocabulary
 from keras_encdec.text.tokenizer import Tokenizer as Tokenizer
 from keras_encdec.text.vocabulary import END as END
 from keras_encdec.text.vocabulary import FIRST_WORD as FIRST_WORD
