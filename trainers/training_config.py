@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from keras_encdec.architectures.architecture_registry import architecture, load_preset
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.pruning.pruning_schemes import SCHEME_HELP, SCHEMES
+from keras_encdec.pruning.pruning_options import SCHEME_HELP, SCHEMES
 from keras_encdec.trainers.training_data import TrainingData
 
 _CHO = "Cho et al., 2014, section 4.1"

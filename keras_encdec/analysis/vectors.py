@@ -10,6 +10,7 @@ from keras import ops
 from keras_encdec.backend.types import Encoded, Structure
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.formats import surface
+from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.vocabulary import FIRST_WORD
@@ -94,7 +95,7 @@ def word_groups(words: Sequence[str]) -> dict[str, np.ndarray]:
 
 def length_groups(phrases: Sequence[str]) -> dict[str, np.ndarray]:
     """Groups phrases by their number of words, the longest together: dict as that of `word_groups`."""
-    lengths = [len(phrase.split()) for phrase in phrases]
+    lengths = [len(split_tokens(phrase)) for phrase in phrases]
     distinct = sorted(set(lengths))
     names = [f"{length} words" if length != 1 else "1 word" for length in distinct]
     if len(distinct) > 5:

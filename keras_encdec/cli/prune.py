@@ -4,7 +4,7 @@ import sys
 
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
-from keras_encdec.pruning.pruning_schemes import PruningOptions
+from keras_encdec.pruning.pruning_options import PruningOptions
 
 
 def main(arguments: Arguments, options: PruningOptions) -> None:

@@ -134,16 +134,21 @@ class MultiTaskModel(EncoderDecoder):
         """
         if name not in self._parts:
             raise ValueError(f"found the task {name!r}, expected one of {', '.join(self._parts)}")
-        before, self._task = self._task, name
+        before = self._task
+        self._choose(name)
         norms = GradientNorms.of(self.optimizer) if self.compiled else None
         if norms:
             norms.is_counting = name == self.main_task
         try:
             yield self
         finally:
-            self._task = before
+            self._choose(before)
             if norms:
                 norms.is_counting = before == self.main_task
+
+    def _choose(self, name: str) -> None:
+        self._task = name
+        self.source_words, self.target_words = self._parts[name].source_words, self._parts[name].target_words
 
     def task_models(self) -> dict[str, TranslationModel]:
         """Makes an ordinary model of each task, which has the task's weights and shares nothing."""

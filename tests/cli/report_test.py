@@ -15,8 +15,8 @@ def test_flags_are_passed_on(tmp_path, monkeypatch):
     def stub(*arguments, say, **named):
         calls.append((arguments, named))
         say("Scoring.")
-        (tmp_path / "index.html").write_bytes(bytes(1_200_000))
-        return ReportSummary(tmp_path / "index.html", ("scores", "words"), 2.0, ("Most words are unknown.",))
+        page = tmp_path / "index.html"
+        return ReportSummary(page, ("scores", "words"), 2.0, ("Most words are unknown.",), 1_200_000)
 
     monkeypatch.setattr(sys.modules[report.__module__], "report", stub)
     monkeypatch.setattr("keras_encdec.cli.report.check_paths", lambda *paths: None)

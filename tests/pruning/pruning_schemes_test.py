@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_encdec.pruning import pruning_masks
-from keras_encdec.pruning.pruning_schemes import SCHEMES
+from keras_encdec.pruning.pruning_options import SCHEMES
 
 RANDOM = np.random.default_rng(3)
 CLASSES = {

@@ -256,7 +256,7 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
             (source - 1, int(target) - 1)
             for source, (_, targets) in enumerate(found)  # the first is NULL
             if source
-            for target in targets.split()
+            for target in split_tokens(targets)
         )
         fits = head and len(found) == int(head[2]) + 1 and found[0][0] == b"NULL"
         if not fits or any(not 0 <= target < int(head[3]) for _, target in links):  # type: ignore[index]
