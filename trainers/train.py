@@ -271,10 +271,8 @@ def _new_model(
         if others:
             model = others.new_model(config)
         else:
-            numbers = directory.character_numbers()
-            model = build_model(
-                config.architecture, *words, **numbers, **config.model_config.to_dict(), dtype=config.dtype_policy
-            )
+            arguments = {**directory.character_numbers(), **config.model_config.to_dict()}
+            model = build_model(config.architecture, *words, **arguments, dtype=config.dtype_policy)
         if initial:
             copy_weights(initial.model, model)
         model.compile(

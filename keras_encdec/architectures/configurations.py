@@ -211,7 +211,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         if self.attention != "none" and self.attention_score is None:
             object.__setattr__(self, "attention_score", DEFAULT_SCORE)
         if self.characters != "none":
-            defaults = dict(DEFAULT_CHARACTER_OPTIONS)
+            defaults: dict[str, object] = dict(DEFAULT_CHARACTER_OPTIONS)
             if self.spells_words:
                 defaults["character_path"] = "separate"
             if self.character_path == "same":

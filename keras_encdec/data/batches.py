@@ -123,8 +123,8 @@ class Batches:
 
     def _batch(self, indices: Indices) -> dict[str, Ids]:
         lengths = self.pairs.lengths[indices].max(axis=0)
-        widths = (self._width(int(length)) for length in lengths)
-        batch = self.pairs.padded(indices, *widths, with_rare_ids=self._rare_words is not None)
+        source_width, target_width = (self._width(int(length)) for length in lengths)
+        batch = self.pairs.padded(indices, source_width, target_width, self._rare_words is not None)
         return self._rare_words(batch) if self._rare_words else batch
 
     def _width(self, length: int) -> int:

@@ -85,10 +85,10 @@ class PreparedPairs:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def first_rare_id(self, side: str) -> int | None:
-        """Returns the id of the first word outside the shortlist, on a side with characters; else `None`."""
-        shortlist = self.summary.get(SHORTLISTS[side])
-        return None if shortlist is None else FIRST_WORD + shortlist
+    def first_rare_id(self, side: str) -> int:
+        """Returns the id of the first word outside the shortlist, on a side with characters."""
+        shortlist: int = self.summary[SHORTLISTS[side]]
+        return FIRST_WORD + shortlist
 
     def padded(
         self,

@@ -173,15 +173,16 @@ class FileGenerator:
         self._writer = _target_writer(options, with_source=bool(input), with_count=sampler.needs_draws)
         self._link_line = alignment_line(options.alignments, options.alignment_format, output="")
         factor, max_length = _limits(generator.has_source, options)
-        full_scores: dict[str, Any] = {"full_scores": True} if options.full_scores else {}
+        further: dict[str, Any] = {"full_scores": True} if options.full_scores else {}
+        if options.character_beam:
+            further["character_beam"] = options.character_beam
         self._generate: Callable[..., list[list[TextHypothesis]]] = functools.partial(
             generator.generate,
             sampler=sampler,
             replacement=_unknown_replacement(options),
             with_attention=self._link_line is not None,
             shortlist=_shortlist(options, generator),
-            **full_scores,
-            **({"character_beam": options.character_beam} if options.character_beam else {}),
+            **further,
             max_length_factor=factor,
             max_length=max_length,
         )

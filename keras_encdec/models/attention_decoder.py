@@ -180,6 +180,7 @@ class AttentionDecoder(RecurrentDecoder):
         def rows(table: Tensor) -> Tensor:
             return ops.take(ops.reshape(table, (-1, table.shape[-1])), spelt, axis=0)
 
+        assert self.speller is not None, "only a model that spells words has states of its speller"
         if not self.speller.is_separate:
             return rows(states["attentional"])
         annotations = memory["annotations"]
@@ -187,6 +188,7 @@ class AttentionDecoder(RecurrentDecoder):
         return self.speller.first_state(rows(states[self._last_hidden]), rows(context))
 
     def spelling_state(self, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
+        assert self.speller is not None, "only a model that spells words has states of its speller"
         if not self.speller.is_separate:
             return state["attentional"]
         weights = state["attention"]

@@ -187,7 +187,8 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
     [1.0, 1.0]
     """
     characters = np.array([len(" ".join(words)) + 1 for words in targets], np.float64)
-    return -np.asarray(log_probs) / np.log(2) / characters
+    bits: np.ndarray = -np.asarray(log_probs) / np.log(2) / characters
+    return bits
 
 
 def _longer(words: Sequence[Sequence[WordPair]], most: int) -> set[int]:

@@ -228,7 +228,7 @@ class Scorer:
             return [ops.convert_to_numpy(output) for output in (outputs if with_attention or further else [outputs])]
 
         def finished(arrays: list[np.ndarray]) -> list[np.ndarray]:
-            if rare is not None:
+            if rare is not None and self._speller is not None and spellings.target is not None:
                 *arrays, first = arrays
                 group.spelling = rare.log_probs(self._speller, first, spellings.target)
             return arrays

@@ -3,7 +3,7 @@
 import itertools
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -106,11 +106,9 @@ class OpenVocabulary:
         ids = self._vocabulary.encode(words)
         if self._vocabulary.characters is None:
             return ids
-        return [self._rare_id(word) if number == UNKNOWN else number for word, number in self._pairs(words, ids)]
-
-    @staticmethod
-    def _pairs(words: list[str], ids: list[int]) -> Iterator[tuple[str, int]]:
-        return itertools.zip_longest(words, ids, fillvalue="")  # the end of sequence has no word
+        # The end of sequence has no word.
+        pairs = zip([*words, ""], ids, strict=True)
+        return [self._rare_id(word) if number == UNKNOWN else number for word, number in pairs]
 
     def _rare_id(self, word: str) -> int:
         return self._rare.setdefault(word, self._first + len(self._rare))
