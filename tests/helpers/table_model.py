@@ -14,6 +14,7 @@ class TableDecoder:
     """
 
     carries_attention = False
+    speller = None
 
     def __init__(self, vocabulary_size, seed=0, scale=2.0):
         self.vocabulary_size = vocabulary_size
