@@ -6,14 +6,20 @@ compile it on each device. The gradients are then added up, clipped and applied.
 """
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from keras_encdec.backend.gradients import dense_gradient
-from keras_encdec.backend.replicas import Batch, Compilation, Replicas, Shapes, check_number
+from keras_encdec.backend.replicas import (
+    Batch,
+    Compilation,
+    Replicas,
+    Shapes,
+    check_number,
+    train_function_by_shape,
+)
 from keras_encdec.backend.types import Tensor
 from keras_encdec.configuration import ConfigurationError
 
@@ -73,24 +79,9 @@ class MirroredReplicas(Replicas):
             with self._strategy.scope():
                 optimizer.build(model.trainable_variables)
         train = _ReplicaStep(model, self.devices, True, jit_compile)
-        functions: dict[Shapes, Callable[[Batch], dict[str, Tensor]]] = {}
         compilation = Compilation()
-
-        def train_function(iterator: Iterator[Batch]) -> dict[str, Tensor]:
-            batch = next(iterator)
-            shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
-            if shapes in functions:
-                return functions[shapes](batch)
-            begin(shapes)
-            functions[shapes] = self._function(train)
-            start = time.monotonic()
-            logs = functions[shapes](batch)
-            compilation.seconds += time.monotonic() - start
-            compilation.shapes += 1
-            return logs
-
         evaluate = self._function(_ReplicaStep(model, self.devices, False, False))
-        model.train_function = train_function
+        model.train_function = train_function_by_shape(lambda: self._function(train), begin, compilation)
         model.test_function = lambda iterator: evaluate(next(iterator))
         return compilation
 

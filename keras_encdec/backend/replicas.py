@@ -2,7 +2,8 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -32,6 +33,37 @@ class Compilation:
     shapes: int = 0
     seconds: float = 0.0
     unannounced: bool = False
+
+
+def train_function_by_shape(
+    new_step: Callable[[], Callable[[Batch], Any]], begin: Callable[[Shapes], object], compilation: Compilation
+) -> Callable[[Iterator[Batch]], Any]:
+    """Makes a training function of TensorFlow that compiles a step for each shape of batches.
+
+    Args:
+        new_step: callable that makes a step, which is compiled at its first call.
+        begin: callable of the shapes, called before each compiling.
+        compilation: Compilation, which counts the shapes and the seconds of their first steps.
+
+    Returns:
+        callable of an iterator of batches, as `keras.Model.train_function`.
+    """
+    steps: dict[Shapes, Callable[[Batch], Any]] = {}
+
+    def train(iterator: Iterator[Batch]) -> Any:
+        batch = next(iterator)
+        shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
+        if shapes in steps:
+            return steps[shapes](batch)
+        begin(shapes)
+        steps[shapes] = new_step()
+        start = time.monotonic()
+        logs = steps[shapes](batch)
+        compilation.seconds += time.monotonic() - start
+        compilation.shapes += 1
+        return logs
+
+    return train
 
 
 class Replicas:

@@ -1,14 +1,13 @@
 """How a training step is compiled on each backend."""
 
 import importlib
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 
 from keras_encdec.backend.devices import keep_tensorflow_off_the_gpu, name, xla_on_cpu
-from keras_encdec.backend.replicas import Compilation, Replicas, Shapes
+from keras_encdec.backend.replicas import Compilation, Replicas, Shapes, train_function_by_shape
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.backend.types import Structure, Tensor
 from keras_encdec.data.pairs import tf_dataset
@@ -127,26 +126,15 @@ def compile_by_shape(
     """
     import tensorflow as tf
 
-    functions: dict[Shapes, Callable[..., Structure]] = {}
     compilation = Compilation()
     if not jit_compile and getattr(model, "updates_all_weights", True):
         _compile_optimizer(model)
 
-    def train(iterator: Iterator[Structure]) -> Structure:
-        batch = next(iterator)
-        shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(batch))
-        if shapes in functions:
-            return functions[shapes](batch)
-        begin(shapes)
-        functions[shapes] = tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
-        start = time.monotonic()
-        logs = functions[shapes](batch)
-        compilation.seconds += time.monotonic() - start
-        compilation.shapes += 1
-        return logs
+    def new_step() -> Callable[..., Structure]:
+        return tf.function(model.train_step, jit_compile=jit_compile, autograph=False)
 
     model.make_train_function()
-    model.train_function = train
+    model.train_function = train_function_by_shape(new_step, begin, compilation)
     return compilation
 
 
