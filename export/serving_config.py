@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
 from keras_encdec.export.versions import LARGEST
 from keras_encdec.formats import open_output
-from keras_encdec.text.lexical_shortlist import FREQUENT_WORDS, SHORTLIST_WORDS
+from keras_encdec.task_options import ShortlistOptions
 
 if TYPE_CHECKING:
     from keras_encdec.decoding.sampler import Sampler
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServingConfig(Configuration):
+class ServingConfig(ShortlistOptions):
     """Limits and search options of a served model.
 
     Attributes:
@@ -82,19 +82,6 @@ class ServingConfig(Configuration):
         "With --replace_unknown: file of lines of a source word, a tab and its translation. Other source words are "
         "copied.",
     )
-    lexical_shortlist: str | None = hyperparameter(
-        None,
-        "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
-        "the most frequent words may follow in targets, with all signatures, which is faster.",
-    )
-    shortlist_words: int | None = hyperparameter(
-        None, f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.", minimum=1
-    )
-    frequent_words: int | None = hyperparameter(
-        None,
-        f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
-        minimum=0,
-    )
     top_k: int | None = hyperparameter(
         None, "For the signature `sample`: draw from this number of most probable words. Default: all words.", minimum=1
     )
@@ -106,15 +93,13 @@ class ServingConfig(Configuration):
     )
 
     def check(self) -> None:
+        super().check()
         if self.replace_unknown and self.suppress_unknown:
             raise ConfigurationError(
                 "found {replace_unknown} with {suppress_unknown}, which never generates unknown words; drop one of them"
             )
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
-        for name in ("shortlist_words", "frequent_words"):
-            if getattr(self, name) is not None and not self.lexical_shortlist:
-                raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
 
     def served_sampler(self, entry: "RegisteredSampler") -> "Sampler":
         """Makes the sampler of a signature, with the options of this configuration that the sampler has."""

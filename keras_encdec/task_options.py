@@ -59,6 +59,35 @@ class AlignmentOptions(Configuration):
             raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
 
 
+#: Translations of each source word, and most frequent target words of every source, in a lexical shortlist.
+SHORTLIST_WORDS, FREQUENT_WORDS = 100, 100
+
+
+@dataclasses.dataclass(frozen=True)
+class ShortlistOptions(Configuration):
+    """The words among which a task searches for targets, see `keras_encdec.text.lexical_shortlist`."""
+
+    lexical_shortlist: str | None = hyperparameter(
+        None,
+        "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
+        "the most frequent words may follow in its targets, which is faster.",
+    )
+    shortlist_words: int | None = hyperparameter(
+        None, f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.", minimum=1
+    )
+    frequent_words: int | None = hyperparameter(
+        None,
+        f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
+        minimum=0,
+    )
+
+    def check(self) -> None:
+        super().check()
+        for name in ("shortlist_words", "frequent_words"):
+            if getattr(self, name) is not None and not self.lexical_shortlist:
+                raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
+
+
 @dataclasses.dataclass(frozen=True)
 class ProcessesOption(Configuration):
     """The number of processes that share a task's work."""

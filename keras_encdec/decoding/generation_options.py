@@ -6,13 +6,12 @@ from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.decoding.target_files import TARGET_WRITERS
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
-from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions
-from keras_encdec.text.lexical_shortlist import FREQUENT_WORDS, SHORTLIST_WORDS
+from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions, ShortlistOptions
 from keras_encdec.text.subwords import SUBWORD_JOINERS
 
 
 @dataclasses.dataclass(frozen=True)
-class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
+class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, EncodingOption):
     """Options of `generate_file`, apart from those of the sampler.
 
     Raises:
@@ -77,19 +76,6 @@ class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
         "With --replace_unknown: file of lines of a source word, a tab and its translation. Source words that are not "
         "in it are copied.",
     )
-    lexical_shortlist: str | None = hyperparameter(
-        None,
-        "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
-        "the most frequent words may follow, which is faster.",
-    )
-    shortlist_words: int | None = hyperparameter(
-        None, f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.", minimum=1
-    )
-    frequent_words: int | None = hyperparameter(
-        None,
-        f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
-        minimum=0,
-    )
     full_scores: bool = hyperparameter(
         False,
         "With --lexical_shortlist: compute the scores of what the search found once more, with all words, and rank by "
@@ -117,7 +103,5 @@ class GenerationOptions(ShardOptions, AlignmentOptions, EncodingOption):
             raise ConfigurationError("found {max_length_factor} with {max_length}, expected one of them")
         if self.dictionary and not self.replace_unknown:
             raise ConfigurationError("found {dictionary} without {replace_unknown}, expected both")
-        for name in ("shortlist_words", "frequent_words", "full_scores"):
-            value = getattr(self, name)
-            if value is not None and value is not False and not self.lexical_shortlist:
-                raise ConfigurationError(f"found {{{name}}} without {{lexical_shortlist}}, expected both")
+        if self.full_scores and not self.lexical_shortlist:
+            raise ConfigurationError("found {full_scores} without {lexical_shortlist}, expected both")

@@ -150,13 +150,7 @@ class Generator:
         most_rows = max(1, MOST_ROWS // sampler.rows_per_source)
         shared = sampler.rows_per_source < OWN_ROWS
         if candidates is not None:
-            if len(candidates) != len(sources):
-                plural = "" if len(sources) == 1 else "s"
-                raise ValueError(
-                    f"found {len(candidates)} lists of candidates for {len(sources)} source{plural}, expected one list "
-                    "for each source"
-                )
-            candidates = [with_special_ids(_checked(words, self._target_ids)) for words in candidates]
+            candidates = _candidate_lists(candidates, len(sources), self._target_ids)
             most_rows = min(most_rows, SHARING_SOURCES) if shared else most_rows
         for indices, rows, width in length_batches([len(source) for source in sources], most_rows, MOST_TOKENS):
             # Batches come in few shapes. Empty sources fill them up: their searches end at the first step.
@@ -198,11 +192,19 @@ class Generator:
         return self._candidate_widths[key]
 
 
-def _checked(words: np.ndarray, ids: int) -> np.ndarray:
-    words = np.asarray(words, np.int64).reshape(-1)
-    if words.size and not 0 <= words.min() <= words.max() < ids:
-        raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
-    return words
+def _candidate_lists(candidates: Sequence[np.ndarray], sources: int, ids: int) -> list[np.ndarray]:
+    """Checks the candidates of each source, and adds the special ids."""
+    if len(candidates) != sources:
+        plural = "" if sources == 1 else "s"
+        raise ValueError(
+            f"found {len(candidates)} lists of candidates for {sources} source{plural}, expected one list for each "
+            "source"
+        )
+    lists = [np.asarray(words, np.int64).reshape(-1) for words in candidates]
+    for words in lists:
+        if words.size and not 0 <= words.min() <= words.max() < ids:
+            raise ValueError(f"found the candidates {words.min()} to {words.max()}, expected ids from 0 to {ids - 1}")
+    return [with_special_ids(words) for words in lists]
 
 
 def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, max_length: int | None = None) -> int:

@@ -8,11 +8,9 @@ import numpy as np
 from keras_encdec.errors import InputError, quoted
 from keras_encdec.formats import InputLines
 from keras_encdec.formats.encodings import FileEncoding, unescape
+from keras_encdec.task_options import FREQUENT_WORDS, SHORTLIST_WORDS
 from keras_encdec.text.rare_words import stands_for_unknown
 from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
-
-#: Translations of each source word, and most frequent target words of every source.
-SHORTLIST_WORDS, FREQUENT_WORDS = 100, 100
 
 
 class LexicalShortlist:

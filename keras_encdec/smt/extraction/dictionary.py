@@ -12,7 +12,7 @@ from keras_encdec.formats.encodings import FileEncoding, unencodable
 from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.smt.extraction.extraction_options import DictionaryOptions
-from keras_encdec.text.lexical_shortlist import SHORTLIST_WORDS
+from keras_encdec.task_options import SHORTLIST_WORDS
 
 # A word that is aligned only once to its translation is often aligned wrongly.
 MIN_COUNT = 2

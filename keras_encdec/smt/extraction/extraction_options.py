@@ -6,8 +6,7 @@ from keras_encdec.configuration import Configuration, ConfigurationError, hyperp
 from keras_encdec.data.alignment import ALIGNERS, DEFAULT_ALIGNER, DEFAULT_SYMMETRIZATION, SYMMETRIZATIONS
 from keras_encdec.smt.extraction.count_smoothing import SMOOTHINGS
 from keras_encdec.smt.extraction.phrase_extraction import MAX_PHRASE_LENGTH
-from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ProcessesOption
-from keras_encdec.text.lexical_shortlist import SHORTLIST_WORDS
+from keras_encdec.task_options import SHORTLIST_WORDS, EncodingOption, MalformedLinesOption, ProcessesOption
 from keras_encdec.text.tokenizer import Tokenizer
 
 
