@@ -21,7 +21,7 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.pruning import prune_model
 from keras_encdec.pruning.prune_model import prune_weights
 from keras_encdec.pruning.pruning_options import SCHEMES
-from keras_encdec.runtime.extras import import_sacrebleu
+from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
 
 

@@ -9,7 +9,7 @@ import platform
 import subprocess
 
 from keras_encdec import __version__
-from keras_encdec.backend.low_precision import processor_flags
+from keras_encdec.backend.devices import processor_flags
 
 HERE = pathlib.Path(__file__).parent
 LIBRARIES = "keras", "tensorflow", "jax", "torch", "numpy"

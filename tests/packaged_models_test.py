@@ -9,7 +9,7 @@ import sys
 import pytest
 from in_process import in_process
 
-from keras_encdec.analysis.page.training_section import read_training_run
+from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.cli import generate, score
 from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.diagnosis.diagnosis import check_path

@@ -6,7 +6,7 @@ a pass over the pairs.
 
 from typing import TYPE_CHECKING
 
-from keras_encdec.runtime.lazy_imports import lazy_imports
+from keras_encdec.runtime.imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.trainers.reporting import TrainingReporter as TrainingReporter

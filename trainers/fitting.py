@@ -1,4 +1,4 @@
-"""Runs the rounds of a training: `model.fit` with the callbacks that stop, validate, save and report it."""
+"""Runs the rounds of a training: `model.fit` with the callbacks that stop, prune, validate, save and report it."""
 
 import contextlib
 import importlib.util
@@ -10,7 +10,7 @@ import keras
 
 from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.replicas import Compilation, Replicas
-from keras_encdec.backend.training_step import evaluation_batches, training_stream
+from keras_encdec.backend.training_step import evaluation_batches, sync_training_state, training_stream
 from keras_encdec.data import Batches
 from keras_encdec.errors import InputError
 from keras_encdec.pruning.masked_training import PruningMasks
@@ -23,7 +23,6 @@ from keras_encdec.trainers.checkpoints import (
     Checkpoints,
     StoppedInRound,
 )
-from keras_encdec.trainers.gradual_pruning import GradualPruning
 from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter, UpdateReports
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
@@ -31,6 +30,10 @@ from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_a
 
 # In the model directory.
 PROGRESS = "progress.json"
+# The share of the training after which the last weights are pruned; the rest trains those that are left.
+END = 0.75
+# Number of times that more weights are pruned.
+STEPS = 100
 
 
 def fit(
@@ -129,6 +132,55 @@ def fit(
         with devices.training():
             add_average(model, average, validation, bleu, checkpoints)
     return checkpoints, budget
+
+
+class GradualPruning(keras.callbacks.Callback):
+    """Prunes more and more of the smallest weights during a training.
+
+        s(d) = s_f + (s_0 - s_f) (1 - d / 0.75)^3   while d < 0.75, then s_f
+
+    d is the share of the training that is done, s_0 the share pruned at its beginning. The masks change in 100 steps,
+    after an update. This callback must come after `Budget`, and before `Checkpoints`.
+
+    Args:
+        masks: PruningMasks of the model.
+        budget: Budget, for d.
+        share: float. s_f.
+        scheme: str. See `pruning_masks`.
+
+    Reference:
+        - Zhu and Gupta, 2017 (arXiv 1710.01878), equation 1
+    """
+
+    def __init__(self, masks: PruningMasks, budget: Budget, share: float, scheme: str) -> None:
+        super().__init__()
+        self._masks, self._budget, self._share, self._scheme = masks, budget, share, scheme
+        self._step = 0
+
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        self._step = self._now()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+        if (step := self._now()) != self._step:
+            self._step = step
+            sync_training_state(self.model)
+            share = cubic_share(step / STEPS, self._masks.first_share, self._share)
+            if share > self._masks.share:
+                self._masks.prune(share, self._scheme)
+
+    def _now(self) -> int:
+        return min(STEPS, math.floor(STEPS * self._budget.done / END))
+
+
+def cubic_share(done: float, first: float, last: float) -> float:
+    """Computes the share to prune when a share `done` of the pruning is done, 0 to 1; see `GradualPruning`.
+
+    Example:
+
+    >>> [round(cubic_share(done, 0.0, 0.8), 3) for done in (0, 0.25, 0.5, 1)]
+    [0.0, 0.463, 0.7, 0.8]
+    """
+    return last + (first - last) * (1 - done) ** 3
 
 
 def _gradual_pruning(config: TrainingConfig, model: keras.Model, budget: Budget) -> GradualPruning | None:

@@ -7,7 +7,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY, read_model_config
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models import model_class
-from keras_encdec.models.weight_classes import pruned_share
+from keras_encdec.pruning.pruning_schemes import pruned_share
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 

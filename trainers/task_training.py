@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from keras_encdec.backend.task_steps import TaskUpdate
+from keras_encdec.backend.training_step import TaskUpdate
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs, open_pairs, prepare
 from keras_encdec.data.pairs import WordPair

@@ -6,11 +6,10 @@ import pathlib
 
 import keras
 
+from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.backend.distribution import replicas
-from keras_encdec.backend.low_precision import warn_if_slow
 from keras_encdec.backend.replicas import Replicas, check_batch_size
-from keras_encdec.backend.task_steps import update_tasks_between
-from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training
+from keras_encdec.backend.training_step import StepCompilation, prepare_process_for_training, update_tasks_between
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import Batches, PreparedPairs
 from keras_encdec.errors import InputError
@@ -19,7 +18,7 @@ from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
 from keras_encdec.models.translation_model import copy_weights
 from keras_encdec.pruning.masked_training import PruningMasks
-from keras_encdec.runtime.extras import import_sacrebleu
+from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote import remote_exists, staged_folder
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url, joined

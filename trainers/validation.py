@@ -15,7 +15,7 @@ from keras_encdec.decoding import Generator
 from keras_encdec.formats import open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.masked_training import PruningMasks
-from keras_encdec.runtime.extras import import_sacrebleu
+from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import Checkpoints, building

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from keras_encdec.analysis.page.figures import drawing_style
 from keras_encdec.analysis.page.page import Section, page
-from keras_encdec.analysis.page.training_section import read_training_run
+from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.report_sections import ReportSections
 from keras_encdec.configuration import ConfigurationError

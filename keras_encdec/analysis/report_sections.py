@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from keras_encdec.analysis.page.page import Section
-from keras_encdec.analysis.page.pruning_section import pruning_section
 from keras_encdec.analysis.page.score_sections import (
     best_targets,
     best_targets_section,
@@ -19,7 +18,7 @@ from keras_encdec.analysis.page.score_sections import (
     score_section,
 )
 from keras_encdec.analysis.page.state_sections import attention_section, gate_section, map_section
-from keras_encdec.analysis.page.training_section import TrainingRun, training_section
+from keras_encdec.analysis.page.training_sections import TrainingRun, pruning_section, training_section
 from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.analysis.score_statistics import ScoreComparison, bleu_by_length
 from keras_encdec.analysis.table_sample import TablePair, TableSample, read_table_sample
@@ -38,7 +37,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.models.weight_classes import shares_pruned
+from keras_encdec.pruning.pruning_schemes import shares_pruned
 from keras_encdec.scoring.pair_scorer import UnknownWords, WordPair
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.smt.evaluation.corpus_metric import check_lines, read_text

@@ -1,8 +1,30 @@
-"""Names the backend and the kind of its device."""
+"""Names the backend and the kind of its device, and warns where bfloat16 or float16 is not faster than float32."""
 
+import functools
 import importlib.util
+import math
+import pathlib
+import time
+import warnings
+from collections.abc import Sequence
 
 from keras_encdec.backend.startup import quietly
+from keras_encdec.errors import EncdecWarning
+
+# For each dtype, the processor flags, in Linux's names, of instructions that multiply it; one of them is enough.
+_FLAGS = {
+    "bfloat16": {"avx512_bf16", "amx_bf16", "bf16"},
+    "float16": {"avx512_fp16", "amx_fp16", "asimdhp"},
+}
+_INSTRUCTIONS = {
+    "bfloat16": "AVX512_BF16 or AMX-BF16, on ARM BF16",
+    "float16": "AVX512_FP16 or AMX-FP16, on ARM FP16",
+}
+# Speed relative to float32; below it, casts cost more than the products gain.
+WORTHWHILE = 1.2
+# Rows and columns of the products that are timed. Without such instructions PyTorch takes a second for a large one.
+_SMALL, _LARGE = 128, 512
+_CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 
 def name() -> str:
@@ -64,3 +86,80 @@ def keep_tensorflow_off_the_gpu() -> None:
             import tensorflow as tf
 
             tf.config.set_visible_devices([], "GPU")
+
+
+@functools.cache  # once for each dtype, however many models compute in it
+def warn_if_slow(dtype: str) -> None:
+    """Warns once if a CPU gains nothing by computing in a dtype of fewer bits than float32.
+
+    If Linux says that the processor has no instructions for the dtype, nothing is measured. If it has them, the
+    libraries may still be kept from using them: small products are timed.
+
+    Args:
+        dtype: str. The compute dtype. Only "bfloat16" and "float16" can cause a warning.
+    """
+    if dtype not in _FLAGS or not on_cpu():
+        return
+    known = processor_flags()
+    if known and not known & _FLAGS[dtype]:
+        reason = f"this processor has no instructions for it ({_INSTRUCTIONS[dtype]})"
+    elif (speed := speed_against_float32(dtype)) < WORTHWHILE:
+        reason = f"matrix products of {name()} reach {speed:.2g} times the speed of those in float32"
+    else:
+        return
+    warnings.warn(
+        f"{dtype} gains nothing here, and may take many times as long as float32 and more memory: {reason}; compute "
+        "in float32, or on a GPU.",
+        EncdecWarning,
+        stacklevel=2,
+    )
+
+
+def processor_flags() -> set[str]:
+    """Returns the processor's instruction sets, in Linux's names; an empty set if they are not known."""
+    try:
+        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split()) for line in lines if line.startswith(("flags", "Features"))), set())
+
+
+def speed_against_float32(dtype: str) -> float:
+    """Measures the speed of matrix products in a dtype relative to float32, on the backend and device in use."""
+    speed = 1.0
+    for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles each
+        speed = _speed_of_products(dtype, size)
+        if speed < WORTHWHILE:  # or another process took the processor
+            speed = max(speed, _speed_of_products(dtype, size))
+        if speed < 1 / 3:
+            break
+    return speed
+
+
+def _speed_of_products(dtype: str, size: int) -> float:
+    seconds = seconds_of_products((dtype, "float32"), size)
+    return seconds["float32"] / seconds[dtype]
+
+
+def seconds_of_products(dtypes: Sequence[str], size: int) -> dict[str, float]:
+    """Measures how long the product of two square matrices takes, on the backend and device in use.
+
+    Args:
+        dtypes: list of str. The dtypes of the matrices to multiply.
+        size: int. Rows and columns of the matrices.
+
+    Returns:
+        dict from dtype to the shortest time in seconds.
+    """
+    from keras import ops
+
+    matrices = {dtype: ops.ones((size, size), dtype) for dtype in dtypes}
+    seconds = dict.fromkeys(matrices, math.inf)
+    for trial in range(4):  # alternating, as the machine's speed drifts; the first trial warms up
+        for dtype, matrix in matrices.items():
+            start = time.perf_counter()
+            ops.convert_to_numpy(ops.matmul(matrix, matrix)[0])
+            taken = time.perf_counter() - start
+            if trial:
+                seconds[dtype] = min(seconds[dtype], taken)
+    return seconds

@@ -1,25 +1,38 @@
-"""Starts Keras in a command or a worker: its import without start-up messages, and how its process uses memory."""
+"""Starts Keras in a command or a worker: its import, what is kept from being imported, compiled programs, memory."""
 
 import contextlib
 import ctypes
+import functools
+import hashlib
 import importlib
+import json
 import os
+import pathlib
 import pickle
+import platform
 import re
 import sys
 import tempfile
+import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_encdec import __version__
-from keras_encdec.backend.compilation_cache import keep_compiled_programs
-from keras_encdec.backend.lean_imports import configured_backend, lean_imports
 from keras_encdec.errors import InputError
 
 if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work
 
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
+# Set to 0 to keep nothing.
+CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
+# Of the folder in bytes; JAX removes what was not used for longest.
+LARGEST_CACHE = 1 << 29
+# Libraries that Keras imports in a `try` statement, and does without.
+_OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
+# The same for a backend; TensorFlow itself does without JAX and SciPy.
+_OPTIONAL_WITH = {"tensorflow": ("jax", "scipy"), "torch": ("jax", "requests", "scipy"), "jax": ("requests",)}
+_DYNAMO = "torch._dynamo"
 
 
 def import_keras(backend: str | None = None) -> None:
@@ -122,3 +135,98 @@ class KerasWork:
             keep_freed_memory()
         work: Work = load()
         return work
+
+
+def keep_compiled_programs() -> None:
+    """Turns JAX's cache of compiled programs on, before JAX is imported. Its variables that the user has set are kept.
+
+    The cache is a folder for each kind of processor, because a program may use instructions that another processor
+    lacks, and home directories are shared. `benchmarks/first_output.py` measures what a second start saves.
+    """
+    if os.environ.get(CACHE_SWITCH) == "0" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = cache_folder()
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(LARGEST_CACHE))
+    # Programs for a few lines are small and many: by default JAX keeps none that took less than a second.
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+def cache_folder() -> pathlib.Path:
+    """The folder of the cache for this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
+    root = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        processor = " ".join(sorted(set(re.findall(r"^(?:flags|Features)\s*:.*$", text, re.MULTILINE))))
+    except OSError:
+        processor = platform.processor()
+    kind = f"{platform.machine()} {processor} {os.environ.get('XLA_FLAGS', '')}"
+    return root / "keras-encdec" / f"jax-{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
+
+
+@contextlib.contextmanager
+def lean_imports() -> Iterator[None]:
+    """Hides optional libraries from what the `with` block imports; afterwards they are imported as usual.
+
+    A library that was imported before is not hidden.
+    """
+    backend = configured_backend()
+    hidden = [name for name in _OPTIONAL + _OPTIONAL_WITH.get(backend, ()) if name not in sys.modules]
+    # Python raises ModuleNotFoundError for a module that is `None`.
+    stand_ins: dict[str, types.ModuleType | None] = dict.fromkeys(hidden)
+    if backend == "torch" and _DYNAMO not in sys.modules:
+        with contextlib.suppress(ImportError):  # Keras will explain that it is missing
+            importlib.import_module("torch")
+            stand_ins[_DYNAMO] = _LateDynamo(_DYNAMO)
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name, stand_in in stand_ins.items():
+            if sys.modules.get(name, sys) is stand_in:
+                del sys.modules[name]
+
+
+def configured_backend() -> str:
+    """The backend that Keras will use when it is imported: that of `KERAS_BACKEND`, or of Keras's file of settings."""
+    if backend := os.environ.get("KERAS_BACKEND"):
+        return backend
+    home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
+    try:
+        settings = json.loads((pathlib.Path(home) / "keras.json").read_text(encoding="utf-8"))
+        return str(settings.get("backend", "tensorflow"))
+    except (OSError, ValueError, AttributeError):
+        return "tensorflow"
+
+
+class _LateDynamo(types.ModuleType):
+    """Stands in for the compiler of PyTorch, of which Keras only uses the decorator `disable` when it is imported.
+
+    The real one is a quarter of the import's time. The functions that Keras marks are marked when they are called, if
+    the compiler has been imported by then.
+    """
+
+    def disable(self, function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:
+        """As `torch._dynamo.disable`, with or without a function."""
+        if function is None:
+            return functools.partial(self.disable, **options)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            compiler = sys.modules.get(_DYNAMO)
+            called = compiler.disable(function, **options) if compiler and compiler is not self else function
+            return called(*arguments, **keywords)
+
+        return call
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(_DYNAMO) is self:
+            del sys.modules[_DYNAMO]
+        return getattr(importlib.import_module(_DYNAMO), name)

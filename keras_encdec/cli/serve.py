@@ -11,7 +11,7 @@ from keras_encdec.web.endpoints import ServeOptions
 def main(arguments: Arguments, options: ServeOptions) -> None:
     """Serves a page as the flags say."""
     from keras_encdec.datasets import libreoffice_en_fr
-    from keras_encdec.runtime.extras import check_extra
+    from keras_encdec.runtime.imports import check_extra
 
     check_extra("web", "The page")
     if arguments["model_dir"] is None:

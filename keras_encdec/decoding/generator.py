@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_encdec.backend.low_precision import warn_if_slow
+from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources

@@ -286,7 +286,7 @@ def _results() -> Iterator[tuple[str, object]]:
 
 def product_speed(dtype: str) -> float:
     """Measures the speed of matrix products on the backend in use, in billions of operations per second."""
-    from keras_encdec.backend.low_precision import seconds_of_products
+    from keras_encdec.backend.devices import seconds_of_products
 
     size = _SMALLEST
     while (seconds := seconds_of_products([dtype], size)[dtype]) < _LONG_ENOUGH and size < _LARGEST:

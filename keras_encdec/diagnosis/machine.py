@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from keras_encdec.backend.low_precision import processor_flags
+from keras_encdec.backend.devices import processor_flags
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.workers import available_processors
 

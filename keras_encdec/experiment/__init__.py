@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from keras_encdec.runtime.lazy_imports import lazy_imports
+from keras_encdec.runtime.imports import lazy_imports
 
 if TYPE_CHECKING:
     from keras_encdec.experiment.experiment import experiment as experiment

@@ -190,7 +190,7 @@ class Decoder(keras.layers.Layer):
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         """Names the classes of the weights for pruning, such as "decoder layer 1".
 
-        The weights that it leaves out are named by their layers, see `keras_encdec.models.weight_classes`.
+        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_schemes`.
 
         Returns:
             dict of name to weights; biases among them are not pruned.
@@ -352,7 +352,7 @@ class Encoder(keras.layers.Layer):
     def weight_classes(self) -> dict[str, list[keras.Variable]]:
         """Names the classes of the weights for pruning, such as "decoder layer 1".
 
-        The weights that it leaves out are named by their layers, see `keras_encdec.models.weight_classes`.
+        The weights that it leaves out are named by their layers, see `keras_encdec.pruning.pruning_schemes`.
 
         Returns:
             dict of name to weights; biases among them are not pruned.

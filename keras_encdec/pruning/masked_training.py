@@ -11,8 +11,7 @@ from keras_encdec.backend.gradients import dense_gradient
 from keras_encdec.backend.types import Tensor
 from keras_encdec.models.gradient_clipping import GradientNorms
 from keras_encdec.models.likelihood_model import LikelihoodModel
-from keras_encdec.models.weight_classes import may_be_pruned, weight_classes
-from keras_encdec.pruning.pruning_schemes import pruning_masks
+from keras_encdec.pruning.pruning_schemes import may_be_pruned, pruning_masks, weight_classes
 
 _NAME = "_pruning_masks"
 _FIRST_SHARE = "first_share"

@@ -12,9 +12,8 @@ from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.model_config import CONFIG, WEIGHTS, model_path
 from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.models.translation_model import TranslationModel
-from keras_encdec.models.weight_classes import may_be_pruned, shares_pruned, weight_classes
 from keras_encdec.pruning.pruning_options import PruningOptions
-from keras_encdec.pruning.pruning_schemes import pruning_masks
+from keras_encdec.pruning.pruning_schemes import may_be_pruned, pruning_masks, shares_pruned, weight_classes
 from keras_encdec.runtime.unfinished import temporary_folder_beside
 from keras_encdec.sparse_weights import store_sparse
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.extras import check_extra
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.progress_state import ProgressRecord
 
 if TYPE_CHECKING:

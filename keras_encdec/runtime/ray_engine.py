@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.engines import RETRIES, Work, WorkOpener, died
-from keras_encdec.runtime.extras import check_extra
+from keras_encdec.runtime.imports import check_extra
 from keras_encdec.runtime.shards import Shard, ShardResult
 
 # Seconds to wait for a cluster to answer.

@@ -9,8 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.backend.compiled_call import compiled_call
-from keras_encdec.backend.devices import xla_on_cpu
-from keras_encdec.backend.low_precision import warn_if_slow
+from keras_encdec.backend.devices import warn_if_slow, xla_on_cpu
 from keras_encdec.backend.operations import SAFE
 from keras_encdec.data import pad
 from keras_encdec.models.contract import TensorSpec

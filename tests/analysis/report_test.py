@@ -152,7 +152,7 @@ def test_a_missing_jinja2_is_named_with_its_extra(monkeypatch):
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
-    from keras_encdec.runtime.extras import check_extra
+    from keras_encdec.runtime.imports import check_extra
 
     monkeypatch.setitem(sys.modules, "openTSNE", None)
     with pytest.raises(ImportError, match=r'needs openTSNE, .*: pip install "keras-encdec\[analysis\]"'):

@@ -9,9 +9,8 @@ import pytest
 from keras import ops
 from tiny_trainings import train_tiny
 
-from keras_encdec.backend import low_precision
-from keras_encdec.backend.devices import on_cpu
-from keras_encdec.backend.low_precision import processor_flags, speed_against_float32, warn_if_slow
+from keras_encdec.backend import devices
+from keras_encdec.backend.devices import on_cpu, processor_flags, speed_against_float32, warn_if_slow
 from keras_encdec.decoding import Generator
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.models import RNNEncoderDecoder
@@ -36,11 +35,11 @@ def processor(monkeypatch, tmp_path):
     """Has the processor be another: what /proc/cpuinfo says, and how fast its products are found to be."""
 
     def become(text, speed=None):
-        monkeypatch.setattr(low_precision, "_CPU_INFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(devices, "_CPU_INFO", tmp_path / "cpuinfo")
         if text is not None:
             (tmp_path / "cpuinfo").write_text(text)
         # Without a speed, to measure one is an error.
-        monkeypatch.setattr(low_precision, "speed_against_float32", {"bfloat16": speed, "float16": speed}.__getitem__)
+        monkeypatch.setattr(devices, "speed_against_float32", {"bfloat16": speed, "float16": speed}.__getitem__)
 
     return become
 
@@ -79,7 +78,7 @@ def test_each_dtype_has_its_own_instructions(processor):
 
 def test_a_gpu_gets_no_warning_and_no_measurement(processor, monkeypatch):
     processor(OLD)
-    monkeypatch.setattr(low_precision, "on_cpu", lambda: False)
+    monkeypatch.setattr(devices, "on_cpu", lambda: False)
     assert not warned("bfloat16")
 
 
@@ -90,12 +89,12 @@ def test_a_product_is_measured_where_it_is_computed(monkeypatch):
         time.sleep(delays[keras.backend.standardize_dtype(a.dtype)])
         return multiply(a, b)
 
-    monkeypatch.setattr(low_precision, "_LARGE", 16)
-    monkeypatch.setattr(low_precision, "_SMALL", 8)
+    monkeypatch.setattr(devices, "_LARGE", 16)
+    monkeypatch.setattr(devices, "_SMALL", 8)
     monkeypatch.setattr(ops, "matmul", slow_matmul)
     assert speed_against_float32("bfloat16") < 1 / 3
     delays.update(bfloat16=0.0, float32=0.02)
-    assert speed_against_float32("bfloat16") > low_precision.WORTHWHILE
+    assert speed_against_float32("bfloat16") > devices.WORTHWHILE
 
 
 def test_whatever_computes_in_it_warns(processor, tmp_path):
@@ -122,6 +121,6 @@ def test_the_flags_of_this_processor_are_words():
 
 def test_one_interrupted_measurement_does_not_count(monkeypatch):
     measured = iter([0.04, 2.0, 0.9, 2.0])
-    monkeypatch.setattr(low_precision, "name", lambda: "torch")
-    monkeypatch.setattr(low_precision, "_speed_of_products", lambda dtype, size: next(measured))
+    monkeypatch.setattr(devices, "name", lambda: "torch")
+    monkeypatch.setattr(devices, "_speed_of_products", lambda dtype, size: next(measured))
     assert speed_against_float32("bfloat16") == 2.0

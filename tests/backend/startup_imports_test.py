@@ -9,9 +9,14 @@ import types
 
 import pytest
 
-from keras_encdec.backend import compilation_cache
-from keras_encdec.backend.compilation_cache import cache_folder, keep_compiled_programs
-from keras_encdec.backend.lean_imports import _LateDynamo, configured_backend, lean_imports
+from keras_encdec.backend import startup
+from keras_encdec.backend.startup import (
+    _LateDynamo,
+    cache_folder,
+    configured_backend,
+    keep_compiled_programs,
+    lean_imports,
+)
 
 SCRIPT = """
 import json, os, sys
@@ -44,7 +49,7 @@ def test_a_command_imports_the_backend_and_no_optional_library(tmp_path):
 
 def test_hidden_libraries_are_imported_afterwards(monkeypatch, tmp_path):
     monkeypatch.setenv("KERAS_BACKEND", "none of ours")
-    monkeypatch.setattr("keras_encdec.backend.lean_imports._OPTIONAL", ("optional_library", "json"))
+    monkeypatch.setattr("keras_encdec.backend.startup._OPTIONAL", ("optional_library", "json"))
     (tmp_path / "optional_library.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(KeyError), lean_imports():
@@ -88,10 +93,10 @@ def test_the_users_settings_of_the_cache_are_kept(monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("JAX_")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(os, "environ", dict(os.environ, XDG_CACHE_HOME=str(tmp_path)))
-    os.environ[compilation_cache.SWITCH] = "0"
+    os.environ[startup.CACHE_SWITCH] = "0"
     keep_compiled_programs()
     assert "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.listdir(tmp_path) == []
-    del os.environ[compilation_cache.SWITCH]
+    del os.environ[startup.CACHE_SWITCH]
     os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = "7"
     keep_compiled_programs()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(cache_folder())

@@ -5,7 +5,7 @@ import platform
 
 import pytest
 
-from keras_encdec.backend import low_precision
+from keras_encdec.backend import devices
 from keras_encdec.diagnosis import machine
 from keras_encdec.diagnosis.machine import find_machine
 
@@ -15,7 +15,7 @@ def system(monkeypatch, tmp_path):
     """Folders in place of /proc and /sys/fs/cgroup; a callable writes a file there."""
     monkeypatch.setattr(machine, "_PROC", tmp_path / "proc")
     monkeypatch.setattr(machine, "_CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(low_precision, "_CPU_INFO", tmp_path / "proc" / "cpuinfo")
+    monkeypatch.setattr(devices, "_CPU_INFO", tmp_path / "proc" / "cpuinfo")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 

@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(keras_encdec.__file__).parent
 OTHER_TEXT = {
     "analysis/page/page.py",
     "analysis/page/state_sections.py",
-    "backend/low_precision.py",
+    "backend/devices.py",
     "datasets/libreoffice.py",
     "diagnosis/machine.py",  # files of the Linux kernel
     "formats/phrase_table.py",  # for speed, after a check that there is no other white space

@@ -6,11 +6,11 @@ from tiny_trainings import tiny_config, train_tiny
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
-from keras_encdec.models.weight_classes import pruned_share
 from keras_encdec.pruning import prune_model
+from keras_encdec.pruning.pruning_schemes import pruned_share
 from keras_encdec.sparse_weights import is_sparse
 from keras_encdec.trainers import TrainingData
-from keras_encdec.trainers.gradual_pruning import cubic_share
+from keras_encdec.trainers.fitting import cubic_share
 
 pytestmark = pytest.mark.usefixtures("eager")
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, escape, read_sentences, unescape
-from keras_encdec.runtime.extras import import_sacrebleu
+from keras_encdec.runtime.imports import import_sacrebleu
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = ("none", "13a", "intl", "char", "zh")

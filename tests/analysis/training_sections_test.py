@@ -1,11 +1,15 @@
 import json
 
 import pytest
+import toy_models
 
-from keras_encdec.analysis.page.training_section import read_training_run
+from keras_encdec.analysis import report
+from keras_encdec.analysis.page.training_sections import read_training_run
 from keras_encdec.errors import InputError
+from keras_encdec.pruning import prune_model
 
 ROUND = {"learning_rate": 0.5, "perplexity": 9.0, "log_likelihood": -3.0, "something": 1}
+WORDS = [f"w{i}" for i in range(12)]
 
 
 def written(folder, rounds):
@@ -34,3 +38,19 @@ def test_a_missing_history_is_none_and_an_invalid_one_is_an_error(tmp_path):
     for number, rounds in enumerate(([{"updates": 1}], 3, [4])):
         with pytest.raises(InputError, match="history.json: found an invalid history"):
             read_training_run(written(tmp_path / f"model{number}", rounds))
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_a_pruned_model_has_a_section_and_a_dense_one_has_none(tmp_path):
+    dense = toy_models.save_model(tmp_path / "dense", WORDS, WORDS, cell="gru", attention="global")
+    result = prune_model(dense, tmp_path / "pruned", share=0.6)
+    assert "pruning" not in report(dense, tmp_path / "report").sections
+    assert "pruning" in report(result.path, tmp_path / "pruned-report").sections
+    lines = (tmp_path / "pruned-report" / "tables" / "pruning.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert rows[0] == ["class", "weights", "zeros", "share"]
+    assert [(row[0], int(row[1]), int(row[2])) for row in rows[1:]] == [
+        (each.name, each.weights, each.pruned) for each in result.classes
+    ]
+    page = (tmp_path / "pruned-report" / "index.html").read_text()
+    assert "Pruned weights" in page and "60.0 % of the weights are exactly zero" in page

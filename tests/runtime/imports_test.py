@@ -24,7 +24,7 @@ def test_a_package_imports_nothing_heavy_until_a_name_is_used():
 def test_a_function_is_not_hidden_by_the_module_of_its_name(first, tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text(
-        "from typing import TYPE_CHECKING\nfrom keras_encdec.runtime.lazy_imports import lazy_imports\n"
+        "from typing import TYPE_CHECKING\nfrom keras_encdec.runtime.imports import lazy_imports\n"
         "if TYPE_CHECKING:\n    from package.count import count as count\nlazy_imports(__name__)\n"
     )
     (tmp_path / "package" / "count.py").write_text("def count():\n    return 7\n")
