@@ -116,9 +116,9 @@ class ShardOptions(Configuration):
     )
     shard_lines: int | None = hyperparameter(
         None,
-        "Work in shards of this many lines, rounded up to a multiple of what the models take at once (32,768 lines to "
-        "score, 2,048 to generate from): a command that is killed and started again does only the shards that are "
-        "missing.",
+        "Work in shards of this many lines, rounded up to a multiple of what is taken at once (32,768 lines to score, "
+        "4,096 to select from, 2,048 to generate from, 8 to decode): a command that is killed and started again does "
+        "only the shards that are missing.",
         minimum=1,
     )
 

@@ -1,5 +1,8 @@
 """encdec-decode: translates sentences by a phrase table and an n-gram language model into a Moses n-best list."""
 
+import functools
+import sys
+
 from keras_encdec.cli.flags import WEIGHTS, Repeated, parsed_weights
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
@@ -18,6 +21,7 @@ def main(arguments: Arguments, options: DecodingOptions) -> None:
         options=options,
         other_weights=other_weights,
         progress=ReadingProgress,
+        show=functools.partial(print, file=sys.stderr),
     )
     show_summary(summary)
 

@@ -3,13 +3,18 @@
 import dataclasses
 
 from keras_encdec.configuration import hyperparameter
-from keras_encdec.task_options import EncodingOption, ProcessesOption
+from keras_encdec.task_options import EncodingOption, ShardOptions
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodingOptions(EncodingOption, ProcessesOption):
+class DecodingOptions(EncodingOption, ShardOptions):
     """Options of `decode_nbest`. By default, the limits of the search are those of Moses."""
 
+    number_of_processes: int | None = hyperparameter(
+        None,
+        "Processes that share the work. Default: the number of processors; of Ray, as many as its processors allow.",
+        minimum=1,
+    )
     nbest_size: int = hyperparameter(100, "Maximum number of hypotheses per sentence, all distinct.", minimum=1)
     pop_limit: int = hyperparameter(
         300,
@@ -32,3 +37,8 @@ class DecodingOptions(EncodingOption, ProcessesOption):
     max_sentence_length: int = hyperparameter(
         100, "Maximum number of words in a sentence; a longer one is an error.", minimum=1, maximum=500
     )
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether the task works in shards. Several processes share the work without shards, too."""
+        return bool(self.shard_lines or self.engine != "local")

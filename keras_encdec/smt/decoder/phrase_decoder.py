@@ -8,16 +8,20 @@ import os
 import pickle
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.phrase_table import PhraseTableReader
 from keras_encdec.formats.sentences import read_sentences
-from keras_encdec.runtime.files import InputLines, check_distinct_files, open_output
+from keras_encdec.runtime.files import InputLines, check_distinct_files, file_checksum, open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
+from keras_encdec.runtime.sharded_job import ShardedJob, ShardedRun, run_in_shards
+from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.decoder.phrase_options import (
@@ -31,6 +35,7 @@ from keras_encdec.smt.decoder.phrase_options import (
 from keras_encdec.smt.decoder.phrase_search import PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
+from keras_encdec.task_options import ShardOptions
 
 _SENTENCES_IN_BATCH = 8
 
@@ -46,21 +51,26 @@ class DecodingSummary(FileSummary):
         sentences: int. Number of sentences translated.
         unknown_words: int. Number of words in the best hypotheses that were copied, as the table lacks them.
         words: int. Number of words in the sentences.
+        before: int. Sentences in shards that an earlier call, which was interrupted, had translated.
     """
 
     sentences: int = 0
     unknown_words: int = 0
     words: int = 0
+    before: int = 0
 
     @property
     def remarks(self) -> list[str]:
         """Warnings for the user, as sentences."""
-        if not 0 < self.unknown_words == self.words:
-            return []
-        return [
-            "The table has no phrase of any sentence, so all words were copied. Check that it is the table of this "
-            "direction."
-        ]
+        remarks = []
+        if self.before:
+            remarks.append(f"{self.before:,} of the sentences were translated before.")
+        if 0 < self.unknown_words == self.words:
+            remarks.append(
+                "The table has no phrase of any sentence, so all words were copied. Check that it is the table of this "
+                "direction."
+            )
+        return remarks
 
     def __str__(self) -> str:
         rate = self.sentences / max(self.seconds, 1e-9)
@@ -96,6 +106,7 @@ def decode_nbest(
     *,
     other_weights: Mapping[str, Sequence[float]] | None = None,
     progress: ShowProgress = Progress,
+    show: Callable[[str], object] | None = None,
     **values: Any,
 ) -> DecodingSummary:
     """Translates sentences by a phrase table and an n-gram language model, and writes an n-best list as Moses does.
@@ -118,6 +129,8 @@ def decode_nbest(
     that is a binary file of KenLM, which the processes share. Processes are spawned, so a program must keep its own
     work under `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
+    With `shard_lines` or `engine="ray"` the work is done in shards, as by `keras_encdec.scoring.score_file`.
+
     Args:
         source: sentences, one a line, words separated by spaces, plain or gzipped.
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
@@ -129,6 +142,7 @@ def decode_nbest(
         other_weights: dict of feature to list of float; they replace those of the same names in `weights`. Optional.
         progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
             `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
+        show: function that gets a sentence for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -147,12 +161,20 @@ def decode_nbest(
     start = time.monotonic()
     with InputLines(language_model):  # raises now, not after the long reading of the table, if it cannot be opened
         pass
-    with open_output(output) as file:
+    with contextlib.ExitStack() as stack:
+        if not options.in_shards:
+            file = stack.enter_context(open_output(output))
         sentences = _sentences(source, options)
         phrases, checked_weights = _phrases(
             phrase_table, sentences, weights, other_weights or {}, options.encoding, progress
         )
         task = _Task(phrases, language_model, checked_weights, options)
+        words = sum(map(len, sentences))
+        if options.in_shards:
+            run = _decode_in_shards(task, source, phrase_table, output, progress, show)
+            lines, unknown_words = (sum(counts[name] for counts in run.counts) for name in ("lines", "unknown_words"))
+            seconds = time.monotonic() - start
+            return DecodingSummary(lines, seconds, output, len(sentences), unknown_words, words, run.before)
         lines, unknown_words = 0, 0
         work = CountedWork(len(sentences))
         with _translations(task, sentences) as batches, progress(work, "sentences") as shown:
@@ -162,7 +184,6 @@ def decode_nbest(
                 unknown_words += batch.unknown_words
                 work.bytes_read += number
                 shown.add(number)
-    words = sum(map(len, sentences))
     return DecodingSummary(lines, time.monotonic() - start, output, len(sentences), unknown_words, words)
 
 
@@ -198,6 +219,56 @@ def _phrases(
         decoder_weights = DecoderWeights.of_features({**named_weights, **other_weights}, reader.num_scores)
         phrases = read_phrases(itertools.chain([first], records), reader.lines, sources, shown)
     return phrases, decoder_weights
+
+
+def _decode_in_shards(
+    task: _Task,
+    source: FilePath,
+    phrase_table: FilePath,
+    output: FilePath,
+    progress: ShowProgress,
+    show: Callable[[str], object] | None,
+) -> ShardedRun:
+    """Translates the sentences in shards and writes the list."""
+    options, language_model = task.options, task.language_model
+    if not is_url(language_model):
+        task = task._replace(language_model=os.path.abspath(language_model))
+    no_settings = {parameter.name for parameter in ShardOptions.hyperparameters()}
+    settings = {
+        "software": {"keras-encdec": __version__},
+        "phrase table": file_checksum(phrase_table),
+        "language model": file_checksum(language_model),
+        "weights": task.weights._asdict(),
+        "settings": {name: value for name, value in options.to_dict().items() if name not in no_settings},
+    }
+    job = ShardedJob("decoding", [source], [output], settings, _SENTENCES_IN_BATCH, options.shard_lines)
+    if options.engine == "local":  # never threads: the decoder is in Python, so they would wait for one another
+        options = options.replace(number_of_processes=options.number_of_processes or available_processors())
+
+    def shown(lines: InputLines) -> Progress:
+        return progress(lines, "sentences")
+
+    return run_in_shards(job, options.open_engine(), _DecoderOpener(task), progress=shown, show=show)
+
+
+@dataclasses.dataclass(frozen=True)
+class _DecoderOpener:
+    """Loads the language model in a worker: a `keras_encdec.runtime.engines.WorkOpener`."""
+
+    task: _Task
+
+    def open(self) -> Callable[[Shard], ShardResult]:
+        """See `WorkOpener`."""
+        return functools.partial(_translate_shard, _Decoder(self.task), self.task.options.encoding)
+
+
+def _translate_shard(decoder: "_Decoder", encoding: str | None, shard: Shard) -> ShardResult:
+    [part] = shard.parts
+    sentences = map(model_words, read_sentences(part, encoding))
+    translated = [decoder.lines(*sentence) for sentence in enumerate(sentences, start=part.first_line - 1)]
+    lines = [line for lines, _ in translated for line in lines]
+    counts = {"lines": len(lines), "unknown_words": sum(unknown for _, unknown in translated)}
+    return ShardResult((b"".join(lines),), counts)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from keras_encdec.smt.decoder.phrase_options import initial_weights
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
 from keras_encdec.smt.tuning.tune import TuningOptions, WeightSearchOptions, tune
+from keras_encdec.task_options import ShardOptions
 
 _UNKNOWN = "UnknownWordPenalty0"
 
@@ -219,7 +220,8 @@ class _RecordedDecoder:
     ) -> None:
         self.folder, self.encoding = folder, options.encoding
         self._files, self._options, self._progress = files, options, progress
-        settings = {name: str(value) for name, value in options.to_dict().items() if name != "number_of_processes"}
+        no_settings = {parameter.name for parameter in ShardOptions.hyperparameters()}
+        settings = {name: str(value) for name, value in options.to_dict().items() if name not in no_settings}
         checksums = [file_checksum(file) for file in files]
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         record = read_record(self._record)
