@@ -1,10 +1,11 @@
 """encdec-select: writes the best sentence pairs of a corpus, by translation or language models."""
 
+import functools
 import sys
 
 from keras_encdec.backend.startup import import_keras, keep_freed_memory
 from keras_encdec.cli.flags import TEXT, text_input
-from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.selection.selection_options import SelectionOptions
 
 _MODELS = {
@@ -35,9 +36,10 @@ def main(arguments: Arguments, options: SelectionOptions) -> None:
         source_output=arguments["source_output"],
         scores=arguments["scores"],
         progress=ReadingProgress,
+        show=functools.partial(print, file=sys.stderr),
         **text,
     )
-    print(summary, file=sys.stderr)
+    show_summary(summary)
 
 
 COMMAND = task_command(
@@ -56,6 +58,7 @@ COMMAND = task_command(
         "is computed from, in nats per token.",
         **_MODELS,
     },
+    flag_names={"number_of_processes": "processes"},
     progress=True,
     example="encdec-select --model_dir=forward --reverse_model_dir=reverse --source=train.en "
     "--target=train.fr --share=0.5 --source_output=best.en --output=best.fr",

@@ -68,6 +68,7 @@ def run_in_shards(
     opener: WorkOpener,
     prepare: Callable[[Shard], object] = lambda shard: None,
     finish: Callable[[contextlib.ExitStack], object] = lambda outputs: None,
+    join: Callable[[ShardFolder, int], object] | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
 ) -> ShardedRun:
@@ -79,6 +80,8 @@ def run_in_shards(
         opener: WorkOpener.
         prepare: callable of the first shard, before the work begins. It returns the `context` of all shards.
         finish: callable of an ExitStack, in which it opens further outputs and writes them, before any output appears.
+        join: callable of the ShardFolder and the number of shards, all done, which writes the outputs. Defaults to
+            `None`: the parts of the shards one after another, and then what `finish` writes.
         progress: callable of the InputLines of the first input, which returns a Progress.
         show: callable of a sentence for the user: the disk space that the job needs. Optional.
 
@@ -110,9 +113,12 @@ def run_in_shards(
         written = stack.enter_context(progress(inputs[0]))
         all_shards = (dataclasses.replace(shard, context=context) for shard in itertools.chain([first], shards))
         number, before = do_missing(folder, engine, opener, all_shards, written)
-        with contextlib.ExitStack() as outputs:
-            folder.join([outputs.enter_context(open_output(path)) for path in job.outputs], number)
-            finish(outputs)
+        if join:
+            join(folder, number)
+        else:
+            with contextlib.ExitStack() as outputs:
+                folder.join([outputs.enter_context(open_output(path)) for path in job.outputs], number)
+                finish(outputs)
         counts = [folder.done[i]["counts"] for i in range(number)]
         folder.remove()
     return ShardedRun(written, counts, before)

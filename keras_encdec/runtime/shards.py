@@ -233,6 +233,29 @@ class ShardFolder:
             file.write((json.dumps(record) + "\n").encode())
         self.done[shard.number] = record
 
+    def read(self, shard: int, number: int) -> bytes:
+        """Returns what the work on a shard gave for an output.
+
+        Args:
+            shard: int. The number of the shard, which is done.
+            number: int. The number of the output, from 0.
+
+        Raises:
+            InputError: if the part is missing or damaged. The shard is then no longer done, so that the job, started
+                again, does it again.
+        """
+        path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
+        data = b""
+        with contextlib.suppress(InputError, BrokenGzip):
+            data = read_contents(path)
+            if self._compressed[number]:
+                data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
+        if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+            self._forget(shard)
+            remedy = "run the same command again, which does the lines of this part once more"
+            raise InputError("found a damaged part", "expected what was written", remedy, path)
+        return data
+
     def join(self, outputs: Sequence[BinaryIO], number_of_shards: int) -> None:
         """Writes the parts of all shards to the outputs, in order.
 
@@ -241,22 +264,11 @@ class ShardFolder:
             number_of_shards: int.
 
         Raises:
-            InputError: if a part is missing or damaged. Its shard is then no longer done, so that the job, started
-                again, does it again.
+            InputError: see `read`.
         """
         for shard in range(number_of_shards):
             for number, output in enumerate(outputs):
-                path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
-                data = b""
-                with contextlib.suppress(InputError, BrokenGzip):
-                    data = read_contents(path)
-                    if self._compressed[number]:
-                        data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
-                if hashlib.sha256(data).hexdigest() != expected["sha256"]:
-                    self._forget(shard)
-                    remedy = "run the same command again, which does the lines of this part once more"
-                    raise InputError("found a damaged part", "expected what was written", remedy, path)
-                output.write(data)
+                output.write(self.read(shard, number))
 
     def remove(self) -> None:
         """Removes the folder."""

@@ -180,7 +180,7 @@ def score_in_shards(
         known.group,
         COLUMN_BYTES * len(columns),
     )
-    run = run_in_shards(job, options.open_engine(), work, prepare, finish, progress, show)
+    run = run_in_shards(job, options.open_engine(), work, prepare, finish, progress=progress, show=show)
     counts = functools.reduce(operator.add, map(ScoreCounts.from_dict, run.counts))
     return WrittenScores(run.written, counts, notices, run.before)
 

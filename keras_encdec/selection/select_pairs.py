@@ -4,43 +4,41 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import math
 import os
+import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
-from keras_encdec.errors import InputError
-from keras_encdec.formats import FilePath, InputLines, Record, model_words, open_output, pair_format
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files
+from keras_encdec.formats import FilePath, InputLines, Record, open_output
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.runtime.shards import windows
+from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
+from keras_encdec.runtime.shards import ShardFolder
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
-from keras_encdec.selection.cross_entropies import (
-    CrossEntropies,
-    LanguageModelEntropies,
-    NgramEntropies,
-    TranslationEntropies,
+from keras_encdec.selection.pair_scores import (
+    MODELS,
+    WINDOW,
+    Candidates,
+    CorpusFiles,
+    ShardEntropies,
+    Window,
+    open_entropies,
+    score_rows,
+    scored_window,
 )
-from keras_encdec.selection.selection_options import METHODS, ScoringMethod, SelectionOptions
+from keras_encdec.selection.selection_options import METHODS, SelectionOptions
 
 FORMATS = ("parallel", "tsv")
-_TRANSLATION = ("model_dir", "reverse_model_dir")
-_SOURCE_MODELS, _TARGET_MODELS = ("in_domain_source", "general_source"), ("in_domain_target", "general_target")
-# The models of each method, in the order of its function's arguments. A method may allow several choices.
-MODELS: dict[str, list[tuple[str, ...]]] = {
-    "dual": [_TRANSLATION],
-    "moore_lewis": [_SOURCE_MODELS, _TARGET_MODELS],
-    "bilingual": [_SOURCE_MODELS + _TARGET_MODELS],
-}
 # Number of windows that are scored at the same time.
 WINDOWS = 2
-# Number of records that are scored together.
-WINDOW = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +54,7 @@ class SelectionSummary(FileSummary):
         malformed: int. Pairs left out because their lines are malformed.
         without_score: int. Pairs left out because a side is empty or has more than `max_tokens` tokens.
         lowest: float. Lowest score of a selected pair; `None` if no pair is selected.
+        before: int. Pairs in shards that an earlier call, which was interrupted, had scored.
     """
 
     pairs: int = 0
@@ -63,6 +62,12 @@ class SelectionSummary(FileSummary):
     malformed: int = 0
     without_score: int = 0
     lowest: float | None = None
+    before: int = 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """What else the user should know, as sentences."""
+        return [f"{self.before:,} of the pairs were scored before."] if self.before else []
 
     def __str__(self) -> str:
         summary = f"{self.lines:,} of {self.pairs:,} pairs in {self.seconds:,.1f} s: {self._result}"
@@ -88,6 +93,7 @@ def select_pairs(
     source_output: FilePath | None = None,
     scores: FilePath | None = None,
     progress: Callable[[InputLines], Progress] = Progress,
+    show: Callable[[str], object] | None = None,
     **values: Any,
 ) -> SelectionSummary:
     """Writes the sentence pairs of a corpus with the highest scores, unchanged and in their order.
@@ -95,6 +101,10 @@ def select_pairs(
     The corpus is read twice: to score, and to write. If two pairs have the same score, the earlier one is preferred. A
     pair with an empty side, or with more than `max_tokens` words on a side, has no score and is never selected. A pair
     takes 8 bytes of memory, and about 100 with `deduplicate`.
+
+    With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, as by
+    `keras_encdec.scoring.score_file`; the selection follows in this process. Another amount may be selected when an
+    interrupted job goes on.
 
     Args:
         input: file of pairs, or of the targets of parallel text, plain or gzipped.
@@ -114,6 +124,7 @@ def select_pairs(
             gets -inf. Optional.
         progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
+        show: function that gets a sentence for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -136,36 +147,52 @@ def select_pairs(
     _check_standard_output(output=output, source_output=source_output, scores=scores)
     check_distinct_files(input, source, output, source_output, scores)
     names = _model_names(options.method, models)
-    known = pair_format(format)
+    start = time.monotonic()
+    files = CorpusFiles(format, input, source, output, source_output, scores)
+    if options.in_shards:
+        summary = _select_in_shards(files, names, models, options, progress, show)
+    else:
+        with contextlib.ExitStack() as stack:
+            opened = [stack.enter_context(contextlib.closing(each)) for each in open_entropies(names, models, options)]
+            executor = stack.enter_context(threads(WINDOWS))
+            score = functools.partial(scored_window, METHODS[options.method], opened)
+            summary = _write(files, options, lambda windows: in_order(executor, score, windows, WINDOWS), progress)
+    return dataclasses.replace(summary, seconds=time.monotonic() - start)
+
+
+def _write(
+    files: CorpusFiles,
+    options: SelectionOptions,
+    scored: Callable[[Iterator["Window"]], Iterator[tuple["Window", np.ndarray]]],
+    progress: Callable[[InputLines], Progress],
+) -> SelectionSummary:
+    """Reads the pairs, writes their scores, and selects.
+
+    Args:
+        files: CorpusFiles.
+        options: SelectionOptions.
+        scored: callable that yields each of an iterator's Windows with its scores, see `score_rows`.
+        progress: see `select_pairs`.
+    """
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(open_output(output))
-        source_file = stack.enter_context(open_output(source_output)) if source_output is not None else None
-        score_file = stack.enter_context(open_output(scores)) if scores is not None else None
-        entropies = [
-            stack.enter_context(contextlib.closing(each)) for each in _entropies(names, models, options.end_weight)
-        ]
-        candidates = Candidates(options.max_tokens, options.deduplicate)
-        with (
-            known.open_reader(input, source, options.encoding, options.on_error) as reader,
-            progress(reader.lines) as done,
-        ):
-            reader.kept = "leave such lines out"
-            collected, score = array("d"), functools.partial(_scores, METHODS[options.method], entropies)
-            with threads(WINDOWS) as executor:
-                for window, rows in in_order(executor, score, candidates.windows(reader), WINDOWS):
-                    collected.extend(rows[0])
-                    if score_file:
-                        score_file.writelines(map(_score_line, window.records, rows.T))
-                    done.add(len(window.records))
+        paths = files.output, files.source_output, files.scores
+        file, source_file, score_file = [stack.enter_context(open_output(path)) if path else None for path in paths]
+        candidates, collected = Candidates(options.max_tokens, options.deduplicate), array("d")
+        with files.open_reader(options) as reader, progress(reader.lines) as done:
+            for window, rows in scored(candidates.windows(reader)):
+                collected.extend(rows[0])
+                if score_file:
+                    score_file.writelines(map(_score_line, window.records, rows.T))
+                done.add(len(window.records))
         pair_scores = np.frombuffer(collected)
         selected = _selected(pair_scores, len(pair_scores) - candidates.duplicates - reader.malformed, options)
-        for path, written in ((input, file), (source, source_file)):
+        for path, written in ((files.input, file), (files.source, source_file)):
             if path is not None and written:
                 _write_selected(path, written, selected)
     return SelectionSummary(
         int(selected.sum()),
         done.seconds,
-        output,
+        files.output,
         len(pair_scores),
         candidates.duplicates,
         reader.malformed,
@@ -174,64 +201,52 @@ def select_pairs(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """Consecutive records, and the indices of the records that are scored."""
+def _select_in_shards(
+    files: CorpusFiles,
+    names: Sequence[str],
+    models: Mapping[str, ModelOrPath],
+    options: SelectionOptions,
+    progress: Callable[[InputLines], Progress],
+    show: Callable[[str], object] | None,
+) -> SelectionSummary:
+    """Computes the cross-entropies in shards, then selects."""
+    checksums, given = {}, dict(models)
+    for name in names:
+        model = models[name]
+        if isinstance(model, str | os.PathLike) and os.path.isfile(model):
+            checksums[name], given[name] = file_checksum(model), os.path.abspath(model)
+        else:
+            directory = ModelDirectory.open(model, weights=False)
+            checksums[name] = directory.checksums()
+            if options.elsewhere and not (isinstance(model, str | os.PathLike) and is_url(model)):
+                given[name] = directory.path.absolute()
+    decisive = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # of the cross-entropies
+    settings = {
+        "software": software(),
+        "models": {name: hashlib.sha256(f"{checksum}".encode()).hexdigest() for name, checksum in checksums.items()},
+        "settings": {name: getattr(options, name) for name in decisive},
+    }
+    outputs = [path for path in (files.output, files.source_output, files.scores) if path is not None]
+    row_bytes = np.dtype(np.float64).itemsize * len(names)
+    job = ShardedJob("selection", files.inputs, outputs, settings, WINDOW, options.shard_lines, added_bytes=row_bytes)
+    work = KerasWork(functools.partial(ShardEntropies, files, names, given, options), options.elsewhere)
+    summaries = []
 
-    records: Sequence[Record]
-    scored: Sequence[int]
+    def write(folder: ShardFolder, number_of_shards: int) -> None:
+        def scored(windows: Iterator[Window]) -> Iterator[tuple[Window, np.ndarray]]:
+            parts, values = iter(range(number_of_shards)), np.empty((0, len(names)))
+            for window in windows:
+                size = len(window.records)
+                while len(values) < size:
+                    part = np.frombuffer(folder.read(next(parts), 0), np.float64).reshape(-1, len(names))
+                    values = np.concatenate([values, part])
+                of_window, values = values[:size], values[size:]
+                yield window, score_rows(METHODS[options.method], window, of_window[window.scored].T)
 
+        summaries.append(_write(files, options, scored, Progress))
 
-class Candidates:
-    """Chooses the records that are scored, and counts the others.
-
-    Args:
-        max_tokens: int. A pair with a longer side has no score; `None` for no limit.
-        deduplicate: bool. Whether only the first of several pairs with the same text is scored.
-
-    Attributes:
-        duplicates: int. Number of pairs so far with the same text as an earlier pair.
-        without_score: int. Number of pairs so far with an empty side, or with a side of more than `max_tokens` tokens.
-    """
-
-    def __init__(self, max_tokens: int | None, deduplicate: bool) -> None:
-        self._max_tokens = math.inf if max_tokens is None else max_tokens
-        self._seen: set[bytes] | None = set() if deduplicate else None
-        self.duplicates = self.without_score = 0
-
-    def windows(self, records: Iterable[Record]) -> Iterator[Window]:
-        """Yields the records in windows of 4,096; the last window may have fewer."""
-        for window in windows(records, WINDOW):
-            yield Window(window, [i for i, record in enumerate(window) if self._is_scored(record)])
-
-    def _is_scored(self, record: Record) -> bool:
-        if record.problem is not None:
-            return False
-        if self._seen is not None:
-            text = f"{record.source}\t{record.target}".encode("utf-8", "surrogatepass")
-            digest = hashlib.blake2b(text, digest_size=16).digest()
-            if digest in self._seen:
-                self.duplicates += 1
-                return False
-            self._seen.add(digest)
-        lengths = [len(model_words(side, factored=False)) for side in (record.source, record.target)]
-        has_score = min(lengths) > 0 and max(lengths) <= self._max_tokens
-        self.without_score += not has_score
-        return has_score
-
-
-def _scores(method: ScoringMethod, entropies: Sequence[CrossEntropies], window: Window) -> tuple[Window, np.ndarray]:
-    """Scores a window. Returns it and a float array `(1 + models, records)`: scores, and cross-entropies by each model.
-
-    A record that is not scored gets the score -inf and the cross-entropies nan.
-    """
-    rows = np.full((1 + len(entropies), len(window.records)), np.nan)
-    rows[0] = -np.inf
-    if window.scored:
-        pairs = [(window.records[i].source, window.records[i].target) for i in window.scored]
-        values = [each(pairs) for each in entropies]
-        rows[:, window.scored] = [method(*values), *values]
-    return window, rows
+    run = run_in_shards(job, options.open_engine(), work, join=write, progress=progress, show=show)
+    return dataclasses.replace(summaries[0], before=run.before)
 
 
 def _score_line(record: Record, values: np.ndarray) -> bytes:
@@ -264,27 +279,6 @@ def _model_names(method: str, models: Mapping[str, ModelOrPath]) -> Sequence[str
     given = " and ".join(f"{{{name}}}" for name in models) or "no models"
     expected = ", or ".join(" and ".join(f"{{{name}}}" for name in names) for names in MODELS[method])
     raise ConfigurationError(f"found {given} with {{method}}=%s, expected {expected}", method)
-
-
-def _entropies(names: Sequence[str], models: Mapping[str, ModelOrPath], end_weight: float) -> Iterator[CrossEntropies]:
-    """Opens the models that compute the cross-entropies."""
-    vocabularies: dict[str, list[str]] = {}
-    for name in names:
-        flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
-        if name in _TRANSLATION:
-            yield TranslationEntropies(model, name.startswith("reverse"), flag, end_weight)
-        elif isinstance(model, str | os.PathLike) and os.path.isfile(model):
-            yield NgramEntropies(model, side)
-        else:
-            entropies = LanguageModelEntropies(model, side, flag)
-            if entropies.vocabulary != vocabularies.setdefault(side, entropies.vocabulary):
-                raise InputError(
-                    f"found another vocabulary than that of --in_domain_{side}",
-                    "expected the same one, because the probabilities are compared",
-                    "train both with the same --target_vocabulary",
-                    entropies.path,
-                )
-            yield entropies
 
 
 def _check_files(format: str, input: FilePath, source: FilePath | None, source_output: FilePath | None) -> None:

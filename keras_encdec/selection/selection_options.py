@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from keras_encdec.configuration import ConfigurationError, hyperparameter
-from keras_encdec.task_options import EncodingOption, MalformedLinesOption
+from keras_encdec.task_options import EncodingOption, MalformedLinesOption, ShardOptions
 
 
 def cross_entropy_difference(in_domain: np.ndarray, general: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ METHODS: dict[str, ScoringMethod] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SelectionOptions(EncodingOption, MalformedLinesOption):
+class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
     """Options of `select_pairs`, which needs exactly one of `top`, `share` and `threshold`.
 
     Raises:
@@ -108,6 +108,7 @@ class SelectionOptions(EncodingOption, MalformedLinesOption):
     )
 
     def check(self) -> None:
+        super().check()
         if len(self.amounts) > 1:
             given = " and ".join(f"{{{name}}}" for name in self.amounts)
             raise ConfigurationError(f"found {given}, expected one of {{top}}, {{share}} and {{threshold}}")

@@ -1,6 +1,8 @@
 """Selection of the best sentence pairs of a corpus."""
 
+import dataclasses
 import gzip
+import importlib
 import math
 
 import numpy as np
@@ -9,6 +11,7 @@ from toy_models import save_model
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
+from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
@@ -225,3 +228,35 @@ def test_models_of_another_kind_are_refused(corpus, out, dual, language_models):
     with pytest.raises(InputError, match="found a translation model.* check --in_domain_source"):
         given = {"in_domain_source": dual["model_dir"], "general_source": dual["model_dir"]}
         select_pairs(corpus / "tsv", out / "best", given, method="moore_lewis", format="tsv", top=1)
+
+
+def test_an_interrupted_selection_in_shards_goes_on(corpus, out, dual, monkeypatch):
+    for name in ("pair_scores", "select_pairs"):
+        monkeypatch.setattr(importlib.import_module(f"keras_encdec.selection.{name}"), "WINDOW", 2)
+    job = {"input": corpus / "target", "source": corpus / "source", "models": dual, "deduplicate": True}
+    whole = select_pairs(
+        output=out / "whole", source_output=out / "whole.source", scores=out / "whole.scores", share=0.5, **job
+    )
+    outputs = {"output": out / "best", "source_output": out / "best.source", "scores": out / "best.scores"}
+    keep, kept = ShardFolder.keep, []
+
+    def killed(self, shard, result):
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(shard)
+        keep(self, shard, result)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(ShardFolder, "keep", killed)
+        select_pairs(**outputs, top=1, shard_lines=2, **job)
+    assert not (out / "best").exists()
+    with pytest.raises(InputError, match=r"found the settings end_weight 4.0, expected 1.0"):
+        select_pairs(**outputs, top=1, end_weight=4, shard_lines=2, **job)
+    summary = select_pairs(**outputs, share=0.5, shard_lines=2, **job)  # another amount than before
+    assert summary.before == 2 and summary.remarks == ["2 of the pairs were scored before."]
+    assert dataclasses.replace(summary, before=0, seconds=0, output="", lowest=0) == dataclasses.replace(
+        whole, seconds=0, output="", lowest=0
+    )
+    for name in ("", ".source"):
+        assert (out / f"best{name}").read_bytes() == (out / f"whole{name}").read_bytes()
+    np.testing.assert_allclose(scores(out / "best.scores"), scores(out / "whole.scores"), rtol=1e-4)

@@ -38,6 +38,8 @@ from keras_encdec.smt.ngrams.ngram_model import NgramModel
 from keras_encdec.task_options import ShardOptions
 
 _SENTENCES_IN_BATCH = 8
+# A rough size of a hypothesis in the list, to estimate the size of the output.
+_LINE_BYTES = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,7 +243,10 @@ def _decode_in_shards(
         "weights": task.weights._asdict(),
         "settings": {name: value for name, value in options.to_dict().items() if name not in no_settings},
     }
-    job = ShardedJob("decoding", [source], [output], settings, _SENTENCES_IN_BATCH, options.shard_lines)
+    added = _LINE_BYTES * options.nbest_size
+    job = ShardedJob(
+        "decoding", [source], [output], settings, _SENTENCES_IN_BATCH, options.shard_lines, added_bytes=added
+    )
     if options.engine == "local":  # never threads: the decoder is in Python, so they would wait for one another
         options = options.replace(number_of_processes=options.number_of_processes or available_processors())
 
