@@ -23,7 +23,8 @@ from keras_encdec.trainers.checkpoints import (
     Checkpoints,
     StoppedInRound,
 )
-from keras_encdec.trainers.reporting import ProgressUpdates, RoundReports, TrainingReporter, UpdateReports
+from keras_encdec.trainers.report_callbacks import ProgressUpdates, RoundReports, UpdateReports
+from keras_encdec.trainers.reporting import TrainingReporter
 from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
@@ -87,6 +88,7 @@ def fit(
     # A training that was killed in its first round has no best model: its round is ended even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ProgressRecord("encdec-train", folder / PROGRESS) if devices.is_chief else None
+        update_reports = UpdateReports(reporter, budget, batches.batch_size)
         callbacks = [
             bleu,  # comes before the budget, so that the budget counts its time in the same round
             budget,
@@ -96,7 +98,7 @@ def fit(
             average,
             checkpoints,
             record and ProgressUpdates(record, budget),
-            UpdateReports(reporter, budget, batches.batch_size),
+            update_reports,
             RoundReports(reporter, budget, checkpoints, batches.updates_per_epoch),
             Restoration(progress, devices),
         ]
@@ -104,7 +106,7 @@ def fit(
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
         if compilation.unannounced:
             reporter.compiling(())
-        with record or contextlib.nullcontext(), devices.training():
+        with record or contextlib.nullcontext(), devices.training(), update_reports:
             try:
                 model.fit(
                     training_stream(lambda: map(devices.part, batches.stream(progress.updates))),

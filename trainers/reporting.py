@@ -4,17 +4,12 @@ import dataclasses
 import functools
 import pathlib
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import keras
 
-from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers.budget import Budget
-
-if TYPE_CHECKING:  # checkpoints.py imports this module
-    from keras_encdec.trainers.checkpoints import Checkpoints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,17 +143,19 @@ class TrainingReporter:
         """Called before the training step is compiled, which may take minutes.
 
         Args:
-            shapes: list of the shapes of the parts of a batch, for which it is compiled; empty if it is compiled for
-                each shape without a further call.
+            shapes: list of the shapes of the parts of a batch, for which it is compiled: the source and the target, if
+                there are two; empty if it is compiled for each shape without a further call.
         """
-        if shapes:
-            parts = ", ".join(" x ".join(map(str, shape)) for shape in dict.fromkeys(map(tuple, shapes)))
-            self.say(f"Compiling for batches of the shape {parts}.")
+        parts = [" x ".join(map(str, shape)) for shape in shapes]
+        if len(parts) == 2:
+            self.say(f"Compiling for batches of {parts[0]} source words and {parts[1]} target words.")
+        elif parts:
+            self.say(f"Compiling for batches of the shape {', '.join(dict.fromkeys(parts))}.")
         else:
             self.say("The first updates take longer: they include compiling, for each shape of batches.")
 
     def updated(self, updates: int, rate: float, perplexity: float) -> None:
-        """Called every half minute until the first round has ended.
+        """Called about every 25 seconds until the first round has ended.
 
         Args:
             updates: int. Updates so far.
@@ -167,6 +164,16 @@ class TrainingReporter:
         """
         if not self.bar:
             self.say(f"{updates:,} updates, {rate:,.0f} pairs/s, perplexity {perplexity:,.3f}.")
+
+    def waiting(self, task: str, seconds: float) -> None:
+        """Called about every 25 seconds while nothing ends, until the first round has ended.
+
+        Args:
+            task: str. What takes so long, such as "Update 3".
+            seconds: float. How long it has taken so far.
+        """
+        if not self.bar:
+            self.say(f"{task} has taken {seconds:.0f} s so far.")
 
     def callbacks(self, budget: Budget, updates_per_epoch: int) -> Sequence[keras.callbacks.Callback]:
         """Makes Keras callbacks that show the progress within a round."""
@@ -262,89 +269,3 @@ class RoundProgress(keras.callbacks.ProgbarLogger):
             f"Round {epoch + 1}: {budget.updates_done:,} updates, {passes:.2f} epochs, {budget.seconds:,.0f} s{share}"
         )
         super().on_epoch_begin(epoch, logs)
-
-
-class ProgressUpdates(keras.callbacks.Callback):
-    """Keeps the record of a training up to date.
-
-    Args:
-        record: ProgressRecord.
-        budget: Budget, which must come before this one in the list of callbacks.
-    """
-
-    def __init__(self, record: ProgressRecord, budget: Budget) -> None:
-        super().__init__()
-        self._record, self._budget = record, budget
-
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._record.begin("updates", self._budget.updates_done, self._budget.done)
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        self._record.update(self._budget.updates_done, share=self._budget.done or None)
-
-    def on_train_end(self, logs: dict[str, float] | None = None) -> None:
-        if self._budget.signal is not None:
-            self._record.fail(f"stopped by signal {self._budget.signal}; --resume continues the training")
-
-
-class UpdateReports(keras.callbacks.Callback):
-    """Passes the progress to the reporter every half minute, until the first round has ended.
-
-    Args:
-        reporter: TrainingReporter.
-        budget: Budget, which must come before this one in the list of callbacks.
-        batch_size: int. Number of pairs per update.
-        pause: float. Seconds between reports. Defaults to `30`.
-    """
-
-    def __init__(self, reporter: TrainingReporter, budget: Budget, batch_size: int, pause: float = 30.0) -> None:
-        super().__init__()
-        self._reporter, self._budget, self._batch_size, self._pause = reporter, budget, batch_size, pause
-
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._said, self._is_over = time.monotonic(), False
-        self._seconds, self._updates = self._budget.seconds, self._budget.updates_done
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        if self._is_over or time.monotonic() - self._said < self._pause:
-            return
-        seconds, updates = self._budget.seconds, self._budget.updates_done
-        rate = (updates - self._updates) * self._batch_size / max(seconds - self._seconds, 1e-9)
-        self._reporter.updated(updates, rate, float((logs or {})["perplexity"]))
-        self._said, self._seconds, self._updates = time.monotonic(), seconds, updates
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        self._is_over = True
-
-
-class RoundReports(keras.callbacks.Callback):
-    """Passes every round to the reporter after it is saved.
-
-    Args:
-        reporter: TrainingReporter.
-        budget: Budget.
-        checkpoints: Checkpoints, which must come before this one in the list of callbacks.
-        updates_per_epoch: int. Number of updates in a pass over the pairs.
-    """
-
-    def __init__(
-        self, reporter: TrainingReporter, budget: Budget, checkpoints: "Checkpoints", updates_per_epoch: int
-    ) -> None:
-        super().__init__()
-        self._reporter, self._budget, self._checkpoints = reporter, budget, checkpoints
-        self._updates_per_epoch = updates_per_epoch
-
-    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        self._done, self._start = self._budget.done, time.monotonic()
-        self._round_start, self._updates = self._start, self._budget.updates_done
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        now, training_round = time.monotonic(), TrainingRound.from_dict(self._checkpoints.rounds[-1])
-        done, left = self._budget.done, None
-        if done > self._done:
-            left = (now - self._start) / (done - self._done) * (1 - done)
-        pairs = (training_round.updates - self._updates) * training_round.pairs / training_round.updates
-        rate = pairs / max(now - self._round_start, 1e-9)
-        epochs = training_round.updates / self._updates_per_epoch
-        self._reporter.round_ended(len(self._checkpoints.rounds), training_round, epochs, rate, left)
-        self._round_start, self._updates = now, training_round.updates

@@ -1,5 +1,7 @@
 """Batches of pairs of similar length, in an order that depends on the seed alone."""
 
+import collections
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -13,6 +15,9 @@ from keras_encdec.data.rare_word_batches import RareWordBatches
 SORTED_TOGETHER = 10
 # Maximum number of pairs that are shuffled one by one; more are shuffled in runs of neighbours.
 SHUFFLED_SINGLY = 1_000_000
+# A shape that fewer than this share of the first updates have is padded to a frequent one instead: to compile a step for
+# it takes as long as dozens of updates.
+RARE_SHAPE, COUNTED_UPDATES = 0.01, 1000
 
 
 def pad(sequences: Sequence[Sequence[int]], width: int | None = None) -> Ids:
@@ -45,7 +50,8 @@ class Batches:
         indices: range of the indices of the pairs to draw from. Defaults to all pairs.
         seed: int. Defaults to `0`.
         widths: ascending list of int. Rows are padded to the least of these widths that fits, so that few shapes are
-            compiled. Defaults to `None`: rows are padded to the longest of the batch.
+            compiled; batches of a rare shape are padded to the next frequent one. Defaults to `None`: rows are padded
+            to the longest of the batch.
     """
 
     def __init__(
@@ -122,10 +128,22 @@ class Batches:
         return indices[np.lexsort((source, target))]
 
     def _batch(self, indices: Indices) -> dict[str, Ids]:
-        lengths = self.pairs.lengths[indices].max(axis=0)
-        source_width, target_width = (self._width(int(length)) for length in lengths)
-        batch = self.pairs.padded(indices, source_width, target_width, self._rare_words is not None)
+        widths = self._least_widths(indices)
+        if self._widths:
+            holding = (each for each in self._frequent_widths if each[0] >= widths[0] and each[1] >= widths[1])
+            widths = next(holding, widths)
+        batch = self.pairs.padded(indices, *widths, self._rare_words is not None)
         return self._rare_words(batch) if self._rare_words else batch
+
+    @functools.cached_property
+    def _frequent_widths(self) -> list[tuple[int, int]]:
+        """The widths of source and target that are frequent in the first updates, the smallest first."""
+        counts = collections.Counter(map(self._least_widths, itertools.islice(self._epoch(0), COUNTED_UPDATES)))
+        return sorted((each for each in counts if counts[each] >= RARE_SHAPE * counts.total()), key=sum)
+
+    def _least_widths(self, indices: Indices) -> tuple[int, int]:
+        source, target = self.pairs.lengths[indices].max(axis=0).tolist()
+        return self._width(source), self._width(target)
 
     def _width(self, length: int) -> int:
         return next((width for width in self._widths or () if width >= length), length)

@@ -127,3 +127,17 @@ def test_sequences_are_padded():
     assert pad([[3, 2], [], [4, 5, 2]]).tolist() == [[3, 2, 0], [0, 0, 0], [4, 5, 2]]
     assert pad([[3, 2]], width=4).tolist() == [[3, 2, 0, 0]]
     assert pad([]).shape == (0, 1)
+
+
+def test_batches_of_a_rare_shape_are_padded_to_a_frequent_one(pairs, monkeypatch):
+    exact = Batches(pairs, 1, seed=1, widths=[5, 12])
+    shapes = [(batch["source"].shape[1], batch["target"].shape[1]) for batch in take(exact.stream(), PAIRS)]
+    rarest, *frequent = sorted(set(shapes), key=shapes.count)
+    monkeypatch.setattr(batches, "RARE_SHAPE", (shapes.count(rarest) + 1) / PAIRS)
+    folded = take(Batches(pairs, 1, seed=1, widths=[5, 12]).stream(), PAIRS)
+    assert {(batch["source"].shape[1], batch["target"].shape[1]) for batch in folded} == set(frequent)
+    for batch, before in zip(folded, take(exact.stream(), PAIRS), strict=True):
+        for name, array in batch.items():
+            width = before[name].shape[1]
+            np.testing.assert_array_equal(array[:, :width], before[name])
+            assert not array[:, width:].any()

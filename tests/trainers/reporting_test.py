@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import threading
+import types
 
 import pytest
 from tiny_trainings import train_tiny
@@ -11,7 +13,8 @@ from keras_encdec.errors import InputError
 from keras_encdec.runtime.progress_state import ProgressRecord
 from keras_encdec.trainers import TrainingData
 from keras_encdec.trainers.checkpoints import Checkpoints
-from keras_encdec.trainers.reporting import UpdateReports
+from keras_encdec.trainers.report_callbacks import UpdateReports
+from keras_encdec.trainers.reporting import TrainingReporter
 
 
 @pytest.fixture
@@ -60,3 +63,23 @@ def test_updates_are_reported_until_the_first_round_has_ended(data, tmp_path, mo
     updates = [line for line in lines if re.fullmatch(r"\d+ updates, [\d,]+ pairs/s, perplexity [\d,.]+\.", line)]
     first_round = next(i for i, line in enumerate(lines) if line.startswith("Round 1"))
     assert len(updates) >= 5 and all(line in lines[:first_round] for line in updates)
+
+
+def test_what_takes_long_is_reported_while_it_lasts():
+    lines, said = [], threading.Event()
+
+    class Reporter(TrainingReporter):
+        def waiting(self, task, seconds):
+            super().waiting(task, seconds)
+            said.set()
+
+    reports = UpdateReports(Reporter(lines.append), types.SimpleNamespace(seconds=0.0, updates_done=2), 16, pause=0.0)
+    with reports:
+        for begin, task in ((reports.on_train_begin, "Update 3"), (reports.on_test_begin, "The validation")):
+            said.clear()
+            begin()
+            assert said.wait(10)
+            assert re.fullmatch(rf"{task} has taken \d s so far\.", lines[-1])
+        reports.on_epoch_end(0)
+        lines.clear()
+    assert not lines

@@ -26,7 +26,7 @@ def test_a_training_reports_its_data_rounds_and_result(trained):
     backend = keras.backend.backend()
     compiling = [line for line in lines if "ompiling" in line]
     if backend == "tensorflow":
-        shape = r"Compiling for batches of the shape 16 x \d+(, 16 x \d+)?\."
+        shape = r"Compiling for batches of 16 x \d+ source words and 16 x \d+ target words\."
         assert all(re.fullmatch(shape, line) for line in compiling[:-1]) and len(compiling) > 1
         assert re.fullmatch(r"Compiling took \d+ s more; shapes of batches: [1-9]\.", compiling[-1])
     if backend == "jax":
