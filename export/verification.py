@@ -23,7 +23,7 @@ from keras_encdec.export.comparison import (
 )
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.serving_config import VerificationOptions
-from keras_encdec.export.versions import check_unchanged, read_tokenization, versions
+from keras_encdec.export.versions import check_unchanged, read_tokenization, version_folder
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
@@ -78,7 +78,7 @@ def verify_export(
     """
     require_tensorflow()
     options = VerificationOptions.combined(options, values)
-    path = _version_folder(export_dir, options.version)
+    path = version_folder(export_dir, options.version)
     tokenization = read_tokenization(path)
     check_unchanged(path)
     directory = load_served_directory(model_dir)
@@ -107,19 +107,6 @@ def verify_export(
         [scores] = process_scores(command, request, model_dir, KERAS_BACKEND=backend)
         compare(f"encdec-score on {backend}", scores, BACKENDS_TOLERANCE)
     return VerificationReport(path, tuple(comparisons))
-
-
-def _version_folder(export_dir: str | os.PathLike[str], version: int | None) -> pathlib.Path:
-    there = versions(export_dir)
-    number = version or max(there, default=0)
-    if number not in there:
-        raise InputError(
-            f"found the versions {', '.join(map(str, there))}" if there else "found no version",
-            f"expected version {number}" if number else "expected at least one",
-            "export one first (encdec-export)",
-            export_dir,
-        )
-    return pathlib.Path(export_dir) / str(number)
 
 
 def process_scores(

@@ -28,6 +28,28 @@ def versions(export_dir: str | os.PathLike[str]) -> list[int]:
     return []
 
 
+def version_folder(export_dir: str | os.PathLike[str], version: int | None = None) -> pathlib.Path:
+    """Returns the folder of a version.
+
+    Args:
+        export_dir: path of the folder of the versions.
+        version: int. Number of the version. Defaults to `None`: the newest.
+
+    Raises:
+        InputError: when there is no such version.
+    """
+    there = versions(export_dir)
+    number = version or max(there, default=0)
+    if number not in there:
+        raise InputError(
+            f"found the versions {', '.join(map(str, there))}" if there else "found no version",
+            f"expected version {number}" if number else "expected at least one",
+            "export one first (encdec-export)",
+            export_dir,
+        )
+    return pathlib.Path(export_dir) / str(number)
+
+
 class NewVersion:
     """A version while it is written.
 

@@ -1,6 +1,10 @@
 """The notebooks in docs/notebooks run from a clean kernel, each on another backend."""
 
+import ast
 import pathlib
+import re
+import sys
+import tomllib
 
 import pytest
 
@@ -12,6 +16,19 @@ BACKENDS = {"paper": "torch", "own_model": "jax", "attention": "torch"}
 
 def test_each_notebook_is_run():
     assert {path.stem for path in NOTEBOOKS.glob("*.py")} == set(BACKENDS)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_extra_of_the_documentation_installs_what_a_notebook_imports(name):
+    project = tomllib.loads((NOTEBOOKS.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = project["dependencies"] + project["optional-dependencies"]["docs"]
+    installed = {re.match("[A-Za-z0-9_]+", requirement)[0] for requirement in requirements}
+    imported = set()
+    for node in ast.walk(ast.parse((NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            imported.update(module.partition(".")[0] for module in modules)
+    assert imported - sys.stdlib_module_names - {"keras_encdec"} <= installed
 
 
 @pytest.mark.parametrize("name", BACKENDS)

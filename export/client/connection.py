@@ -3,9 +3,11 @@
 import dataclasses
 import re
 import threading
+import warnings
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
+from keras_encdec.errors import EncdecWarning
 from keras_encdec.export.client.model_server import ModelName, Server, ServerError
 from keras_encdec.export.versions import LARGEST
 from keras_encdec.formats import ColumnKind, format_names
@@ -111,7 +113,7 @@ def connect(address: str, model: ModelName, deadline: float = DEADLINE, connecti
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
-def retrying(patience: float, closed: threading.Event | None = None) -> "tenacity.Retrying":
+def retrying(patience: float, closed: threading.Event | None = None, address: str = "") -> "tenacity.Retrying":
     """Makes a policy that repeats calls while the server is UNAVAILABLE, as in `retrying(60.0)(server.metadata)`.
 
     The pauses between calls grow exponentially, with jitter. Other errors are raised immediately.
@@ -119,6 +121,8 @@ def retrying(patience: float, closed: threading.Event | None = None) -> "tenacit
     Args:
         patience: float. Seconds for which a call is repeated; 0 to call once.
         closed: threading.Event that ends the pauses: the calls then fail with CANCELLED. Optional.
+        address: str. Address of the server, for a warning (`EncdecWarning`) after the first call that finds it
+            unavailable. Defaults to no warning.
 
     Returns:
         tenacity.Retrying, which several threads may call.
@@ -136,6 +140,11 @@ def retrying(patience: float, closed: threading.Event | None = None) -> "tenacit
         if event.wait(seconds):
             raise ServerError("CANCELLED", "the connection was closed")
 
+    def warn(state: "tenacity.RetryCallState") -> None:
+        if address and state.attempt_number == 1:
+            waiting = f"the server at {address} is not available; trying again for up to {patience:g} s."
+            warnings.warn(waiting, EncdecWarning, stacklevel=2)
+
     # A pause lasts at least half as long as it may. Without jitter, calls that failed at the same time would all be
     # repeated at the same time.
     half, longest_half = _FIRST_PAUSE / 2, _LONGEST_PAUSE / 2
@@ -146,6 +155,7 @@ def retrying(patience: float, closed: threading.Event | None = None) -> "tenacit
         wait=lambda state: min(pause(state), patience - (state.seconds_since_start or 0.0)),
         stop=tenacity.stop_after_delay(patience),
         sleep=sleep,
+        before_sleep=warn,
         reraise=True,
     )
 

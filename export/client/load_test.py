@@ -94,7 +94,8 @@ def measure_server(
     with contextlib.ExitStack() as stack:
         client = stack.enter_context(contextlib.closing(connect(server, options.model, options.deadline)))
         try:
-            pinned = connect(server, labelled_version(client, retrying(patience)), options.deadline, options.in_flight)
+            model = labelled_version(client, retrying(patience, address=server))
+            pinned = connect(server, model, options.deadline, options.in_flight)
             stack.enter_context(contextlib.closing(pinned))
             scorer = ServedScorer(pinned, 0.0)
             pairs = scorer.all_words([(record.source, record.target) for record in records], known.is_factored)

@@ -135,7 +135,7 @@ def server_health(server: str, options: ConnectionOptions | None = None, **value
         ConfigurationError: a ValueError, for an invalid address, or a version together with a label.
     """
     options = ConnectionOptions.combined(options, values)
-    retries = retrying(options.patience or 0.0)
+    retries = retrying(options.patience or 0.0, address=server)
     with _connected(server, options) as client:
         if options.label is None:
             return ModelStatus(server, options.model, tuple(retries(client.status)))
@@ -153,7 +153,7 @@ def server_metadata(server: str, options: ConnectionOptions | None = None, **val
         ServedSignatures.
     """
     options = ConnectionOptions.combined(options, values)
-    retries = retrying(PATIENCE if options.patience is None else options.patience)
+    retries = retrying(PATIENCE if options.patience is None else options.patience, address=server)
     with _connected(server, options) as client:
         return ServedSignatures(*retries(client.metadata))
 

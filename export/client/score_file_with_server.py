@@ -99,7 +99,7 @@ def score_file_with_server(
 
         client = connected(options.model)
         try:
-            pinned = connected(labelled_version(client, retrying(patience)))
+            pinned = connected(labelled_version(client, retrying(patience, address=server)))
             reader = stack.enter_context(known.open_reader(input, None, options.encoding, options.on_error))
             file = stack.enter_context(open_output(output))
             scorer = RecordScorer(known, [ServedScorer(pinned, patience)], scoring)

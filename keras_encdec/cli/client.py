@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_encdec.cli.task_command import Arguments, show_summary, task_command
+from keras_encdec.cli.task_command import Arguments, check_paths, show_summary, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.client.connection import ClientOptions, ConnectionOptions
 from keras_encdec.runtime.progress import ReadingProgress
@@ -56,6 +56,7 @@ def main(arguments: Arguments, options: ClientCommandOptions) -> None:
             options.check_scores(name)
         if scores and not arguments[name] and not (options.bench and name == "output"):
             raise ConfigurationError(f"found no {{{name}}}, expected one to score, or {{health}} or {{metadata}}")
+    check_paths(inputs=[arguments["input"]])
     from keras_encdec.export import measure_server, score_file_with_server, server_health, server_metadata
 
     server = arguments["server"] or SERVER

@@ -10,6 +10,7 @@ from keras_encdec.cli.task_command import Arguments, check_paths, task_command
 from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
 from keras_encdec.export.versions import LARGEST
+from keras_encdec.runtime.imports import check_extra
 
 if TYPE_CHECKING:
     from keras_encdec.export import ExportResult
@@ -48,6 +49,7 @@ def main(arguments: Arguments, options: ExportCommandOptions) -> None:
         )
     if not folder:
         raise ConfigurationError("found an empty {export_dir}, expected a name")
+    check_extra("serving", "Exporting")
     check_paths([model_dir])
     import_keras("tensorflow")
     from keras_encdec.export import export_model, move_stable_label, remove_version

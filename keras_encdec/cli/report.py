@@ -6,11 +6,13 @@ from keras_encdec.analysis.report_options import ReportOptions
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.flags import Repeated
 from keras_encdec.cli.task_command import Arguments, check_paths, task_command
+from keras_encdec.runtime.imports import check_extra
 
 
 def main(arguments: Arguments, options: ReportOptions) -> None:
     """Writes a report as the flags say."""
-    check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["source"]])
+    check_extra("analysis", "The report")
+    check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["source"], arguments["target"]])
     import_keras()
     from keras_encdec.analysis.report import report
 

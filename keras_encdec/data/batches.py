@@ -15,8 +15,8 @@ from keras_encdec.data.rare_word_batches import RareWordBatches
 SORTED_TOGETHER = 10
 # Maximum number of pairs that are shuffled one by one; more are shuffled in runs of neighbours.
 SHUFFLED_SINGLY = 1_000_000
-# A shape that fewer than this share of the first updates have is padded to a frequent one instead: to compile a step for
-# it takes as long as dozens of updates.
+# Batches of a shape that fewer than this share of the first updates have are padded to a frequent shape: to compile a
+# step for the rare one takes as long as dozens of updates.
 RARE_SHAPE, COUNTED_UPDATES = 0.01, 1000
 
 

@@ -13,6 +13,7 @@ LIBRARIES = {
     "web": ("starlette", "uvicorn"),
     "analysis": ("jinja2", "matplotlib", "openTSNE"),
     "ray": ("ray",),
+    "serving": ("tensorflow_serving", "grpc", "requests", "tenacity"),
     "metrics": ("prometheus_client",),
     "remote": ("fsspec", "aiohttp", "s3fs", "gcsfs", "huggingface_hub"),
 }

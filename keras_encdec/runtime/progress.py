@@ -133,13 +133,16 @@ class ReadingProgress(Progress):
             self._bar.close()
 
     def _line(self) -> str:
-        rate = f"{self.rate:,.0f}" if self.rate >= 1 else f"{self.rate:.2f}"
-        done = f"{self.count:,} {self.unit}, {rate} {self.unit}/s"
+        done = f"{self.count:,} {self.unit}, {_per_second(self.rate)} {self.unit}/s"
         if not self.lines.bytes_total:  # a pipe, whose length is not known
             return done
         share = self.lines.bytes_read / self.lines.bytes_total
         left = self.seconds * (1 - share) / max(share, 1e-9)
         return f"{done}, {share:.0%} read, about {_duration(left)} left"
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 1 or not rate else f"{rate:.2f}"
 
 
 def _duration(seconds: float) -> str:
@@ -179,7 +182,8 @@ class FileSummary:
 
     def __str__(self) -> str:
         counted = self.unit if self.lines != 1 else self.unit.removesuffix("s")
-        return f"{self.lines:,} {counted} in {self.seconds:,.1f} s, {self.rate:,.0f} {self.unit}/s: {self._result}"
+        rate = f"{_per_second(self.rate)} {self.unit}/s"
+        return f"{self.lines:,} {counted} in {self.seconds:,.1f} s, {rate}: {self._result}"
 
     @property
     def _result(self) -> str | os.PathLike[str]:

@@ -48,7 +48,7 @@ def test_a_table_gets_the_scores_of_the_server(client, model, tmp_path, out, end
     table = write(tmp_path / "table.gz", (end.join(LINES) + last).encode())
     flags = [f"--input={table}", f"--output={out}/scored.gz", "--batch_size=3"]
     done = succeed(client(*flags))
-    assert re.fullmatch(rf"7 lines in \d+\.\d s, [\d,]+ lines/s: {out}/scored.gz\n", done.stderr) and not done.stdout
+    assert re.fullmatch(rf"7 lines in \d+\.\d s, [\d,.]+ lines/s: {out}/scored.gz\n", done.stderr) and not done.stdout
     assert gzip.decompress((out / "scored.gz").read_bytes()) == expected(table)
     assert read_words(model) == sorted(LINES.values())
     assert sorted(len(sources) for _, sources, _, _ in model.requests) == [1, 3, 3]

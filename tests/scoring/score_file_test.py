@@ -45,7 +45,7 @@ def test_a_table_comes_back_with_one_more_score_on_each_line(
     np.testing.assert_allclose(scores[:, 0], expected_probabilities(forward_scorer, LINES.values()), rtol=2e-4)
     assert 0 < scores.min() < 1e-40, "too-long pairs are scored, and never 0"
     assert (summary.lines, summary.malformed, summary.output) == (len(LINES), 0, out / name_out)
-    assert re.fullmatch(rf"{len(LINES)} lines in \d+\.\d s, [\d,]+ lines/s: {out / name_out}", str(summary))
+    assert re.fullmatch(rf"{len(LINES)} lines in \d+\.\d s, [\d,.]+ lines/s: {out / name_out}", str(summary))
 
 
 def test_a_model_is_a_path_a_directory_or_a_scorer(model_dirs, forward_scorer, table, out):

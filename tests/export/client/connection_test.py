@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from keras_encdec.errors import EncdecWarning
 from keras_encdec.export.client.connection import retrying
 from keras_encdec.export.client.model_server import ServerError
 
@@ -24,9 +25,11 @@ def test_pauses_between_calls_grow_until_patience_is_over(monkeypatch):
         clock[0] += seconds
 
     monkeypatch.setattr(closed, "wait", wait)
-    retries = retrying(30, closed)
-    with pytest.raises(ServerError, match="UNAVAILABLE"):
+    retries = retrying(30, closed, "server:1")
+    with pytest.raises(ServerError, match="UNAVAILABLE"), pytest.warns(EncdecWarning) as warned:
         retries(fails, "UNAVAILABLE", calls)
+    [waiting] = warned
+    assert str(waiting.message) == "the server at server:1 is not available; trying again for up to 30 s."
     assert clock[0] == pytest.approx(30), "it did not wait for all of its patience"
     assert len(calls) == len(pauses) + 1, "no last call when the patience was over"
     assert 0.05 <= pauses[0] <= 0.1 and 0.4 <= pauses[3] <= 0.8 and max(pauses) <= 5
