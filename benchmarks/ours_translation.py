@@ -9,7 +9,7 @@ from keras_encdec.backend import compiled_call as batch_size
 from keras_encdec.backend.startup import keep_freed_memory
 from keras_encdec.decoding import BeamSampler, GreedySampler, TextGenerator
 from keras_encdec.decoding.text_generator import UnknownReplacement
-from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
 

@@ -16,7 +16,7 @@ import pathlib
 from results_file import write_results
 from run import BACKENDS, HERE, measured
 
-from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric
 
 

@@ -15,8 +15,7 @@ from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered_samplers
 from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
 from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
-from keras_encdec.export.search_graph import alignment_text, search_in_graph, target_limits
-from keras_encdec.export.served_shortlist import ServedShortlist
+from keras_encdec.export.search_graph import ServedShortlist, alignment_text, search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
@@ -25,7 +24,7 @@ from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, read_dictionary
-from keras_encdec.text.subwords import BEGINS, GOES_ON
+from keras_encdec.text.tokenizer import BEGINS, GOES_ON
 from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 
 

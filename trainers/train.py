@@ -24,9 +24,14 @@ from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.trainers.checkpoints import building
 from keras_encdec.trainers.fitting import fit
-from keras_encdec.trainers.initial_model import load_initial_model, with_vocabularies
 from keras_encdec.trainers.model_card import ModelCard
-from keras_encdec.trainers.preparation import prepare_pairs, unigram_perplexity, validation_batches
+from keras_encdec.trainers.preparation import (
+    load_initial_model,
+    prepare_pairs,
+    unigram_perplexity,
+    validation_batches,
+    with_vocabularies,
+)
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
 from keras_encdec.trainers.resumption import (
     PREPARED,

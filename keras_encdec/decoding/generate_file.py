@@ -38,7 +38,7 @@ from keras_encdec.runtime.urls import is_url
 from keras_encdec.task_options import ShardOptions
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
-from keras_encdec.text.subwords import SUBWORD_JOINERS
+from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 # Lines decoded together: sources of similar length among them share a batch.
 WINDOW = 2048

@@ -7,7 +7,7 @@ from keras_encdec.decoding.target_files import TARGET_WRITERS
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.task_options import AlignmentOptions, EncodingOption, ShardOptions, ShortlistOptions
-from keras_encdec.text.subwords import SUBWORD_JOINERS
+from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from keras import ops
 
 from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
@@ -19,10 +20,9 @@ from keras_encdec.decoding.candidates import (
     with_special_ids,
 )
 from keras_encdec.decoding.ensemble import Ensemble
-from keras_encdec.decoding.rescoring import with_full_scores
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import sampler_of
-from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions, take
 from keras_encdec.decoding.unknown_speller import UnknownSpeller
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING
@@ -244,3 +244,54 @@ def _unpadded(source: Sequence[int] | np.ndarray, ids: int) -> list[int]:
     if not 0 <= min(source) <= max(source) < ids:
         raise ValueError(f"found the source {source}, expected ids below {ids}, those of the model's vocabulary")
     return source
+
+
+def with_full_scores(
+    functions: SearchFunctions,
+    sampler: Sampler,
+    source: np.ndarray,
+    found: Sequence[Sequence[Hypothesis]],
+    characters: Sequence[np.ndarray] = (),
+) -> list[list[Hypothesis]]:
+    """Computes ln p of hypotheses with the probabilities of all words, and ranks the hypotheses by the new scores.
+
+    Args:
+        functions: SearchFunctions.
+        sampler: Sampler that found them.
+        source: int32 array `(sources, time)`, padded ids.
+        found: the hypotheses of each source.
+        characters: see `SearchFunctions.start`. Defaults to no characters.
+
+    Returns:
+        list, for each source a list of its hypotheses, the best first; samples stay in the order of drawing.
+    """
+    most = max(map(len, found))
+    targets = [[hypothesis.ids for hypothesis in hypotheses] for hypotheses in found]
+    steps = max((len(ids) for each in targets for ids in each), default=0)
+    # The shapes are those of the search, in which missing hypotheses are padding.
+    ids = np.zeros((len(source), most, steps), np.int32)
+    for row, each in zip(ids, targets, strict=True):
+        for column, target in zip(row, each, strict=False):
+            column[: len(target)] = target
+    state, memory = functions.start(source, characters)
+    state = take(state, np.repeat(np.arange(len(source)), most))
+    previous, totals = np.zeros((len(source), most), np.int32), np.zeros((len(source), most))
+    for step in range(steps):
+        words = ids[:, :, step]
+        log_probs, state = functions.log_probs(previous, words, state, memory)
+        totals += np.where(words != 0, ops.convert_to_numpy(log_probs), 0.0)
+        previous = words
+    rescored = [
+        [_rescored(hypothesis, float(total), sampler) for hypothesis, total in zip(hypotheses, row, strict=False)]
+        for hypotheses, row in zip(found, totals, strict=True)
+    ]
+    if sampler.needs_draws:
+        return rescored
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in rescored]
+
+
+def _rescored(hypothesis: Hypothesis, log_prob: float, sampler: Sampler) -> Hypothesis:
+    gain = log_prob - hypothesis.log_prob
+    return hypothesis._replace(
+        log_prob=log_prob, score=hypothesis.score + sampler.score_gain(gain, len(hypothesis.ids))
+    )

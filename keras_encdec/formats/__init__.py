@@ -16,7 +16,6 @@ from keras_encdec.formats.nbest_line import (
     replace_total,
 )
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record
-from keras_encdec.formats.parallel_text import ParallelFormat, ParallelReader, TsvFormat, TsvReader, append_columns
 from keras_encdec.formats.phrase_table import (
     PhraseTableFormat,
     PhraseTableLine,
@@ -26,8 +25,17 @@ from keras_encdec.formats.phrase_table import (
     format_probability,
     parse_line,
 )
+from keras_encdec.formats.plain_text import (
+    ParallelFormat,
+    ParallelReader,
+    SentenceFormat,
+    SentenceReader,
+    TsvFormat,
+    TsvReader,
+    append_columns,
+    read_sentences,
+)
 from keras_encdec.formats.record_reader import PairReader, PairRecord, RecordReader
-from keras_encdec.formats.sentences import SentenceFormat, SentenceReader, read_sentences
 from keras_encdec.runtime.files import InputLines, open_output
 
 __all__ = [

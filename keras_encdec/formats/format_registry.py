@@ -2,9 +2,8 @@
 
 from keras_encdec.formats.nbest import NBestFormat
 from keras_encdec.formats.pair_format import ColumnKind, PairFormat
-from keras_encdec.formats.parallel_text import ParallelFormat, TsvFormat
 from keras_encdec.formats.phrase_table import PhraseTableFormat
-from keras_encdec.formats.sentences import SentenceFormat
+from keras_encdec.formats.plain_text import ParallelFormat, SentenceFormat, TsvFormat
 from keras_encdec.registry import Registry
 
 _FORMATS: Registry[PairFormat] = Registry("format")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.nbest_line import append_features, check_new_features, features_of, parse_nbest_line
 from keras_encdec.formats.pair_format import Column, ColumnKind, ColumnText, PairFormat, Record, log_prob_text
+from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import LineRecord, MalformedLine, RecordReader
-from keras_encdec.formats.sentences import Sentences, read_sentences
 from keras_encdec.runtime.files import InputLines
 
 

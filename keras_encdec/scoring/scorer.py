@@ -1,9 +1,10 @@
-"""Log-probabilities of many pairs of ids."""
+"""Log-probabilities of many pairs of ids, and of the rare words of their targets by their characters."""
 
 import concurrent.futures
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from keras import ops
@@ -11,7 +12,9 @@ from keras import ops
 from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.devices import warn_if_slow, xla_on_cpu
 from keras_encdec.backend.operations import SAFE
+from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
+from keras_encdec.data.rare_word_batches import by_length
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.log_probs import SPECIAL_IDS, check_sequences
 from keras_encdec.models.translation_model import TranslationModel, model_in_dtype
@@ -19,7 +22,6 @@ from keras_encdec.runtime.workers import Item, Result, in_order
 from keras_encdec.scoring.ngram_scorer import NgramScorer
 from keras_encdec.scoring.pair_scorer import NgramCounts
 from keras_encdec.scoring.prefix_tree_decoder import PairGroup, PrefixTreeDecoder, cut_into_groups
-from keras_encdec.scoring.rare_targets import PairSpellings, RareTargets
 from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END, UNKNOWN
@@ -30,6 +32,23 @@ SLOTS, BYTES = 1 << 15, 1 << 28
 AREA = 1 << 22
 
 Pair = tuple[Sequence[int], Sequence[int]]
+# Maximum number of words that are spelt in one call.
+SPELT_TOGETHER = 1024
+# Calls for fewer words are padded to this number, so that few shapes are compiled.
+FEWEST_SPELT = 16
+
+
+class PairSpellings(NamedTuple):
+    """The spellings of the words of pairs that are outside the shortlists, see `OpenVocabulary`.
+
+    Their ids follow those of the shortlist: the first id after it is that of row 0.
+
+    Attributes:
+        source, target: int32 arrays `(words, 51)`; `None` for a side without characters.
+    """
+
+    source: np.ndarray | None = None
+    target: np.ndarray | None = None
 
 
 class Scorer:
@@ -260,3 +279,56 @@ def _cut(pairs: Sequence[tuple[Sequence[int], ...]]) -> Iterator[np.ndarray]:
 def _padded(sequences: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Returns id sequences as int32 rows padded with 0, and their lengths."""
     return pad(sequences), np.fromiter(map(len, sequences), np.int64, len(sequences))
+
+
+class RareTargets:
+    """The rare words of the targets of a group of pairs.
+
+    A word that is spelt after the same prefix in several pairs is spelt once.
+
+    Args:
+        targets: int array `(n, width)`, padded with 0; an id from `first` on is that of a rare word.
+        paths: int array `(n, width)`, the slot of the prefix before each word, see `PairGroup`.
+        first: int.
+
+    Attributes:
+        slots: int32 array, the distinct slots of prefixes before a rare word, and then 0 up to a power of 2.
+    """
+
+    def __init__(self, targets: np.ndarray, paths: np.ndarray, first: int) -> None:
+        self._shape = paths.shape
+        rows, columns = np.nonzero(targets >= first)
+        self._where = rows, columns
+        pairs = np.stack([paths[rows, columns], targets[rows, columns] - first])
+        (slots, self._words), self._index = np.unique(pairs, axis=1, return_inverse=True)
+        distinct, self._row = np.unique(slots, return_inverse=True)
+        size = FEWEST_SPELT
+        while size < len(distinct):
+            size *= 2
+        self.slots = np.zeros(size, np.int32)
+        self.slots[: len(distinct)] = distinct
+
+    def log_probs(self, speller: Callable[..., Tensor], first: np.ndarray, spellings: np.ndarray) -> np.ndarray:
+        """Computes ln p of the characters of each rare word.
+
+        Args:
+            speller: compiled call of a `Speller`.
+            first: float array `(slots, units)`, its first state for each of `slots`.
+            spellings: integer array `(words, 51)`.
+
+        Returns:
+            float64 array like the targets, nats; 0 for all other words.
+        """
+        scores = np.zeros(len(self._words))
+        for start in range(0, len(self._words), SPELT_TOGETHER):
+            part = slice(start, start + SPELT_TOGETHER)
+            for group in by_length(spellings[self._words[part]]):
+                if not len(group.indices):
+                    continue
+                words = start + group.indices
+                states = np.zeros((len(group.characters), first.shape[1]), first.dtype)
+                states[: len(words)] = first[self._row[words]]
+                scores[words] = ops.convert_to_numpy(speller(states, group.characters))[: len(words)]
+        spelling = np.zeros(self._shape)
+        spelling[self._where] = scores[self._index.ravel()]
+        return spelling

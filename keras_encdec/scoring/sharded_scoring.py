@@ -13,8 +13,8 @@ from typing import Any
 
 from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.formats import FilePath, InputLines, PairFormat, Record, open_output, pair_format
+from keras_encdec.formats.plain_text import Sentences, read_sentences
 from keras_encdec.formats.record_reader import RecordReader
-from keras_encdec.formats.sentences import Sentences, read_sentences
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards

@@ -10,8 +10,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats.alignments import check_carries_attention
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.scoring.pair_scorer import NgramCounts, PairScores, WordPair
-from keras_encdec.scoring.rare_targets import PairSpellings
-from keras_encdec.scoring.scorer import Scorer
+from keras_encdec.scoring.scorer import PairSpellings, Scorer
 from keras_encdec.scoring.scoring_options import ScoringOptions
 from keras_encdec.text.spelling import OpenVocabulary
 

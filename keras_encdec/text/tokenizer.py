@@ -1,10 +1,14 @@
-"""Tokenization of raw text."""
+"""Tokenization of raw text, and words joined again from subwords: byte-pair units and pieces of SentencePiece."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
+
+from keras_encdec.text.rare_words import stands_for_unknown
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+GOES_ON, BEGINS = "@@", "\u2581"
 
 
 class Tokenizer:
@@ -74,3 +78,99 @@ class Tokenizer:
 def split_tokens(line: bytes) -> list[str]:
     """Splits a tokenized line into words."""
     return line.decode().split(" ") if line else []
+
+
+def join_bpe(pieces: Sequence[str]) -> str:
+    """Joins units of byte-pair encoding, in which "@@" marks that the word continues: "transl@@ ation".
+
+    An unknown word is a separate word.
+
+    Example:
+
+    >>> join_bpe(["a", "transl@@", "at@@", "ion", "Mün@@", "<unk>"])
+    'a translation Mün <unk>'
+    """
+    return (" ".join(_with_unknown_apart(pieces, False)) + " ").replace(GOES_ON + " ", "").strip(" ")
+
+
+def join_sentencepiece(pieces: Sequence[str]) -> str:
+    r"""Joins pieces of SentencePiece, in which "\u2581" marks the beginning of a word.
+
+    An unknown word is a separate word.
+
+    Example:
+
+    >>> join_sentencepiece(["\u2581a", "\u2581transl", "ation", "<unk>"])
+    'a translation <unk>'
+    """
+    pieces = " ".join(_with_unknown_apart(pieces, True)).split(" ")
+    return "".join(pieces).replace(BEGINS, " ").strip(" ")
+
+
+def begin_with_marks(pieces: Sequence[str]) -> bool:
+    """Returns whether the pieces are those of SentencePiece."""
+    return any(piece.startswith(BEGINS) for piece in pieces)
+
+
+def word_around(pieces: Sequence[str], i: int) -> list[str]:
+    """Returns the pieces of the word that contains piece i; only that piece if the pieces have no marks.
+
+    Example:
+
+    >>> word_around(["in", "M@@", "ün@@", "chen", "."], 2)
+    ['M@@', 'ün@@', 'chen']
+    """
+    with_beginnings = begin_with_marks(pieces)
+
+    def goes_on(j: int) -> bool:
+        before, piece = pieces[j - 1 : j + 1]
+        return before.endswith(GOES_ON) or with_beginnings and not piece.startswith(BEGINS)
+
+    start, stop = i, i + 1
+    while start > 0 and goes_on(start):
+        start -= 1
+    while stop < len(pieces) and goes_on(stop):
+        stop += 1
+    return list(pieces[start:stop])
+
+
+def word_text(pieces: Sequence[str]) -> str:
+    """Joins the pieces of a single word.
+
+    Example:
+
+    >>> word_text(["M@@", "ün@@", "chen"]), word_text(["\u2581Mün", "chen"])
+    ('München', 'München')
+    """
+    return "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
+
+
+def words_apart(pieces: Sequence[str], numbers: Collection[int], with_beginnings: bool) -> list[str]:
+    """Changes the marks of pieces so that the given pieces are separate words.
+
+    Args:
+        pieces: list of str.
+        numbers: indices of the pieces that become separate words.
+        with_beginnings: bool. Whether the pieces are those of SentencePiece.
+
+    Example:
+
+    >>> words_apart(["M@@", "Tom", "chen"], [1], False)
+    ['M', 'Tom', 'chen']
+    """
+    apart = list(pieces)
+    for j in numbers:
+        if j > 0 and j - 1 not in numbers:
+            apart[j - 1] = apart[j - 1].removesuffix(GOES_ON)
+        if with_beginnings:
+            for k in range(j, min(j + 2, len(apart))):
+                apart[k] = BEGINS + apart[k].removeprefix(BEGINS)
+    return apart
+
+
+def _with_unknown_apart(pieces: Sequence[str], with_beginnings: bool) -> list[str]:
+    unknown = [j for j, piece in enumerate(pieces) if stands_for_unknown(piece)]
+    return words_apart(pieces, unknown, with_beginnings)
+
+
+SUBWORD_JOINERS = {"bpe": join_bpe, "sentencepiece": join_sentencepiece}

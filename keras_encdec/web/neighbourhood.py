@@ -13,7 +13,7 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.types import Encoded, Tensor
 from keras_encdec.data.prepare import SUMMARY, PreparedPairs
 from keras_encdec.formats import FilePath, PhraseTableReader, escape, model_words
-from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.vocabulary import UNKNOWN

@@ -16,7 +16,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.formats import escape
 from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import TextScorer
-from keras_encdec.text.subwords import SUBWORD_JOINERS
+from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 SOURCE_WORDS = [f"s{i}" for i in range(9)]
 TARGET_WORDS = [f"t{i}" for i in range(10)] + ['"']

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_encdec.decoding.text_generator import UnknownReplacement
-from keras_encdec.text.subwords import SUBWORD_JOINERS
+from keras_encdec.text.tokenizer import SUBWORD_JOINERS
 
 SOURCE = ["Anna", "mange", "une", "pomme"]
 DICTIONARY = {"pomme": "apple", "mange": "eats"}

@@ -6,7 +6,7 @@ from hybrid_toys import PAIRS, hybrid, ids_of, log_probs
 
 from keras_encdec.models.symbols import to_symbols
 from keras_encdec.scoring import Scorer
-from keras_encdec.scoring.rare_targets import PairSpellings
+from keras_encdec.scoring.scorer import PairSpellings
 
 # Several targets of a source share prefixes that end in a rare word, and repeat rare words.
 SHARED = [

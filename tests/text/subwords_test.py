@@ -1,6 +1,6 @@
 """Joining subwords to words."""
 
-from keras_encdec.text.subwords import join_bpe, join_sentencepiece
+from keras_encdec.text.tokenizer import join_bpe, join_sentencepiece
 
 
 def test_a_no_break_space_at_an_end_is_kept_where_pieces_are_joined():

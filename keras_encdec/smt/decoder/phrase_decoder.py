@@ -15,7 +15,7 @@ from keras_encdec import __version__
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.formats.encodings import FileEncoding, model_words
 from keras_encdec.formats.phrase_table import PhraseTableReader
-from keras_encdec.formats.sentences import read_sentences
+from keras_encdec.formats.plain_text import read_sentences
 from keras_encdec.runtime.files import InputLines, check_distinct_files, file_checksum, open_output
 from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, ShowProgress
 from keras_encdec.runtime.sharded_job import ShardedJob, ShardedRun, run_in_shards
@@ -23,7 +23,6 @@ from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.urls import is_url
 from keras_encdec.runtime.workers import available_processors, in_order, processes
-from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.decoder.phrase_options import (
     DecoderWeights,
     PhraseOptions,
@@ -32,7 +31,7 @@ from keras_encdec.smt.decoder.phrase_options import (
     read_phrases,
     source_phrases,
 )
-from keras_encdec.smt.decoder.phrase_search import PhraseSearch
+from keras_encdec.smt.decoder.phrase_search import DecodingOptions, PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
 from keras_encdec.task_options import ShardOptions

@@ -15,9 +15,9 @@ from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.progress import Progress, ShowProgress
 from keras_encdec.runtime.settings_files import read_record, write_json
 from keras_encdec.runtime.unfinished import new_folder
-from keras_encdec.smt.decoder.decoding_options import DecodingOptions
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.decoder.phrase_options import initial_weights
+from keras_encdec.smt.decoder.phrase_search import DecodingOptions
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
 from keras_encdec.smt.tuning.tune import TuningOptions, WeightSearchOptions, tune
