@@ -21,8 +21,8 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.progress_state import count_error
 from keras_encdec.runtime.shards import windows
 from keras_encdec.scoring.pair_scorer import PairScores, WordPair
-from keras_encdec.scoring.record_scorer import RecordScorer, score_columns, write_scored_lines
-from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.scoring.record_scorer import RecordScorer, write_scored_lines
+from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Scores of pairs of words: the interface of a scorer, and its results."""
+"""Scores of pairs of words: the interface of a scorer, its results, and what a summary counts of them."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -170,3 +170,37 @@ class NgramCounts:
             f"{self.ngrams:,} n-grams, of which {self.distinct:,} were distinct ({share:.1f} % shared), with "
             f"{self.contexts:,} distinct contexts"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreCounts:
+    """What a summary counts, of a file or of a part of it.
+
+    Attributes:
+        malformed: int. Malformed lines.
+        too_long: int. Lines with more than `max_tokens` tokens.
+        unknown_words: tuple of UnknownWords, one for each side and model.
+        ngrams: tuple of NgramCounts, one for each model of limited context.
+    """
+
+    malformed: int = 0
+    too_long: int = 0
+    unknown_words: tuple[UnknownWords, ...] = ()
+    ngrams: tuple[NgramCounts, ...] = ()
+
+    def __add__(self, other: Self) -> "ScoreCounts":
+        words = (
+            dataclasses.replace(one, words=one.words + two.words, unknown=one.unknown + two.unknown)
+            for one, two in zip(self.unknown_words, other.unknown_words, strict=True)
+        )
+        ngrams = (one + two for one, two in zip(self.ngrams, other.ngrams, strict=True))
+        return ScoreCounts(
+            self.malformed + other.malformed, self.too_long + other.too_long, tuple(words), tuple(ngrams)
+        )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "ScoreCounts":
+        """Makes the counts of which `dataclasses.asdict` has made a dict."""
+        words = tuple(UnknownWords(**each) for each in values["unknown_words"])
+        ngrams = tuple(NgramCounts(**each) for each in values["ngrams"])
+        return cls(values["malformed"], values["too_long"], words, ngrams)

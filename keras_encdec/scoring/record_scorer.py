@@ -2,14 +2,12 @@
 
 import contextlib
 import dataclasses
-import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Protocol, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
 
-from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import (
     Column,
@@ -17,7 +15,6 @@ from keras_encdec.formats import (
     InputLines,
     PairFormat,
     Record,
-    format_names,
     model_words,
     pair_format,
 )
@@ -27,10 +24,9 @@ from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
-from keras_encdec.scoring.pair_scorer import ModelScorer, NgramCounts, PairScorer, PairScores, UnknownWords, WordPair
-from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords, WordPair
+from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 
-FEATURE_NAME = "RNN0"
 # Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
 WINDOW = 1 << 15
 # Windows that are scored at the same time, while others are read and written.
@@ -213,53 +209,6 @@ def _alignments(
     return lines
 
 
-def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:
-    """Returns the columns that scoring adds to each line, in their order.
-
-    Args:
-        pair_format: PairFormat.
-        options: ScoringOptions.
-        num_scorers: int. Number of models, each of which adds a log-probability. Defaults to `1`.
-
-    Returns:
-        list of Column.
-
-    Raises:
-        ConfigurationError: where lines of the format cannot hold them, or two would have the same name.
-    """
-    first = options.feature_name or FEATURE_NAME
-    stem = re.sub(r"\d+\Z", "", first)
-    number = int(first[len(stem) :] or 0)
-    names = [first] + [f"{stem}{number + i}" for i in range(1, num_scorers)]
-    columns = [Column(ColumnKind.LOG_PROB, name) for name in names]
-    optional = (
-        ("unknown_count", options.unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
-        ("length", options.length, Column(ColumnKind.COUNT, "Length0")),
-        (
-            "surprisal_per_character",
-            options.surprisal_per_character,
-            Column(ColumnKind.NUMBER, "Surprisal0"),
-        ),
-        ("token_scores", options.token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
-    )
-    if ColumnKind.LOG_PROB not in pair_format.column_texts:
-        able = ", ".join(format_names(ColumnKind.LOG_PROB))
-        raise ConfigurationError("found {format}=%r, expected one of %s to score", pair_format.name, able)
-    for argument, wanted, column in optional:
-        if not wanted:
-            continue
-        if column.kind not in pair_format.column_texts:
-            able = " or ".join(format_names(column.kind))
-            raise ConfigurationError(
-                f"found {{{argument}}} with {{format}}=%s, expected it with {{format}}=%s", pair_format.name, able
-            )
-        columns.append(column)
-    names = [column.name for column in columns]
-    if pair_format.has_column_names and len(set(names)) < len(names):
-        raise ConfigurationError("found the names %s of new features, expected different names", ", ".join(names))
-    return columns
-
-
 #: What a `WindowScorer` scores at once, such as a list of records.
 Window = TypeVar("Window", contravariant=True)
 
@@ -322,40 +271,6 @@ def scored_windows(
     """Yields the records of a reader in the windows that are scored together, and checks that they can hold columns."""
     known = pair_format(options.format)
     return windows(known.check_columns(reader, columns), WINDOW, lambda record: known.group(record.raw))
-
-
-@dataclasses.dataclass(frozen=True)
-class ScoreCounts:
-    """What a summary counts, of a file or of a part of it.
-
-    Attributes:
-        malformed: int. Malformed lines.
-        too_long: int. Lines with more than `max_tokens` tokens.
-        unknown_words: tuple of UnknownWords, one for each side and model.
-        ngrams: tuple of NgramCounts, one for each model of limited context.
-    """
-
-    malformed: int = 0
-    too_long: int = 0
-    unknown_words: tuple[UnknownWords, ...] = ()
-    ngrams: tuple[NgramCounts, ...] = ()
-
-    def __add__(self, other: Self) -> "ScoreCounts":
-        words = (
-            dataclasses.replace(one, words=one.words + two.words, unknown=one.unknown + two.unknown)
-            for one, two in zip(self.unknown_words, other.unknown_words, strict=True)
-        )
-        ngrams = (one + two for one, two in zip(self.ngrams, other.ngrams, strict=True))
-        return ScoreCounts(
-            self.malformed + other.malformed, self.too_long + other.too_long, tuple(words), tuple(ngrams)
-        )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ScoreCounts":
-        """Makes the counts of which `dataclasses.asdict` has made a dict."""
-        words = tuple(UnknownWords(**each) for each in values["unknown_words"])
-        ngrams = tuple(NgramCounts(**each) for each in values["ngrams"])
-        return cls(values["malformed"], values["too_long"], words, ngrams)
 
 
 def write_scores(

@@ -24,8 +24,8 @@ from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, re
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.urls import is_url
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
-from keras_encdec.scoring.record_scorer import score_columns, scored_windows, write_scores
-from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.scoring.record_scorer import scored_windows, write_scores
+from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.sharded_scoring import WrittenScores, score_in_shards
 from keras_encdec.scoring.text_scorer import ModelOrPath, open_scorers
 

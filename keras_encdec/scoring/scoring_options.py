@@ -1,13 +1,15 @@
-"""The options of scoring a file."""
+"""The options of scoring a file, and the columns that it adds by them."""
 
 import dataclasses
+import re
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.formats import ColumnKind, format_names, pair_format
+from keras_encdec.formats import Column, ColumnKind, PairFormat, format_names, pair_format
 from keras_encdec.formats.nbest_line import check_feature_name
 from keras_encdec.task_options import AlignmentOptions, EncodingOption, MalformedLinesOption, ShardOptions
 
 DTYPES = ("float32", "bfloat16")
+FEATURE_NAME = "RNN0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,3 +112,50 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
             raise ConfigurationError("found {dry_run} with work in shards, expected one of them")
         if self.feature_name is not None:
             check_feature_name(self.feature_name)
+
+
+def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers: int = 1) -> list[Column]:
+    """Returns the columns that scoring adds to each line, in their order.
+
+    Args:
+        pair_format: PairFormat.
+        options: ScoringOptions.
+        num_scorers: int. Number of models, each of which adds a log-probability. Defaults to `1`.
+
+    Returns:
+        list of Column.
+
+    Raises:
+        ConfigurationError: where lines of the format cannot hold them, or two would have the same name.
+    """
+    first = options.feature_name or FEATURE_NAME
+    stem = re.sub(r"\d+\Z", "", first)
+    number = int(first[len(stem) :] or 0)
+    names = [first] + [f"{stem}{number + i}" for i in range(1, num_scorers)]
+    columns = [Column(ColumnKind.LOG_PROB, name) for name in names]
+    optional = (
+        ("unknown_count", options.unknown_count, Column(ColumnKind.COUNT, "Unknown0")),
+        ("length", options.length, Column(ColumnKind.COUNT, "Length0")),
+        (
+            "surprisal_per_character",
+            options.surprisal_per_character,
+            Column(ColumnKind.NUMBER, "Surprisal0"),
+        ),
+        ("token_scores", options.token_scores, Column(ColumnKind.TOKEN_LOG_PROBS, "Tokens0")),
+    )
+    if ColumnKind.LOG_PROB not in pair_format.column_texts:
+        able = ", ".join(format_names(ColumnKind.LOG_PROB))
+        raise ConfigurationError("found {format}=%r, expected one of %s to score", pair_format.name, able)
+    for argument, wanted, column in optional:
+        if not wanted:
+            continue
+        if column.kind not in pair_format.column_texts:
+            able = " or ".join(format_names(column.kind))
+            raise ConfigurationError(
+                f"found {{{argument}}} with {{format}}=%s, expected it with {{format}}=%s", pair_format.name, able
+            )
+        columns.append(column)
+    names = [column.name for column in columns]
+    if pair_format.has_column_names and len(set(names)) < len(names):
+        raise ConfigurationError("found the names %s of new features, expected different names", ", ".join(names))
+    return columns

@@ -20,15 +20,9 @@ from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.urls import is_url
-from keras_encdec.scoring.record_scorer import (
-    WINDOW,
-    WINDOWS,
-    ScoreCounts,
-    score_columns,
-    scored_windows,
-    write_scores,
-)
-from keras_encdec.scoring.scoring_options import ScoringOptions
+from keras_encdec.scoring.pair_scorer import ScoreCounts
+from keras_encdec.scoring.record_scorer import WINDOW, WINDOWS, scored_windows, write_scores
+from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
 from keras_encdec.task_options import ShardOptions
 
