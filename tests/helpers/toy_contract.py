@@ -4,6 +4,7 @@ Its memory has a source time axis and a mask, its state integers and a source ti
 """
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -144,20 +145,31 @@ def window_model(source_words=6, target_words=7, seed=0, **arguments):
     return model
 
 
-def expected_log_probs(model, source, target):
-    """ln p of each target token of one pair of id sequences, by the definition, in float64 NumPy."""
+def next_word_log_probs(model):
+    """A function of source ids and the ids before a word: ln p of each next word, by the definition, in float64 NumPy.
+
+    It reads the weights once, and keeps what it has computed.
+    """
     encoder, decoder = model.encoder, model.decoder
-    array = lambda variable: np.asarray(ops.convert_to_numpy(variable), "float64")  # noqa: E731
-    embedded = array(encoder.embedding.embeddings)[list(source)]
-    annotations = embedded + 0.5 * np.concatenate([np.zeros((1, embedded.shape[1])), embedded[:-1]])
-    window, log_probs = [0] * decoder.window, []
-    for previous, word in zip([0, *target[:-1]], target, strict=True):
-        window = [*window[1:], previous]
-        words = array(decoder.embedding.embeddings)[window].ravel()
-        query = np.tanh(words @ array(decoder.query.kernel) + array(decoder.query.bias))
+    layers = encoder.embedding, decoder.embedding, decoder.query, decoder.output_matrix
+    arrays = [[np.asarray(ops.convert_to_numpy(each), "float64") for each in layer.weights] for layer in layers]
+    (source_vectors,), (target_vectors,), (query_matrix, query_bias), (output_matrix, output_bias) = arrays
+
+    @functools.cache
+    def log_probs(source, prefix):
+        embedded = source_vectors[list(source)]
+        annotations = embedded + 0.5 * np.concatenate([np.zeros((1, embedded.shape[1])), embedded[:-1]])
+        window = [*[0] * decoder.window, *prefix][-decoder.window :]
+        query = np.tanh(target_vectors[window].ravel() @ query_matrix + query_bias)
         weights = np.exp(annotations @ query)
-        context = weights / weights.sum() @ annotations
-        features = np.concatenate([query, context])
-        logits = features @ array(decoder.output_matrix.kernel) + array(decoder.output_matrix.bias)
-        log_probs.append(logits[word] - np.log(np.exp(logits).sum()))
-    return np.array(log_probs)
+        features = np.concatenate([query, weights / weights.sum() @ annotations])
+        logits = features @ output_matrix + output_bias
+        return logits - np.log(np.exp(logits).sum())
+
+    return lambda source, prefix: log_probs(tuple(source), tuple(prefix))
+
+
+def expected_log_probs(model, source, target):
+    """ln p of each target token of one pair of id sequences."""
+    log_probs = next_word_log_probs(model)
+    return np.array([log_probs(source, target[:length])[word] for length, word in enumerate(target)])
