@@ -80,6 +80,12 @@ def eagerly_and_uncompiled():
         yield
 
 
+@contextlib.contextmanager
+def here_and_uncompiled():
+    with scores_here(), uncompiled():
+        yield
+
+
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly,
@@ -88,7 +94,7 @@ QUICKLY = {
     "encdec-generate": uncompiled,
     "encdec-score": uncompiled,
     "encdec-select": uncompiled,
-    "encdec-verify": scores_here,
+    "encdec-verify": here_and_uncompiled,
     "encdec-report": undrawn,
     "encdec-serve": unserved,
 }
@@ -205,7 +211,7 @@ def outputs(folder, served):
 def prepared(line, served):
     """The command line as it is run here: training short and small, servers where they are."""
     if line.startswith("encdec-train"):
-        line = re.sub(r"--minutes=\S+", SHORT, line)
+        line = re.sub(r"--(minutes|epochs)=\S+", SHORT, line)
         if "sentences" in line or "--units" in line:
             line += f" {SMALL}"
     if line.startswith("encdec-distill"):
@@ -217,6 +223,8 @@ def prepared(line, served):
         line += " --samples=2 --map_words=20 --map_phrases=20"
     if line.startswith("encdec-serve"):
         line += " --port=0"
+    # The same shards in threads: tests/scoring and tests/decoding start the processes.
+    line = re.sub(r"--processes=\d+", "--shard_lines=131072", line)
     line = re.sub(r"--seconds=\S+", "--seconds=0.2", line)
     if "s3://bucket/" in line:
         fill_bucket(pathlib.Path.cwd())

@@ -168,7 +168,7 @@ def installed(*flags):
     return subprocess.Popen([script, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("client", "number"), [("grpc", signal.SIGTERM), ("rest", signal.SIGINT)], indirect=["client"])
 def test_an_interrupted_client_leaves_no_output(client, model, many, out, number):
     model.held.clear()
     flags = [f"--input={many}", f"--output={out}/table", "--batch_size=10", "--deadline=600"]

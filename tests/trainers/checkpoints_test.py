@@ -67,10 +67,13 @@ RECURRENT = {"architecture": "recurrent", "model": {"cell": "gru", "layers": 1, 
     "settings",
     [
         {**RECURRENT, "schedule": "cosine", "label_smoothing": 0.1, "average_rounds": 2},
-        {**RECURRENT, "schedule": "halving", "halving_start": 0.2, "halving_every": 0.2, "warmup_updates": 5},
-        {**RECURRENT, "gradual_pruning": 0.7, "pruning_scheme": "class_uniform", "average_rounds": 2},
+        {
+            **RECURRENT,
+            **{"schedule": "halving", "halving_start": 0.2, "halving_every": 0.2, "warmup_updates": 5},
+            **{"gradual_pruning": 0.7, "pruning_scheme": "class_uniform", "average_rounds": 2},
+        },
     ],
-    ids=["cosine", "halving", "gradual pruning"],
+    ids=["cosine", "halving and gradual pruning"],
 )
 def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(tsv, tmp_path, settings):
     settings = {"updates": 14, "round_updates": 5, **settings}
