@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_encdec.backend import devices
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.export.comparison import ScoreDifference, compared, model_scores, pairs_of_words, random_pairs
 from keras_encdec.export.models_config import ModelsConfig
 from keras_encdec.export.serving_config import ExportOptions, write_batching_parameters
-from keras_encdec.export.versions import locked, new_version, versions
+from keras_encdec.export.versions import export_folder, locked, new_version, versions
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.urls import check_local
+from keras_encdec.runtime.urls import is_url, joined
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ExportResult:
     """What `export_model` wrote.
 
     Attributes:
-        path: pathlib.Path of the version's folder.
+        path: pathlib.Path of the version's folder; of a remote one the URL, a str.
         version: int.
         stable: int. The version with the label `stable`; 0 if that version was deleted.
         base_path: str. Path of the export folder on the server, if it was given, now or for an earlier version;
@@ -34,7 +34,7 @@ class ExportResult:
             trained on tokens.
     """
 
-    path: pathlib.Path
+    path: FilePath
     version: int
     stable: int
     base_path: str | None = None
@@ -43,8 +43,8 @@ class ExportResult:
 
 
 def export_model(
-    model_dir: str | os.PathLike[str],
-    export_dir: str | os.PathLike[str],
+    model_dir: FilePath,
+    export_dir: FilePath,
     options: ExportOptions | None = None,
     **values: object,
 ) -> ExportResult:
@@ -56,7 +56,8 @@ def export_model(
 
     Args:
         model_dir: path of the model directory; any backend may have trained it.
-        export_dir: path of the folder of the served model's versions, which is created if it does not exist.
+        export_dir: path of the folder of the served model's versions, which is created if it does not exist; or its
+            URL: the version is then made on this machine and uploaded, its graph and `models.config` last.
         options: ExportOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
@@ -71,14 +72,22 @@ def export_model(
         ImportError: when tensorflow-serving-api is not installed.
     """
     require_tensorflow()
-    from keras_encdec.export.saved_model import write_saved_model
-
-    check_local(export_dir, "the versions that a server polls")
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise InputError(
             "found a file", "expected a folder, or a path that does not exist yet", "check --export_dir", export_dir
         )
     options = ExportOptions.combined(options, values)
+    with export_folder(export_dir) as folder:
+        result = _export(model_dir, folder, options)
+    if is_url(export_dir):
+        result = dataclasses.replace(result, path=joined(export_dir, f"{result.version}"))
+    return result
+
+
+def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOptions) -> ExportResult:
+    """Exports to a folder on this machine."""
+    from keras_encdec.export.saved_model import write_saved_model
+
     config, model_name = options.serving_config, options.model_name
     labels = ModelsConfig(
         export_dir, model_name, options.base_path
@@ -99,7 +108,7 @@ def export_model(
         labels.write(None if labels.stable else made.number, newest)
     write_batching_parameters(export_dir)
     return ExportResult(
-        pathlib.Path(export_dir) / str(made.number),
+        export_dir / str(made.number),
         made.number,
         labels.stable,
         labels.given_base_path,

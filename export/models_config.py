@@ -6,9 +6,11 @@ import re
 
 from google.protobuf import text_format
 
-from keras_encdec.errors import InputError
-from keras_encdec.export.versions import locked, remove_folder, versions
+from keras_encdec.errors import FilePath, InputError, shown_path
+from keras_encdec.export.versions import MODELS_CONFIG, export_folder, locked, remove_folder, versions
 from keras_encdec.formats import open_output
+from keras_encdec.runtime.remote import remove_remote
+from keras_encdec.runtime.urls import is_url, joined
 
 try:
     from tensorflow_serving.config import model_server_config_pb2
@@ -19,7 +21,6 @@ except ImportError as error:
     ) from error
 
 
-MODELS_CONFIG = "models.config"
 STABLE, CANARY = "stable", "canary"
 # Begins a comment that names a model whose path was given, so that later exports do not replace it.
 _RELOCATED = "# --base_path was given for "
@@ -40,7 +41,7 @@ class ModelsConfig:
         name: str. The model's name.
         base_path: str. Path of the folder on the server, if it differs, as in a container; a comment in the file
             records that it was given. Defaults to `None`: the path that was given before, otherwise that of
-            `export_dir`.
+            `export_dir`, or the URL that it is a copy of.
 
     Raises:
         InputError: when the file cannot be read or parsed, or it has another model for the folder.
@@ -71,7 +72,8 @@ class ModelsConfig:
                 "found a custom_model_config", "expected a model_config_list", "remove the file", self._path
             )
         models = self._file.model_config_list.config
-        here = [model.name for model in models if model.base_path == os.path.abspath(self._folder)] + self._relocated
+        address = shown_path(os.path.abspath(self._folder))
+        here = [model.name for model in models if model.base_path == address] + self._relocated
         if here and name not in here:
             raise InputError(
                 f"found the model {here[0]!r} for this folder",
@@ -85,7 +87,7 @@ class ModelsConfig:
             self._relocated = [name]
         elif name not in self._relocated:
             # A server requires an absolute path.
-            self._model.base_path = os.path.abspath(self._folder)
+            self._model.base_path = address
 
     @property
     def given_base_path(self) -> str | None:
@@ -134,35 +136,33 @@ class ModelsConfig:
         return self._path
 
 
-def move_stable_label(
-    export_dir: str | os.PathLike[str], model_name: str, version: int, base_path: str | None = None
-) -> pathlib.Path:
+def move_stable_label(export_dir: FilePath, model_name: str, version: int, base_path: str | None = None) -> FilePath:
     """Moves the label `stable` to a version. A server that polls `models.config` then follows.
 
     Args:
-        export_dir: path of the folder of the versions.
+        export_dir: path or URL of the folder of the versions.
         model_name: str. Name of the model on the server.
         version: int.
         base_path: str. See `ModelsConfig`. Optional.
 
     Returns:
-        path of `models.config`.
+        pathlib.Path of `models.config`; of a remote one the URL, a str.
 
     Raises:
         InputError: when there is no such version, or `models.config` has another model for the folder.
     """
-    _require_version(export_dir, version)
-    with locked(export_dir):
-        return ModelsConfig(export_dir, model_name, base_path).write(stable=version)
+    with export_folder(export_dir) as folder:
+        _require_version(folder, version)
+        with locked(folder):
+            path = ModelsConfig(folder, model_name, base_path).write(stable=version)
+    return joined(export_dir, MODELS_CONFIG) if is_url(export_dir) else path
 
 
-def remove_version(
-    export_dir: str | os.PathLike[str], model_name: str, version: int, base_path: str | None = None
-) -> None:
+def remove_version(export_dir: FilePath, model_name: str, version: int, base_path: str | None = None) -> None:
     """Removes the labels of a version from `models.config`, and then its folder.
 
     Args:
-        export_dir: path of the folder of the versions.
+        export_dir: path or URL of the folder of the versions.
         model_name: str. Name of the model on the server.
         version: int.
         base_path: str. See `ModelsConfig`. Optional.
@@ -171,18 +171,21 @@ def remove_version(
         InputError: when there is no such version, it has the label `stable`, or `models.config` has another model for
             the folder.
     """
-    _require_version(export_dir, version)
-    with locked(export_dir):
-        labels = ModelsConfig(export_dir, model_name, base_path)
-        if labels.stable == version:
-            raise InputError(
-                f"found the label stable at version {version}",
-                "expected a version without it",
-                "move the label first (--stable_version)",
-                export_dir,
-            )
-        labels.write(without=version)
-        remove_folder(export_dir, version)
+    with export_folder(export_dir) as folder:
+        _require_version(folder, version)
+        with locked(folder):
+            labels = ModelsConfig(folder, model_name, base_path)
+            if labels.stable == version:
+                raise InputError(
+                    f"found the label stable at version {version}",
+                    "expected a version without it",
+                    "move the label first (--stable_version)",
+                    folder,
+                )
+            labels.write(without=version)
+            remove_folder(folder, version)
+    if is_url(export_dir):  # after the configuration without its labels has been uploaded
+        remove_remote(joined(export_dir, f"{version}"))
 
 
 def _require_version(export_dir: str | os.PathLike[str], version: int) -> None:

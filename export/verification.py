@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.export.client.model_server import ServerError
 from keras_encdec.export.comparison import (
     TOLERANCE,
@@ -24,6 +24,8 @@ from keras_encdec.export.comparison import (
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.versions import check_unchanged, read_tokenization, version_folder
+from keras_encdec.runtime.remote import copied_folder
+from keras_encdec.runtime.urls import is_url, joined
 
 # Number of pairs that the exported model scores together.
 SERVED_BATCH = 64
@@ -36,18 +38,18 @@ class VerificationReport:
     """The comparisons of a verification that succeeded.
 
     Attributes:
-        path: pathlib.Path of the version's folder.
+        path: pathlib.Path of the version's folder; of a remote one the URL, a str.
         comparisons: tuple of ScoreDifference: for the exported model with many pairs in a batch, for the exported model
             with one pair at a time, and for each backend.
     """
 
-    path: pathlib.Path
+    path: FilePath
     comparisons: tuple[ScoreDifference, ...]
 
 
 def verify_export(
-    model_dir: str | os.PathLike[str],
-    export_dir: str | os.PathLike[str],
+    model_dir: FilePath,
+    export_dir: FilePath,
     options: VerificationOptions | None = None,
     *,
     pairs: Sequence[tuple[str, str]] = (),
@@ -61,7 +63,7 @@ def verify_export(
 
     Args:
         model_dir: path of the model directory.
-        export_dir: path of the folder of the exported versions.
+        export_dir: path or URL of the folder of the exported versions.
         options: VerificationOptions. Defaults to `None`: the defaults of the command.
         pairs: list of source and target, as a client would send them. Defaults to none.
         made_pairs: int. Number of pairs of random words to compare in addition. Defaults to `None`: 1000 if no pairs
@@ -78,6 +80,12 @@ def verify_export(
     """
     require_tensorflow()
     options = VerificationOptions.combined(options, values)
+    if is_url(export_dir):
+        with copied_folder(os.fspath(export_dir), lambda name: "/" not in name) as folder:
+            number = version_folder(folder, options.version).name
+        with copied_folder(os.fspath(export_dir), lambda name: name.startswith(f"{number}/")) as folder:
+            report = verify_export(model_dir, folder, options, pairs=pairs, made_pairs=made_pairs)
+        return dataclasses.replace(report, path=joined(export_dir, number))
     path = version_folder(export_dir, options.version)
     tokenization = read_tokenization(path)
     check_unchanged(path)

@@ -11,11 +11,14 @@ import secrets
 import shutil
 from collections.abc import Iterator
 
-from keras_encdec.errors import InputError
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.remote import staged_folder
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.urls import is_url
 
+MODELS_CONFIG = "models.config"
 # The server's version numbers are signed 64-bit integers.
 LARGEST = 2**63 - 1
 
@@ -48,6 +51,24 @@ def version_folder(export_dir: str | os.PathLike[str], version: int | None = Non
             export_dir,
         )
     return pathlib.Path(export_dir) / str(number)
+
+
+@contextlib.contextmanager
+def export_folder(export_dir: FilePath) -> Iterator[pathlib.Path]:
+    """Yields the folder of the versions; for a URL, a copy of it on this machine, whose new files are then uploaded.
+
+    The copy has the configuration files, and an empty folder for each version. The graph of a new version is uploaded
+    after its weights, and the configuration last.
+
+    Raises:
+        InputError: if the store cannot be read or written.
+    """
+    if not is_url(export_dir):
+        yield pathlib.Path(export_dir)
+        return
+    last = ["saved_model.pb", MODELS_CONFIG]
+    with staged_folder(os.fspath(export_dir), existing=True, last=last, only=lambda name: "/" not in name) as folder:
+        yield folder
 
 
 class NewVersion:

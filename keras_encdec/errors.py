@@ -68,7 +68,7 @@ class InputError(Exception):
     ) -> None:
         self.found, self.expected, self.remedy = found, expected, remedy
         self.path, self.line = path, line
-        shown = "" if path is None else _shown(f"{path}")
+        shown = "" if path is None else shown_path(f"{path}")
         if len(shown) > _LONGEST_PATH:
             shown = f"{shown[:_LONGEST_PATH]}..."
         place = shown if line is None else f"{shown}, line {line}"
@@ -85,6 +85,8 @@ class InputError(Exception):
         return type(self), (self.found, self.expected, self.remedy, self.path, self.line)
 
 
+FilePath = str | os.PathLike[str]
+
 # The URLs of remote folders, by the path of their copies on this machine.
 _remote_names: dict[str, str] = {}
 
@@ -94,7 +96,9 @@ def name_in_errors(folder: str, url: str) -> None:
     _remote_names[folder] = url
 
 
-def _shown(path: str) -> str:
+def shown_path(path: FilePath) -> str:
+    """Returns a path as errors name it: of a file in a copy of a remote folder, its URL."""
+    path = os.fspath(path)
     for folder, url in _remote_names.items():
         if path == folder or path.startswith(folder + os.sep):
             return url + path[len(folder) :]
@@ -106,9 +110,6 @@ class EncdecWarning(UserWarning):
 
     Its sentence says what was found and what to do. Commands print it.
     """
-
-
-FilePath = str | os.PathLike[str]
 
 
 # Number of the error: (what was found, what to do). Other errors are reported in the system's own words.

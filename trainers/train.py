@@ -107,7 +107,7 @@ def train(
     if is_url(model_dir):
         if not resume and remote_exists(joined(model_dir, CONFIG)):
             raise ConfigurationError(_ALREADY, model_dir)
-        with staged_folder(os.fspath(model_dir), existing=resume, last=CONFIG) as local:
+        with staged_folder(os.fspath(model_dir), existing=resume, last=[CONFIG]) as local:
             return train(config, data, local, resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
     if folder.resolve().is_relative_to(PACKAGED):

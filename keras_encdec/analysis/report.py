@@ -36,7 +36,7 @@ def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
     if is_url(output):
-        with staged_folder(os.fspath(output), last=PAGE) as folder:
+        with staged_folder(os.fspath(output), last=[PAGE]) as folder:
             yield folder
         return
     with new_folder(output) as folder, directory_lock(folder, "report", "--output"):

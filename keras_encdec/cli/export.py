@@ -1,7 +1,6 @@
 """encdec-export: writes a version of a trained model that TensorFlow Serving loads."""
 
 import dataclasses
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from keras_encdec.configuration import ConfigurationError, hyperparameter
 from keras_encdec.export.serving_config import ExportOptions
 from keras_encdec.export.versions import LARGEST
 from keras_encdec.runtime.imports import check_extra
+from keras_encdec.runtime.urls import joined
 
 if TYPE_CHECKING:
     from keras_encdec.export import ExportResult
@@ -73,7 +73,7 @@ def _show(result: "ExportResult", model_dir: str, folder: str) -> None:
             file=sys.stderr,
         )
     print(f"{result.path}: version {result.version}, stable is {result.stable or 'none'}", file=sys.stderr)
-    config_path = os.path.join(folder, "models.config")
+    config_path = joined(folder, "models.config")
     if result.base_path:
         print(f"{config_path}: the server finds the versions in {result.base_path} (--base_path)", file=sys.stderr)
     if not result.stable:
@@ -87,7 +87,9 @@ COMMAND = task_command(
     "encdec-export",
     main,
     ExportCommandOptions,
-    required={"export_dir": "Folder of the served model's versions, a folder each. A server may be polling it."},
+    required={
+        "export_dir": "Folder of the served model's versions, a folder each, or its URL. A server may be polling it."
+    },
     optional={"model_dir": "Directory of the model, made by encdec-train on any backend."},
     example="encdec-export --model_dir=model --export_dir=served",
     guide="serving",

@@ -9,6 +9,7 @@ from keras_encdec.configuration import hyperparameter
 from keras_encdec.export.serving_config import VerificationOptions
 from keras_encdec.export.versions import version_folder
 from keras_encdec.formats import ColumnKind, format_names
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.task_options import EncodingOption
 
 
@@ -27,7 +28,8 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
 def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
     """Compares as the flags say."""
     check_paths([arguments["model_dir"]], [arguments["input"]])
-    version_folder(arguments["export_dir"], options.version)
+    if not is_url(arguments["export_dir"]):
+        version_folder(arguments["export_dir"], options.version)
     import_keras("tensorflow")
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.export import verify_export

@@ -14,7 +14,7 @@ import pathlib
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_encdec.errors import InputError, name_in_errors
@@ -227,13 +227,17 @@ def fetched(url: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def staged_folder(url: str, existing: bool = False, last: str = "") -> Iterator[pathlib.Path]:
+def staged_folder(
+    url: str, existing: bool = False, last: Sequence[str] = (), only: Callable[[str], bool] = lambda name: True
+) -> Iterator[pathlib.Path]:
     """Yields a temporary local folder, whose files are uploaded when the `with` block ends without an exception.
 
     Args:
         url: str. The remote folder.
         existing: bool. Whether the folder has the files of the remote one at first. Defaults to `False`.
-        last: str. Name of the file to upload last, which refers to the others. Optional.
+        last: list of str. Names of the files to upload last, in this order, because they refer to the others. Optional.
+        only: callable of the name of a remote file, relative to the folder, which says whether to copy it. The folders
+            of other files are there, but empty. Defaults to all files.
 
     Raises:
         InputError: if the store refuses. Files that cannot be uploaded are kept on this machine.
@@ -242,21 +246,41 @@ def staged_folder(url: str, existing: bool = False, last: str = "") -> Iterator[
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_temporary_folder(url))
         if existing:
-            with _explained(url, "to read it"):
-                store, path = _store(url)
-                found = store.find(path, detail=True) if store.exists(path) else {}
-                for name, entry in found.items():
-                    _fetch(store, entry, folder / name[len(path) :].lstrip("/"))
+            _fetch_folder(url, folder, only)
         yield folder
         files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
         try:
-            for file in sorted(files, key=lambda file: file.name == last):
+            for file in sorted(files, key=lambda file: last.index(file.name) if file.name in last else -1):
                 with open(file, "rb") as read, contextlib.closing(RemoteOutput(joined(url, _name(file, folder)))) as to:
                     shutil.copyfileobj(read, to, 1 << 20)
                     to.commit()
         except InputError as error:
             stack.pop_all()
             raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(folder)!r}") from error
+
+
+@contextlib.contextmanager
+def copied_folder(url: str, only: Callable[[str], bool]) -> Iterator[pathlib.Path]:
+    """Yields a temporary local copy of a remote folder, see `staged_folder`.
+
+    Raises:
+        InputError: if the folder cannot be read.
+    """
+    with _temporary_folder(url) as folder:
+        _fetch_folder(url, folder, only)
+        yield folder
+
+
+def _fetch_folder(url: str, folder: pathlib.Path, only: Callable[[str], bool]) -> None:
+    with _explained(url, "to read it"):
+        store, path = _store(url)
+        found = store.find(path, detail=True) if store.exists(path) else {}
+        for found_path, entry in found.items():
+            name = found_path[len(path) :].lstrip("/")
+            if only(name):
+                _fetch(store, entry, folder / name)
+            else:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
 
 
 def _name(file: pathlib.Path, folder: pathlib.Path) -> str:

@@ -148,7 +148,8 @@ class CorpusFiles(NamedTuple):
     def open_reader(self, options: SelectionOptions, *parts: FilePath) -> RecordReader[Record]:
         """Opens a reader of the pairs, or of those in parts of the files."""
         *source, target = parts or self.inputs
-        reader = pair_format(self.format).open_reader(target, *(source or [None]), options.encoding, options.on_error)
+        given = source[0] if source else None
+        reader = pair_format(self.format).open_reader(target, given, options.encoding, options.on_error)
         reader.kept = "leave such lines out"
         return reader
 

@@ -210,7 +210,8 @@ def _select_in_shards(
     show: Callable[[str], object] | None,
 ) -> SelectionSummary:
     """Computes the cross-entropies in shards, then selects."""
-    checksums, given = {}, dict(models)
+    checksums: dict[str, object] = {}
+    given = dict(models)
     for name in names:
         model = models[name]
         if isinstance(model, str | os.PathLike) and os.path.isfile(model):
@@ -241,7 +242,7 @@ def _select_in_shards(
                     part = np.frombuffer(folder.read(next(parts), 0), np.float64).reshape(-1, len(names))
                     values = np.concatenate([values, part])
                 of_window, values = values[:size], values[size:]
-                yield window, score_rows(METHODS[options.method], window, of_window[window.scored].T)
+                yield window, score_rows(METHODS[options.method], window, list(of_window[window.scored].T))
 
         summaries.append(_write(files, options, scored, Progress))
 

@@ -200,7 +200,7 @@ def test_a_url_is_no_local_path(tmp_path):
 
 @needs_store
 def test_folders_are_copied_both_ways(tmp_path):
-    with staged_folder("s3://bucket/folder", last="index") as folder:
+    with staged_folder("s3://bucket/folder", last=["index"]) as folder:
         (folder / "sub").mkdir()
         (folder / "sub" / "part").write_bytes(TEXT)
         for name in ("index", "last.keras"):
