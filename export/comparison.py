@@ -10,12 +10,20 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.data import pad
+from keras_encdec.data.rare_word_batches import (
+    SPELLING_WIDTHS,
+    characters_key,
+    local_sources,
+    with_target_characters,
+)
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, pair_format
 from keras_encdec.formats.encodings import surface
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
+from keras_encdec.text.spelling import OpenVocabulary
+from keras_encdec.text.vocabulary import FIRST_WORD, Vocabulary
 
 _Side = TypeVar("_Side")
 
@@ -44,7 +52,7 @@ class ScoreDifference:
 
 
 def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]]:
-    """Makes pairs of random words from a model's vocabularies.
+    """Makes pairs of random words from a model's vocabularies, and of random characters if it has characters.
 
     It leaves out words that are not valid UTF-8.
 
@@ -58,6 +66,15 @@ def random_pairs(directory: ModelDirectory, number: int) -> list[tuple[str, str]
     vocabularies = _model_order(directory, (directory.source_vocabulary, directory.target_vocabulary))
     sources, targets = ([word for word in each.words if _is_utf8(word)] for each in vocabularies)
     random = np.random.default_rng(0)
+
+    def rare_words(characters: Vocabulary | None) -> list[str]:
+        known = ["\u0301", *(one for one in characters.words if _is_utf8(one))] if characters is not None else ()
+        return ["".join(random.choice(known, random.integers(1, 20))) for _ in range(number if known else 0)]
+
+    sources, targets = (
+        words + rare_words(vocabulary.characters)
+        for words, vocabulary in zip((sources, targets), vocabularies, strict=True)
+    )
 
     def phrase(words: Sequence[str]) -> str:
         return " ".join(random.choice(words, random.integers(1, 8)) if words else ())
@@ -105,8 +122,16 @@ def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], lis
     scores = []
     for start in range(0, len(words), BATCH):
         pairs = [_model_order(directory, pair) for pair in words[start : start + BATCH]]
-        source, target = pad([read.encode(s) for s, _ in pairs]), pad([predicted.encode(t) for _, t in pairs])
-        scores.extend(ops.convert_to_numpy(model.token_log_probs(source, target)).sum(axis=1, dtype=np.float64))
+        sources, targets = OpenVocabulary(read), OpenVocabulary(predicted)
+        source, target = pad([sources.encode(s) for s, _ in pairs]), pad([targets.encode(t) for _, t in pairs])
+        inputs: dict[str, np.ndarray] = {"source": source, "target": target}
+        if sources.spellings is not None:
+            local = local_sources(source, FIRST_WORD + len(read), sources.spellings)
+            keys = (characters_key("source", width) for width in SPELLING_WIDTHS)
+            inputs |= {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
+        if targets.spellings is not None:
+            inputs |= with_target_characters(target, FIRST_WORD + len(predicted), targets.spellings)
+        scores.extend(ops.convert_to_numpy(model(inputs)).sum(axis=1, dtype=np.float64))
     return np.array(scores)
 
 

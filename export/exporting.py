@@ -93,7 +93,6 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
         export_dir, model_name, options.base_path
     )  # raises for an unusable file before the model is exported
     directory = load_served_directory(model_dir)
-    directory.check_without_characters("an exported model")
     tokenization = (directory.tokenization or _likely_tokenization(directory)) if options.raw_text else None
     with (
         _tensorflow_errors_explained(export_dir),

@@ -4,9 +4,11 @@ import hashlib
 import os
 import pathlib
 import re
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_encdec.export.character_ids import CharacterIds
 from keras_encdec.formats.encodings import UNESCAPING
 from keras_encdec.text import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
@@ -55,8 +57,23 @@ def vector(tensor: tf.Tensor, name: str) -> tf.Tensor:
         return tf.ensure_shape(tf.identity(tensor), (None,))
 
 
+class Phrases(NamedTuple):
+    """The ids of phrases.
+
+    Attributes:
+        ids: int32 tensor `(n, t)`, closed by the end of sequence and padded with 0.
+        lengths: int32 tensor `(n,)`, which count the end of sequence.
+        spellings: int32 tensor `(words, 51)`: the spellings of words outside a vocabulary with characters. Their ids
+            follow those of the vocabulary, see `text.spelling.OpenVocabulary`. `None` without characters.
+    """
+
+    ids: tf.Tensor
+    lengths: tf.Tensor
+    spellings: tf.Tensor | None = None
+
+
 class PhraseIds:
-    """Maps strings of tokens to ids, as `Vocabulary.encode` does, and ids to words.
+    """Maps strings of tokens to ids, as `OpenVocabulary.encode` does, and ids to words.
 
     Spaces and tabs separate tokens.
 
@@ -67,22 +84,25 @@ class PhraseIds:
         max_tokens: int. For longer phrases the call fails with INVALID_ARGUMENT.
 
     Attributes:
-        table, words: `tf.lookup.StaticHashTable`, from words to ids and from ids to words. They must be saved with the
-            functions that use them.
+        characters: CharacterIds; `None` without characters.
+        resources: list of the tables that the functions use. They must be saved with them.
     """
 
     def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike[str], escaped: bool, max_tokens: int) -> None:
         self._escaped, self._max_tokens = escaped, max_tokens
+        self._first_rare = FIRST_WORD + len(vocabulary)
         # TensorFlow drops carriage returns when it reads the file, so that they are saved as tabs: no word has a tab.
         self._has_returns = any("\r" in word for word in vocabulary.words)
         Vocabulary(word.replace("\r", "\t") for word in vocabulary.words).save(path)
         line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
         words = _Initializer(path, tf.string, line, tf.int64, number)
-        self.table = tf.lookup.StaticHashTable(words, default_value=UNKNOWN - FIRST_WORD)
+        self._table = tf.lookup.StaticHashTable(words, default_value=UNKNOWN - FIRST_WORD)
         lines = _Initializer(path, tf.int64, number, tf.string, line)
-        self.words = tf.lookup.StaticHashTable(lines, default_value="<unk>")
+        self._words = tf.lookup.StaticHashTable(lines, default_value="<unk>")
+        self.characters = None if vocabulary.characters is None else CharacterIds(vocabulary.characters)
+        self.resources = [self._table, self._words, *(self.characters.resources if self.characters else ())]
 
-    def __call__(self, text: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+    def __call__(self, text: tf.Tensor, name: str) -> Phrases:
         """Looks phrases up.
 
         Args:
@@ -90,8 +110,7 @@ class PhraseIds:
             name: str. Name of the input, for the error.
 
         Returns:
-            tuple: int32 ids `(n, t)`, closed by the end of sequence and padded with 0; int32 lengths `(n,)`, which
-            count the end of sequence.
+            Phrases.
         """
         tokens, rows = self._tokens(text)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(rows, tf.int32), rows, tf.size(text))
@@ -100,10 +119,21 @@ class PhraseIds:
             longest <= self._max_tokens, [f"found a {name} of", longest, f"tokens, expected at most {self._max_tokens}"]
         )
         with tf.control_dependencies([short]):
-            ids = tf.cast(self.table.lookup(tokens) + FIRST_WORD, tf.int32)
+            ids = tf.cast(self._table.lookup(tokens) + FIRST_WORD, tf.int32)
+        spellings = None
+        if self.characters:
+            is_rare = ids == UNKNOWN
+            words, number = tf.unique(tf.boolean_mask(tokens, is_rare))
+            ids = tf.tensor_scatter_nd_update(ids, tf.cast(tf.where(is_rare), tf.int32), self._first_rare + number)
+            spellings = self.characters(self._with_returns(words))
         ragged = tf.RaggedTensor.from_value_rowids(ids, rows, tf.size(text, tf.int64), validate=False)
         padded = tf.pad(ragged.to_tensor(PADDING), [[0, 0], [0, 1]])
-        return padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32), counts + 1
+        closed = padded + END * tf.one_hot(counts, tf.shape(padded)[1], dtype=tf.int32)
+        return Phrases(closed, counts + 1, spellings)
+
+    def is_unknown(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns whether ids are those of words outside the vocabulary."""
+        return (ids == UNKNOWN) | (ids >= self._first_rare)
 
     def split(self, text: tf.Tensor) -> tf.Tensor:
         """Splits checked phrases `(n,)` into strings `(n, t)`. Each row ends with at least one "" as padding."""
@@ -113,7 +143,7 @@ class PhraseIds:
 
     def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """Looks up the word of each id: int32 tensor to string tensor of the same shape."""
-        return self._with_returns(self.words.lookup(tf.cast(ids - FIRST_WORD, tf.int64)))
+        return self._with_returns(self._words.lookup(tf.cast(ids - FIRST_WORD, tf.int64)))
 
     def joined(self, words: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
         """Joins words by spaces: strings `(..., t)` and their ids, closed and padded, to strings `(...)`."""

@@ -1,12 +1,16 @@
 """Encodes and scores phrases of mixed lengths in a TensorFlow graph, for any model that keeps the decoder contract."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from keras_encdec.backend.types import Structure
+from keras_encdec.models.character_reader import CharacterReader
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
+from keras_encdec.models.speller import Speller
+from keras_encdec.text.vocabulary import UNKNOWN
 
 # Number of phrases that are computed together.
 PHRASES = 256
@@ -60,21 +64,25 @@ TOKENS = 512
 Tensors = dict[str, tf.Tensor]
 
 
-def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
+def encode_in_graph(
+    encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor, spellings: tf.Tensor | None = None
+) -> Tensors:
     """Encodes phrases. The result for a phrase does not depend on the other phrases in the batch.
 
     Args:
         encoder: Encoder. If it is incremental, it reads word by word, without padding.
         ids: int32 tensor `(n, t)`, closed by the end of sequence and padded.
         lengths: int32 tensor `(n,)`, which counts the end of sequence.
+        spellings: int32 tensor `(words, 51)`, of a model that reads characters, see `Phrases`. Defaults to `None`.
 
     Returns:
         dict of tensors `(n, ...)`, `encoded`; the source time axis is padded with zero, or false.
     """
     encode = _read if encoder.is_incremental else _call
+    rare = () if spellings is None or encoder.reader is None else (_read_words(encoder.reader, spellings),)
 
     def part(indices: tf.Tensor, encoded: Tensors) -> Tensors:
-        made = encode(encoder, tf.gather(ids, indices), tf.gather(lengths, indices))
+        made = encode(encoder, tf.gather(ids, indices), tf.gather(lengths, indices), *rare)
         return {name: put_rows(table, indices, made[name]) for name, table in encoded.items()}
 
     empty = {
@@ -86,7 +94,12 @@ def encode_in_graph(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Ten
 
 
 def score_in_graph(
-    decoder: Decoder, ids: tf.Tensor, lengths: tf.Tensor, encoded: Tensors, source_of_phrase: tf.Tensor
+    decoder: Decoder,
+    ids: tf.Tensor,
+    lengths: tf.Tensor,
+    encoded: Tensors,
+    source_of_phrase: tf.Tensor,
+    spellings: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Computes ln p of each token of target phrases.
 
@@ -96,15 +109,83 @@ def score_in_graph(
         lengths: int32 tensor `(n,)`, which counts the end of sequence.
         encoded: dict of tensors from `encode_in_graph`, one row per source.
         source_of_phrase: integer tensor `(n,)`: the row of `encoded` that each phrase translates.
+        spellings: int32 tensor `(words, 51)`, of a model that spells words, see `Phrases`: ln p of a rare word is that
+            of the unknown word and of its characters. Defaults to `None`.
 
     Returns:
         float32 tensor `(n, t)`, nats; 0 on padding.
+    """
+    first_rare = decoder.output_weights[1].shape[0]
+    known = ids if spellings is None else tf.where(ids >= first_rare, UNKNOWN, ids)
+
+    def score(tokens: TokenStates, log_probs: tf.Tensor) -> tf.Tensor:
+        logits = decoder.logits(decoder.features(tokens.previous, tokens.state, tokens.memory, tokens.source))
+        scores = token_log_probs(logits[None], tf.gather_nd(known, tokens.indices)[None])[0]
+        log_probs = tf.tensor_scatter_nd_update(log_probs, tokens.indices, scores)
+        if spellings is None or decoder.speller is None:
+            return log_probs
+        word = tf.gather_nd(ids, tokens.indices) - first_rare
+        rare = tokens.where(word >= 0)
+        characters = tf.gather(spellings, tf.gather(word, tf.where(word >= 0)[:, 0]))
+        first = decoder.spelling_state(rare.state, rare.memory, rare.source)
+        return tf.tensor_scatter_nd_add(
+            log_probs, rare.indices, _spelling_log_probs(decoder.speller, first, characters)
+        )
+
+    zeros = tf.zeros(tf.shape(ids), tf.float32)
+    return over_tokens(decoder, known, lengths, encoded, source_of_phrase, score, zeros)
+
+
+class TokenStates(NamedTuple):
+    """The decoder's states when it predicts tokens of target phrases.
+
+    Attributes:
+        indices: int32 tensor `(k, 2)`: the phrase and the position of each token.
+        previous: int32 tensor `(k,)`, the ids of the tokens before.
+        state: dict of tensors, one row per token.
+        memory: dict of tensors, one row per source.
+        source: int32 tensor `(k,)`: the source of each token.
+    """
+
+    indices: tf.Tensor
+    previous: tf.Tensor
+    state: Tensors
+    memory: Tensors
+    source: tf.Tensor
+
+    def where(self, chosen: tf.Tensor) -> "TokenStates":
+        """Returns the tokens where a boolean tensor `(k,)` is true."""
+        indices, previous, source = (
+            tf.boolean_mask(tensor, chosen) for tensor in (self.indices, self.previous, self.source)
+        )
+        state = {name: tf.boolean_mask(table, chosen) for name, table in self.state.items()}
+        return TokenStates(indices, previous, state, self.memory, source)
+
+
+def over_tokens(
+    decoder: Decoder,
+    ids: tf.Tensor,
+    lengths: tf.Tensor,
+    encoded: Tensors,
+    source_of_phrase: tf.Tensor,
+    function: Callable[[TokenStates, Structure], Structure],
+    results: Structure,
+) -> Structure:
+    """Calls `function(tokens, results) -> results` for all tokens of target phrases, at most 512 at a time.
+
+    Args:
+        decoder, ids, lengths, encoded, source_of_phrase: see `score_in_graph`.
+        function: function that takes TokenStates and the results so far, and returns the new results.
+        results: structure of tensors, the results at the beginning.
+
+    Returns:
+        structure of tensors, the results after the last call.
     """
     # The first state and the memory depend only on the source: all of its translations share them.
     first_state, memory = decoder.start(encoded)
     source_of_phrase, previous = tf.cast(source_of_phrase, tf.int32), decoder.previous_words(ids)
 
-    def part(indices: tf.Tensor, log_probs: tf.Tensor) -> tf.Tensor:
+    def part(indices: tf.Tensor, results: Structure) -> Structure:
         source, rows = tf.gather(source_of_phrase, indices), rows_by_step(tf.gather(lengths, indices))
         words = tf.gather(previous, indices)
         state = {name: tf.gather(table, source) for name, table in first_state.items()}
@@ -112,19 +193,39 @@ def score_in_graph(
         # The step and the phrase of each row of the states: all rows of the first step, then those of the next.
         step, row = tf.unstack(tf.cast(tf.where(tf.sequence_mask(rows)), tf.int32), axis=1)
         token_of_row = tf.stack([tf.gather(indices, row), step], axis=1)
-        word, target = tf.gather_nd(previous, token_of_row), tf.gather_nd(ids, token_of_row)
-        source_of_row = tf.gather(source, row)
+        word, source_of_row = tf.gather_nd(previous, token_of_row), tf.gather(source, row)
 
-        def chunk(start: tf.Tensor, log_probs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def chunk(start: tf.Tensor, results: Structure) -> tuple[tf.Tensor, Structure]:
             now = slice(start, start + TOKENS)
             state = {name: table[now] for name, table in states.items()}
-            logits = decoder.logits(decoder.features(word[now], state, memory, source_of_row[now]))
-            scores = token_log_probs(logits[None], target[None, now])[0]
-            return start + TOKENS, tf.tensor_scatter_nd_update(log_probs, token_of_row[now], scores)
+            tokens = TokenStates(token_of_row[now], word[now], state, memory, source_of_row[now])
+            return start + TOKENS, function(tokens, results)
 
-        return one_by_one(lambda start, _: start < tf.size(row), chunk, (0, log_probs))[1]
+        return one_by_one(lambda start, _: start < tf.size(row), chunk, (0, results))[1]
 
-    return in_parts(part, lengths, tf.zeros(tf.shape(ids), tf.float32))
+    return in_parts(part, lengths, results)
+
+
+def _spelling_log_probs(speller: Speller, first: tf.Tensor, spellings: tf.Tensor) -> tf.Tensor:
+    """Computes ln p of the characters of words: float32 `(words,)`."""
+    lengths = tf.math.count_nonzero(spellings, axis=1, dtype=tf.int32)
+
+    def part(indices: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+        width = tf.reduce_max(tf.gather(lengths, indices))
+        return put_rows(scores, indices, speller(tf.gather(first, indices), tf.gather(spellings, indices)[:, :width]))
+
+    return in_parts(part, lengths, tf.zeros(tf.shape(lengths)))
+
+
+def _read_words(reader: CharacterReader, spellings: tf.Tensor) -> tf.Tensor:
+    """Computes the vectors of words, as `CharacterReader.read` does: `(1 + words, width)`."""
+    lengths = tf.math.count_nonzero(spellings, axis=1, dtype=tf.int32)
+
+    def part(indices: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
+        width = tf.reduce_max(tf.gather(lengths, indices))
+        return put_rows(vectors, indices + 1, reader(tf.gather(spellings, indices)[:, :width]))
+
+    return in_parts(part, lengths, tf.zeros([tf.size(lengths) + 1, reader.width], reader.compute_dtype))
 
 
 def _read(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
@@ -142,9 +243,9 @@ def _read(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
     return encoder.finish(one_by_one(lambda t, _: t < tf.size(rows), step, (0, state))[1])
 
 
-def _call(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor) -> Tensors:
-    """Encodes phrases, sorted by length, with any encoder."""
-    encoded: Tensors = encoder(ids[:, : tf.reduce_max(lengths)])
+def _call(encoder: Encoder, ids: tf.Tensor, lengths: tf.Tensor, *rare: tf.Tensor) -> Tensors:
+    """Encodes phrases, sorted by length, with any encoder; `rare` are the vectors of rare words."""
+    encoded: Tensors = encoder(ids[:, : tf.reduce_max(lengths)], *rare)
     return encoded
 
 

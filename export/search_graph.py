@@ -1,17 +1,16 @@
 """Runs a sampler's search inside an exported graph."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from keras_encdec.backend.types import SearchState, Structure
+from keras_encdec.backend.types import Encoded, Memory, SearchState, State, Structure
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.generator import LENGTH_FACTOR, SHORTEST_LIMIT
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.export.scoring_graph import Tensors
-from keras_encdec.models.contract import Decoder
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary
 
@@ -56,8 +55,25 @@ class SearchResults(NamedTuple):
     links: tf.Tensor
 
 
+class Searchable(Protocol):
+    """The part of a `Decoder` that a search needs."""
+
+    carries_attention: bool
+
+    def start(self, encoded: Encoded) -> tuple[State, Memory]:
+        """See `Decoder.start`."""
+
+    def next_log_probs(
+        self, previous: tf.Tensor, state: State, memory: Memory, *, candidates: Tensors | None = None
+    ) -> tuple[tf.Tensor, State]:
+        """See `Decoder.next_log_probs`."""
+
+    def candidate_weights(self, words: tf.Tensor, allowed: tf.Tensor) -> Tensors:
+        """See `Decoder.candidate_weights`."""
+
+
 def search_in_graph(
-    decoder: Decoder,
+    decoder: Searchable,
     encoded: Tensors,
     lengths: tf.Tensor,
     limits: tf.Tensor,
@@ -68,7 +84,7 @@ def search_in_graph(
     """Generates targets for sources: the same targets as `keras_encdec.decoding.Generator` finds with the sampler.
 
     Args:
-        decoder: Decoder.
+        decoder: Searchable, such as a Decoder.
         encoded: dict of tensors, the encoder's output, one row per source.
         lengths: int32 tensor `(sources,)`: number of tokens of each source, with the end of sequence.
         limits: int32 tensor `(sources,)` from `target_limits`.
@@ -124,7 +140,7 @@ class SearchCandidates(NamedTuple):
 
 
 def _among(
-    decoder: Decoder, allowed: tf.Tensor, search: Callable[[SearchCandidates | None], tuple[tf.Tensor, ...]]
+    decoder: Searchable, allowed: tf.Tensor, search: Callable[[SearchCandidates | None], tuple[tf.Tensor, ...]]
 ) -> tuple[tf.Tensor, ...]:
     """Runs a search among the words that may follow in any target of the group.
 
@@ -161,7 +177,7 @@ class _Hypotheses(NamedTuple):
 
 
 def _search(
-    decoder: Decoder,
+    decoder: Searchable,
     sampler: Sampler,
     encoded: Tensors,
     lengths: tf.Tensor,

@@ -13,10 +13,11 @@ from keras_encdec.backend.types import Structure
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.sampler_registry import RegisteredSampler, registered_samplers
-from keras_encdec.export.phrase_ids import PhraseIds, checked, vector
+from keras_encdec.export.phrase_ids import PhraseIds, Phrases, checked, vector
 from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in_graph
 from keras_encdec.export.search_graph import ServedShortlist, alignment_text, search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
+from keras_encdec.export.spelling_graph import spell_in_graph
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
@@ -24,6 +25,7 @@ from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.text import Tokenizer
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import is_position_word, position_distance, read_dictionary
+from keras_encdec.text.spelling import SPELLING_WIDTH
 from keras_encdec.text.tokenizer import BEGINS, GOES_ON
 from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 
@@ -71,18 +73,23 @@ class ServedModel:
                 (directory.target_vocabulary, TARGET_VOCABULARY),
             )
         )
-        self._replacement = self._replacement_of(directory) if self._config.replace_unknown else None
+        spells_words = self._model.decoder.speller is not None
+        self._replacement = (
+            self._replacement_of(directory) if self._config.replace_unknown and not spells_words else None
+        )
         self._shortlist = self._shortlist_of(directory)
         # Several signatures call each of these functions, which are traced once. The shape of texts is left open,
         # because clients may send a rank other than the signature's.
         texts = tf.TensorSpec(None, tf.string)
-        ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-        self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), ids, lengths)
+        phrases = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
+        if self._read_ids.characters:
+            phrases.append(tf.TensorSpec([None, SPELLING_WIDTH], tf.int32))
+        self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), *phrases)
         self._encoded = _shared(self._encode_distinct, texts)
         self._scored = _shared(self._score_pairs, texts, texts)
         self.signatures: dict[str, ConcreteFunction] = self._signatures()
         self.resources = tf.Module()
-        self.resources.tables = [self._read_ids.table, self._predicted_ids.table, self._predicted_ids.words]
+        self.resources.tables = [*self._read_ids.resources, *self._predicted_ids.resources]
         if self._replacement:
             self.resources.tables.append(self._replacement.table)
         if self._shortlist:
@@ -112,14 +119,18 @@ class ServedModel:
         (read, read_index), (predicted, predicted_index) = tf.unique(read), tf.unique(predicted)
         number = tf.size(predicted, tf.int64)
         pairs, pair_index = tf.unique(tf.cast(read_index, tf.int64) * number + tf.cast(predicted_index, tf.int64))
-        read_ids, read_lengths = self._read_ids(read, self._read_side)
-        predicted_ids, predicted_lengths = self._predicted_ids(predicted, self._generated_side)
-        encoded = self._encode(read_ids, read_lengths)
-        ids, lengths = (tf.gather(table, pairs % number) for table in (predicted_ids, predicted_lengths))
-        log_probs = score_in_graph(self._model.decoder, ids, lengths, encoded, pairs // number)
+        read_phrases = self._read_ids(read, self._read_side)
+        phrases = self._predicted_ids(predicted, self._generated_side)
+        encoded = self._encode(*_given(read_phrases))
+        ids, lengths = (tf.gather(table, pairs % number) for table in (phrases.ids, phrases.lengths))
+        log_probs = score_in_graph(self._model.decoder, ids, lengths, encoded, pairs // number, phrases.spellings)
         totals = tf.cast(sequence_log_probs(tf.cast(log_probs, tf.float64)), tf.float32)
-        target_ids, target_index = (read_ids, read_index) if self._reverse else (predicted_ids, predicted_index)
-        unknown = tf.reduce_sum(tf.cast(tf.equal(target_ids, UNKNOWN), tf.int32), axis=1)
+        target, target_ids, target_index = (
+            (read_phrases.ids, self._read_ids, read_index)
+            if self._reverse
+            else (phrases.ids, self._predicted_ids, predicted_index)
+        )
+        unknown = tf.math.count_nonzero(target_ids.is_unknown(target), axis=1, dtype=tf.int32)
         return {
             "log_prob": tf.gather(totals, pair_index),
             "token_log_probs": tf.gather(log_probs, pair_index),
@@ -150,8 +161,8 @@ class ServedModel:
             ones.
         """
         text, text_index = tf.unique(self._text(text, self._read_side))
-        ids, lengths = self._read_ids(text, self._read_side)
-        return text, self._encode(ids, lengths), lengths, text_index
+        phrases = self._read_ids(text, self._read_side)
+        return text, self._encode(*_given(phrases)), phrases.lengths, text_index
 
     def _replacement_of(self, directory: ModelDirectory) -> "ServedReplacement":
         translations = read_dictionary(self._config.dictionary, can_declare=False) if self._config.dictionary else {}
@@ -179,11 +190,20 @@ class ServedModel:
             decoder = self._model.decoder
             allowed = self._shortlist.allowed(self._read_ids.split(text)) if self._shortlist else None
             results = search_in_graph(decoder, encoded, lengths, target_limits(lengths), sampler, inputs, allowed)
-            words = self._predicted_ids.decode(results.ids)
+            outputs = {}
+            if self._predicted_ids.characters:
+                results, spelling_log_probs, spellings, word = spell_in_graph(
+                    decoder, encoded, results, sampler, inputs
+                )
+                spelt = tf.concat([[""], self._predicted_ids.characters.words(spellings)], 0)
+                words = tf.where(word >= 0, tf.gather(spelt, word + 1), self._predicted_ids.decode(results.ids))
+                outputs["spelling_log_prob"] = spelling_log_probs
+            else:
+                words = self._predicted_ids.decode(results.ids)
             if self._replacement:
                 words = self._replacement(words, results.ids, results.links, self._read_ids.split(text), lengths)
             targets = self._predicted_ids.joined(words, results.ids)
-            outputs = {self._generated_side: targets, "log_prob": results.log_probs}
+            outputs |= {self._generated_side: targets, "log_prob": results.log_probs}
             if decoder.carries_attention:
                 outputs["alignment"] = alignment_text(results.ids, results.links)
             if entry.single:
@@ -211,6 +231,11 @@ class ServedModel:
         if self._tokenizer:
             signatures["tokenize"] = _traced(self.tokenize, "text")
         return signatures
+
+
+def _given(phrases: Phrases) -> tuple[tf.Tensor, ...]:
+    """Returns the fields that are not `None`."""
+    return tuple(field for field in phrases if field is not None)
 
 
 def _shared(function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Callable[..., Structure]:

@@ -14,6 +14,7 @@ from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleSta
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
 from keras_encdec.models.contract import Decoder
+from keras_encdec.models.speller import without_unspellable
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.spelling import LONGEST_WORD
 from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN
@@ -184,11 +185,7 @@ class _CharacterEnsemble(Ensemble):
         self, previous: Tensor, state: EnsembleState, memory: EnsembleMemory, *arguments: object, **options: object
     ) -> tuple[Tensor, EnsembleState]:
         log_probs, state = super().next_log_probs(previous, state, memory)
-        # The unknown character cannot be written, and a word has characters.
-        at = ops.arange(log_probs.shape[-1])[None]
-        is_first = ops.equal(previous, 0)[:, None]
-        forbidden = ops.logical_or(at == UNKNOWN, ops.logical_and(at == END, is_first))
-        return ops.where(forbidden, ops.cast(-np.inf, log_probs.dtype), log_probs), state
+        return without_unspellable(log_probs, previous), state
 
 
 def _power(number: int) -> int:

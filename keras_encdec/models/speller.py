@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
@@ -10,6 +11,7 @@ from keras_encdec.models.log_probs import SPECIAL_IDS, sequence_log_probs, token
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder
 from keras_encdec.models.recurrent_layers import dense
 from keras_encdec.text.spelling import LONGEST_WORD
+from keras_encdec.text.vocabulary import END, UNKNOWN
 
 # Low enough that its exp is 0, and finite, so that no gradient becomes NaN.
 _IMPOSSIBLE = -1e9
@@ -40,6 +42,19 @@ class CharacterDecoder(RecurrentDecoder):
     def logits(self, features: Tensor) -> Tensor:
         logits = super().logits(features)
         return ops.concatenate([ops.full_like(logits[..., :1], _IMPOSSIBLE), logits[..., 1:]], axis=-1)
+
+
+def without_unspellable(log_probs: Tensor, previous: Tensor) -> Tensor:
+    """Sets ln p of the unknown character, which cannot be written, and of the end of a word without characters to -inf.
+
+    Args:
+        log_probs: float tensor `(rows, characters)`: ln p of the next character.
+        previous: integer tensor `(rows,)`: the previous character; 0 at the beginning of a word.
+    """
+    number = ops.arange(log_probs.shape[-1])[None]
+    is_first = ops.equal(previous, 0)[:, None]
+    forbidden = ops.logical_or(number == UNKNOWN, ops.logical_and(number == END, is_first))
+    return ops.where(forbidden, ops.cast(-np.inf, log_probs.dtype), log_probs)
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

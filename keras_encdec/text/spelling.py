@@ -14,6 +14,8 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN, Vocabulary, m
 LONGEST_WORD = 50
 #: Width of a spelling: the characters and the end mark.
 SPELLING_WIDTH = LONGEST_WORD + 1
+# Code points of a word that are normalized, so that a word of any length is quick: few code points compose to one.
+READ_CHARACTERS = 20 * LONGEST_WORD
 
 Spellings = npt.NDArray[np.int32]
 
@@ -26,8 +28,7 @@ def characters_of(word: str) -> str:
     >>> [len(characters_of(word)) for word in ("e\u0301te\u0301", "a" * 10_000)]
     [3, 50]
     """
-    # Normalizing a prefix is enough, and quick for words of any length: few code points compose to one.
-    return unicodedata.normalize("NFC", word[: 20 * LONGEST_WORD])[:LONGEST_WORD]
+    return unicodedata.normalize("NFC", word[:READ_CHARACTERS])[:LONGEST_WORD]
 
 
 def spelled(words: Iterable[str], characters: Vocabulary) -> Spellings:

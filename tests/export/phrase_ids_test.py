@@ -28,7 +28,7 @@ PIECES = [*WORDS, " ", "\t", "  ", "&quot;", "&amp;", "&apos;", "&#124;", "&bar;
 def test_phrases_get_the_ids_of_their_words(odd, texts):
     vocabulary, ids = odd
     expected = [vocabulary.encode(model_words(text, factored=False)) for text in texts]
-    found, lengths = ids(tf.constant(texts, tf.string, (len(texts),)), "source")
+    found, lengths, _ = ids(tf.constant(texts, tf.string, (len(texts),)), "source")
     assert lengths.numpy().tolist() == [len(row) for row in expected]
     for row, text in zip(found.numpy().tolist(), expected, strict=True):
         assert row[: len(text)] == text and not any(row[len(text) :])

@@ -1,0 +1,69 @@
+"""The served functions of hybrid word-character models against those of Python."""
+
+import keras
+import numpy as np
+import pytest
+from hybrid_toys import hybrid
+from toy_served_model import CONFIG, call
+
+from keras_encdec.decoding import BeamSampler, TextGenerator
+from keras_encdec.decoding.sampler_registry import registered_samplers
+from keras_encdec.export.comparison import model_scores, pairs_of_words, random_pairs
+from keras_encdec.export.served_model import ServedModel
+from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.text import Vocabulary
+from keras_encdec.text.vocabulary import END, UNKNOWN
+
+SOURCES = ["s1 sone s2", "", "e\u0301 \u00e9 none", "s0 語" + "x" * 900, "s1 sone s2"]
+
+
+def served_hybrid(folder, characters, **arguments):
+    """The directory of a model that often predicts the unknown word, and its served functions."""
+    model = hybrid(characters, **arguments)
+    bias = keras.ops.convert_to_numpy(model.decoder.output_matrix.bias).copy()
+    bias[[0, UNKNOWN, END]] = -40, 1.5, 0.5
+    model.decoder.output_matrix.bias.assign(bias)
+    source = Vocabulary("néo") if characters != "target" else None
+    target = Vocabulary("語ab") if characters != "source" else None
+    vocabularies = Vocabulary(["s0", "s1", "s2"], characters=source), Vocabulary(["t0", "t1", "t2"], characters=target)
+    directory = ModelDirectory(folder / "model", *vocabularies)
+    directory.model = model
+    return directory, ServedModel(directory, folder, CONFIG)
+
+
+def check_scores(directory, model, number):
+    texts = [*random_pairs(directory, number), ("", ""), ("s1", "t1 " + "\u0301a" * 300), ("none nose", "no no b")]
+    expected = model_scores(directory, pairs_of_words(texts, None))
+    sources, targets = zip(*texts, strict=True)
+    found = call(model, "score", source=sources, target=targets)
+    np.testing.assert_allclose(found["log_prob"], expected, atol=1e-4)
+    assert found["unknown_count"].tolist()[-2:] == [1, 3]
+    alone = call(model, "score", source=sources[-1:], target=targets[-1:])
+    np.testing.assert_allclose(alone["log_prob"], expected[-1:], atol=1e-4)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_scores_and_spelt_targets_equal_those_of_python(tmp_path, monkeypatch):
+    samplers = {name: registered_samplers()[name] for name in ("beam", "sample")}
+    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", lambda: samplers)
+    directory, model = served_hybrid(tmp_path, "both")
+    check_scores(directory, model, 12)
+    found = call(model, "generate", source=SOURCES)
+    expected = TextGenerator([directory]).generate(SOURCES, BeamSampler(5, num_best=5))
+    for targets, log_probs, hypotheses in zip(found["target"], found["log_prob"], expected, strict=True):
+        texts = [target.decode() for target in targets]
+        assert texts[: len(hypotheses)] == [" ".join(one.words) for one in hypotheses]
+        np.testing.assert_allclose(log_probs[: len(hypotheses)], [one.log_prob for one in hypotheses], atol=1e-4)
+    written = b" ".join(found["target"].ravel()).decode().split()
+    assert "<unk>" not in written and {"語", "a", "b"} & {word[0] for word in written}
+    drawn = call(model, "sample", source=SOURCES, seed=range(5), temperature=[1.0] * 5)
+    assert b"<unk>" not in b" ".join(drawn["target"])
+    # A word of the shortlist that was spelt scores otherwise.
+    free = [i for i, target in enumerate(drawn["target"]) if not {b"t0", b"t1", b"t2"} & set(target.split())]
+    again = call(model, "score", source=[SOURCES[i] for i in free], target=drawn["target"][free])
+    np.testing.assert_allclose(drawn["log_prob"][free], again["log_prob"], atol=1e-4)
+
+
+@pytest.mark.parametrize("characters", ["source", "target"])
+def test_one_side_alone_may_have_characters(tmp_path, no_search, characters):
+    check_scores(*served_hybrid(tmp_path, characters, input_feeding=False, character_layers=1), 6)
