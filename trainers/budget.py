@@ -5,12 +5,16 @@ import signal
 import time
 import types
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import keras
 
 from keras_encdec.backend.replicas import Compilation, Replicas
 from keras_encdec.backend.training_step import sync_training_state
 from keras_encdec.runtime.workers import SAME_SIGNAL, handle_stop_signals, restore_handlers
+
+if TYPE_CHECKING:
+    from keras_encdec.trainers.resumption import Progress
 
 # The optimizer's learning rate is set only when it has changed by this share, because setting it takes time.
 LEAST_CHANGE = 0.01
@@ -37,12 +41,9 @@ class Budget(keras.callbacks.Callback):
         updates_per_epoch: int. Number of updates in a pass over the pairs.
         updates: int. Maximum number of updates, including those before a resumption. Defaults to `None`: no limit.
         seconds: float. Maximum time, including that before a resumption. Defaults to `None`: no limit.
-        first_update: int. Number of updates before a resumption. Defaults to `0`.
-        first_seconds: float. Time spent before a resumption. Defaults to `0`.
         warmup_updates: int. Number of updates of the warm-up. Defaults to `0`: no warm-up.
-        first_factor: float. The `factor` before a resumption. Defaults to `None`: unknown.
         round_updates: int. Number of updates in a round. Defaults to `None`: unknown.
-        round_updates_done: int. Number of updates in the round that a resumption continues. Defaults to `0`.
+        before: Progress of the training that is resumed. Defaults to `None`: a new training.
         compilation: Compilation, whose seconds do not count. Defaults to `None`: all seconds count.
         devices: Replicas that share the training. Defaults to one device.
 
@@ -61,17 +62,14 @@ class Budget(keras.callbacks.Callback):
         updates_per_epoch: int,
         updates: int | None = None,
         seconds: float | None = None,
-        first_update: int = 0,
-        first_seconds: float = 0.0,
         warmup_updates: int = 0,
-        first_factor: float | None = None,
         round_updates: int | None = None,
-        round_updates_done: int = 0,
+        before: "Progress | None" = None,
         compilation: Compilation | None = None,
         devices: Replicas | None = None,
     ) -> None:
         super().__init__()
-        self.updates_done = self._first_update = first_update
+        self.updates_done = self._first_update = before.updates if before else 0
         self._signalled = 0.0
         self.signal: int | None = None
         self._arrived: int | None = None
@@ -81,13 +79,14 @@ class Budget(keras.callbacks.Callback):
         self._limits = updates, seconds
         self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
         self._warmup = warmup_updates
-        self._before, self._handlers = first_seconds, {}
+        self._before, self._handlers = before.seconds if before else 0.0, {}
         self._compilation = compilation or Compilation()
         self._start: float | None = None
-        self.factor = self._first_factor = first_factor
-        self._round_updates, self._round_updates_done = round_updates, round_updates_done
+        has_same_rate = before is not None and before.learning_rate == learning_rate
+        self.factor = self._first_factor = before.factor if before and has_same_rate else None
+        self._round_updates, self._round_updates_done = round_updates, before.round_updates if before else 0
         # Keras counts the updates of a round from the resumption: the first round ends before Keras would end it.
-        self._ends_round = round_updates_done > 0
+        self._ends_round = self._round_updates_done > 0
 
     @property
     def clock(self) -> float:

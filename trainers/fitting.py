@@ -73,12 +73,9 @@ def fit(
         batches.updates_per_epoch,
         updates,
         config.minutes and 60 * config.minutes,
-        progress.updates,
-        progress.seconds,
         config.warmup_updates,
-        progress.factor if progress.learning_rate == config.learning_rate else None,
         config.round_updates,
-        progress.round_updates,
+        progress,
         compilation,
         devices,
     )

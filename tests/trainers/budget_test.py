@@ -11,6 +11,7 @@ from recurrent_toys import SOURCE, TARGET, toy
 from keras_encdec.backend.training_step import Compilation
 from keras_encdec.runtime.workers import STOP_SIGNALS
 from keras_encdec.trainers.budget import Budget, learning_rate_schedule
+from keras_encdec.trainers.resumption import Progress
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,8 @@ def test_a_resumed_warm_up_continues_and_ends_at_the_full_learning_rate():
     schedule = learning_rate_schedule("constant")
 
     def go_on(first, last):
-        budget = Budget(0.5, schedule, updates_per_epoch=2, updates=last, first_update=first, warmup_updates=1000)
+        before = Progress(updates=first)
+        budget = Budget(0.5, schedule, updates_per_epoch=2, updates=last, warmup_updates=1000, before=before)
         budget.set_model(model)
         budget.on_train_begin()
         for update in range(first + 1, last + 1):
