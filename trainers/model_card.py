@@ -13,10 +13,10 @@ from keras_encdec.formats import open_output
 from keras_encdec.model_config import WEIGHTS
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.trainers.reporting import TrainingResult, TrainingRound
-from keras_encdec.trainers.resumption import SETTINGS
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_settings import SETTINGS
 
 CARD = "README.md"
 # A card without this line was written, or changed, by the user.

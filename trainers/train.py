@@ -33,22 +33,18 @@ from keras_encdec.trainers.preparation import (
     with_vocabularies,
 )
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
-from keras_encdec.trainers.resumption import (
-    PREPARED,
-    Progress,
-    TrainingState,
-    check_same_training,
-    data_before,
-    fixed_settings,
-    has_checkpoint,
-    load_checkpoint,
-    save_settings,
-    update_settings,
-)
+from keras_encdec.trainers.resumption import PREPARED, Progress, TrainingState, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks, prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
 from keras_encdec.trainers.training_data import TrainingData
+from keras_encdec.trainers.training_settings import (
+    check_same_training,
+    data_before,
+    fixed_settings,
+    save_settings,
+    update_settings,
+)
 from keras_encdec.trainers.validation import WITHOUT
 
 _ALREADY = "%s already contains a model; give another {model_dir}, or {resume} to continue its training"

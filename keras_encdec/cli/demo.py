@@ -171,7 +171,7 @@ def _remove_earlier_demonstration(
 
 def _is_from_demonstration(model_dir: pathlib.Path, config: "TrainingConfig", data: "TrainingData") -> bool:
     """Whether a model has the settings of a demonstration, with any duration and any path of the package."""
-    from keras_encdec.trainers.resumption import SETTINGS
+    from keras_encdec.trainers.training_settings import SETTINGS
 
     settings = model_dir / SETTINGS
     if not settings.exists():

@@ -19,7 +19,8 @@ from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.trainers import TrainingConfig, TrainingData, TrainingResult, train
 from keras_encdec.trainers.model_card import ModelCard
 from keras_encdec.trainers.preparation import unigram_perplexity, validation_batches
-from keras_encdec.trainers.resumption import HISTORY, PREPARED, save_settings
+from keras_encdec.trainers.resumption import HISTORY, PREPARED
+from keras_encdec.trainers.training_settings import save_settings
 
 SIZES = {"embedding_dim": 64, "units": 200, "maxout_units": 128, "output_rank": 64}
 EXAMPLES = (

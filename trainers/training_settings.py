@@ -1,0 +1,129 @@
+"""The settings that a training is recorded with, and that a resumed training must keep."""
+
+import contextlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from keras_encdec.configuration import Configuration, ConfigurationError
+from keras_encdec.errors import InputError
+from keras_encdec.formats import open_output
+from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.urls import is_url
+from keras_encdec.trainers.training_config import TrainingConfig
+from keras_encdec.trainers.training_data import TrainingData
+
+# A preset of the configuration and the data, in the model directory.
+SETTINGS = "settings.toml"
+# The first version saved these names as the architecture.
+_CELLS = ("lstm", "gru", "rnn")
+_VALIDATION = "validation_checksums"
+
+
+def fixed_settings(config: TrainingConfig, data: TrainingData) -> dict[str, Any]:
+    """Collects the settings that a resumed training must keep, except those of the model, in alphabetical order.
+
+    They include the checksums of the validation files; `None` stands for a pipe, which can be read only once.
+    """
+    checksums = [
+        file_checksum(path) if is_url(path) or os.path.isfile(path) else None for path in _validation_files(data)
+    ]
+    return dict(sorted({**_fixed(config), **_fixed(data), _VALIDATION: checksums}.items()))
+
+
+def check_same_training(
+    config: TrainingConfig, data: TrainingData, settings: Mapping[str, Any], model_config: Mapping[str, Any]
+) -> None:
+    """Checks that the settings are those of the training to resume.
+
+    Args:
+        config: TrainingConfig, given now.
+        data: TrainingData, given now.
+        settings: dict, the `fixed_settings` of the training to resume. A setting that is missing, because the version
+            that saved them did not have it, has its default.
+        model_config: dict, `get_config()` of the model to resume.
+
+    Raises:
+        ConfigurationError: a ValueError, which names the settings that differ.
+    """
+    asked = fixed_settings(config, data)
+    _check_validation_files(asked.pop(_VALIDATION), settings.get(_VALIDATION), data)
+    before = {name: _default(name, config, data) for name in asked}
+    before.update((name, value) for name, value in settings.items() if name in before)
+    if before["architecture"] in _CELLS:
+        before["architecture"] = "language_model" if settings.get("language_model") else "recurrent"
+    if before["architecture"] == config.architecture:
+        model = config.model_config.to_dict()
+        asked = {**model, **asked}
+        known = config.model_config.upgraded({name: model_config[name] for name in model if name in model_config})
+        before = {**type(config.model_config).from_dict(known).to_dict(), **before}
+    different = [name for name, value in asked.items() if value != before[name]]
+    if different:
+        names = ", ".join(f"{{{name}}}=%s" for name in different)
+        values = [settings[name] for settings in (asked, before) for name in different]
+        raise ConfigurationError(f"found {names}, expected {names} as in the training to resume", *values)
+
+
+def _check_validation_files(asked: list[str | None], before: list[str | None] | None, data: TrainingData) -> None:
+    """Compares the checksums of the validation files: rounds can be compared only on the same pairs."""
+    if before is None:  # the first versions did not save checksums
+        return
+    if len(asked) != len(before) or any(a != b for a, b in zip(asked, before, strict=True) if a and b):
+        files = " ".join(_validation_files(data)) or "none"
+        raise ConfigurationError(
+            "found {validation}=%s, expected the pairs that the training to resume was validated on; give the same "
+            "files, or another {model_dir}",
+            files,
+        )
+
+
+def _validation_files(data: TrainingData) -> list[str]:
+    return [*data.validation, *([data.validation_alignment] if data.validation_alignment else [])]
+
+
+def _fixed(config: Configuration) -> dict[str, Any]:
+    return {p.name: getattr(config, p.name) for p in config.hyperparameters() if p.fixed}
+
+
+def _default(name: str, *configs: Configuration) -> Any:
+    return next(p.default for config in configs for p in config.hyperparameters() if p.name == name)
+
+
+def save_settings(folder: pathlib.Path, config: TrainingConfig, data: TrainingData) -> None:
+    """Writes the settings in TOML, as a preset for `encdec-train --preset=.../settings.toml`."""
+    training = config.to_dict()
+    architecture, model = training.pop("architecture"), training.pop("model")
+    tables = {"model": model, "training": training, "data": data.to_dict()}
+    lines = ["# What this model was trained with, as a preset.", f"architecture = {json.dumps(architecture)}"]
+    for name, values in tables.items():
+        lines += ["", f"[{name}]", *_lines(values)]
+    with open_output(folder / SETTINGS) as file:
+        file.write(("\n".join(lines) + "\n").encode())
+
+
+def data_before(folder: pathlib.Path) -> TrainingData | None:
+    """Reads the data that a training began with from its settings; `None` if the settings cannot be read."""
+    with contextlib.suppress(InputError, ConfigurationError):
+        return TrainingData.from_preset(folder / SETTINGS)
+    return None
+
+
+def update_settings(folder: pathlib.Path, config: TrainingConfig) -> None:
+    """Writes the settings of a resumed training. It keeps the data that it began with.
+
+    If the settings cannot be read, nothing is written.
+    """
+    if data := data_before(folder):
+        save_settings(folder, config, data)
+
+
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    """Writes lines of TOML, without values that are `None`. TOML writes the other values as JSON does."""
+    return [f"{name} = {_escaped(json.dumps(value))}" for name, value in values.items() if value is not None]
+
+
+def _escaped(text: str) -> str:
+    """Escapes DEL, the only control character that JSON allows in strings and TOML does not."""
+    return text.replace("\x7f", "\\u007f")
