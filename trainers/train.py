@@ -1,8 +1,10 @@
 """Trains a model from a configuration and data, and writes a model directory."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
+from typing import NamedTuple
 
 import keras
 
@@ -16,7 +18,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.model_config import CONFIG, PACKAGED, WEIGHTS
 from keras_encdec.model_directory import ModelDirectory, record_remark
 from keras_encdec.models import build_model, model_class
-from keras_encdec.models.translation_model import copy_weights
+from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.imports import import_sacrebleu
 from keras_encdec.runtime.remote import remote_exists, staged_folder
@@ -114,7 +116,7 @@ def train(
     if not devices.is_chief:
         reporter = TrainingReporter(lambda line: None)
     with training_lock(folder) if devices.is_chief else contextlib.nullcontext():
-        return _train(config, data, folder, resume, reporter or TrainingReporter(), devices, tasks)
+        return _train(_Job(config, data, folder, reporter or TrainingReporter(), devices, tasks), resume)
 
 
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
@@ -122,16 +124,29 @@ def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextM
     return directory_lock(folder, "training", "--model_dir")
 
 
-def _train(
-    config: TrainingConfig,
-    data: TrainingData,
-    folder: pathlib.Path,
-    resume: bool,
-    reporter: TrainingReporter,
-    devices: Replicas,
-    tasks: TrainingTasks | None,
-) -> TrainingResult:
-    """Trains in a folder that `train` has locked."""
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    """A training in a folder that `train` has locked: its arguments, and the devices that share it."""
+
+    config: TrainingConfig
+    data: TrainingData
+    folder: pathlib.Path
+    reporter: TrainingReporter
+    devices: Replicas
+    tasks: TrainingTasks | None
+
+
+class _Prepared(NamedTuple):
+    """What a training begins with, besides the model: the files of a new model, and the pairs."""
+
+    directory: ModelDirectory
+    pairs: PreparedPairs
+    validation: Batches | None
+    training_indices: range
+
+
+def _train(job: _Job, resume: bool) -> TrainingResult:
+    config, data, folder, reporter, devices = job.config, job.data, job.folder, job.reporter, job.devices
     has_begun = has_checkpoint(folder)
     devices.wait()  # before the first process writes anything
     if has_begun and not resume:
@@ -142,17 +157,16 @@ def _train(
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
     # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
-    state = _last_checkpoint(config, data, folder, devices, tasks) if has_begun else None
+    state = _last_checkpoint(job) if has_begun else None
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
-    directory, pairs, validation, training_indices = _prepared(
-        config, data, initial, folder, has_begun, reporter, devices, tasks
-    )
-    others = prepare_tasks(config, data, tasks, directory, has_begun, reporter) if tasks else None
+    prepared = _prepared(job, initial, has_begun)
+    directory, pairs, validation, training_indices = prepared
+    others = prepare_tasks(config, data, job.tasks, directory, has_begun, reporter) if job.tasks else None
     step = StepCompilation(config.jit_compile)
     widths = sorted(config.pad_to) if step.compiled else None
     batches = Batches(pairs, config.batch_size, training_indices, config.seed, widths)
     if state is None:
-        state = _new_model(config, directory, step, initial, devices, others)
+        state = _new_model(job, directory, step, initial, others)
         reporter.built(state.model.count_params())
     compilation = step.apply(state.model, reporter.compiling, devices)
     if others:
@@ -171,47 +185,44 @@ def _train(
     )
     if (result.updates, len(result.rounds)) == (state.progress.updates, len(state.progress.rounds)):
         reporter.already_ended(result)
-        return result
-    if not devices.is_chief:
-        return result
-    if has_begun:
-        update_settings(folder, config)
-    held_out, weights = len(validation.indices) if validation else 0, state.model.count_params()
-    known = data_before(folder) or data
-    ModelCard(config, known, result, directory, weights, len(training_indices), held_out, tasks=tasks).write()
-    unigrams = None
-    if validation and state.model.decoder.speller is None:  # a perplexity with characters is not one of words alone
-        unigrams = unigram_perplexity(pairs, training_indices, validation, directory.target_vocabulary)
-    remark = _remark(result, unigrams)
-    record_remark(folder, remark)
-    reporter.ended(result)
-    if remark:
-        reporter.learned_little(remark)
+    elif devices.is_chief:
+        if has_begun:
+            update_settings(folder, config)
+        _conclude(job, prepared, state.model, result)
     return result
 
 
-def _prepared(
-    config: TrainingConfig,
-    data: TrainingData,
-    initial: ModelDirectory | None,
-    folder: pathlib.Path,
-    has_begun: bool,
-    reporter: TrainingReporter,
-    devices: Replicas,
-    tasks: TrainingTasks | None,
-) -> tuple[ModelDirectory, PreparedPairs, Batches | None, range]:
+def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: TrainingResult) -> None:
+    """Writes the model card, and reports the result and whether the model has learned little."""
+    held_out = len(prepared.validation.indices) if prepared.validation else 0
+    known, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
+    weights = model.count_params()
+    ModelCard(job.config, known, result, prepared.directory, weights, trained, held_out, tasks=job.tasks).write()
+    unigrams = None
+    if prepared.validation and model.decoder.speller is None:  # with characters, a perplexity is not one of words alone
+        vocabulary = prepared.directory.target_vocabulary
+        unigrams = unigram_perplexity(prepared.pairs, prepared.training_indices, prepared.validation, vocabulary)
+    remark = _remark(result, unigrams)
+    record_remark(job.folder, remark)
+    job.reporter.ended(result)
+    if remark:
+        job.reporter.learned_little(remark)
+
+
+def _prepared(job: _Job, initial: ModelDirectory | None, has_begun: bool) -> _Prepared:
     """Prepares the pairs and the files of a new model in the first process; the others wait for it, and read them."""
-    if devices.is_chief:
+    config, data, folder = job.config, job.data, job.folder
+    if job.devices.is_chief:
         given = with_vocabularies(data, initial) if initial else data
-        directory, pairs = prepare_pairs(config, given, folder, has_begun, reporter)
+        directory, pairs = prepare_pairs(config, given, folder, has_begun, job.reporter)
         validation, training_indices = validation_batches(config, data, directory, pairs)
         _check_validation(config, validation, folder)
-        check_batch_size(devices, min(config.batch_size, len(training_indices)))
+        check_batch_size(job.devices, min(config.batch_size, len(training_indices)))
         if not has_begun:
-            _begin(config, data, directory, tasks)
-        devices.wait()
-        return directory, pairs, validation, training_indices
-    devices.wait()
+            _begin(config, data, directory, job.tasks)
+        job.devices.wait()
+        return _Prepared(directory, pairs, validation, training_indices)
+    job.devices.wait()
     if not (folder / PREPARED).exists():
         raise InputError(
             "found no pairs that the first process has prepared",
@@ -220,7 +231,7 @@ def _prepared(
             folder,
         )
     directory, pairs = ModelDirectory.load(folder, weights=False), PreparedPairs(folder / PREPARED)
-    return directory, pairs, *validation_batches(config, data, directory, pairs, are_prepared=True)
+    return _Prepared(directory, pairs, *validation_batches(config, data, directory, pairs, are_prepared=True))
 
 
 def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory, tasks: TrainingTasks | None) -> None:
@@ -258,16 +269,16 @@ def _check_validation(config: TrainingConfig, validation: Batches | None, folder
 
 
 def _new_model(
-    config: TrainingConfig,
+    job: _Job,
     directory: ModelDirectory,
     step: StepCompilation,
     initial: ModelDirectory | None,
-    devices: Replicas,
     others: PreparedTasks | None,
 ) -> TrainingState:
     """Builds and compiles a model."""
+    config = job.config
     words = len(directory.source_vocabulary), len(directory.target_vocabulary)
-    with building(config.seed), devices.building():
+    with building(config.seed), job.devices.building():
         if others:
             model = others.new_model(config)
         else:
@@ -287,19 +298,14 @@ def _new_model(
     return TrainingState(model, Progress())
 
 
-def _last_checkpoint(
-    config: TrainingConfig,
-    data: TrainingData,
-    folder: pathlib.Path,
-    devices: Replicas,
-    tasks: TrainingTasks | None,
-) -> TrainingState:
+def _last_checkpoint(job: _Job) -> TrainingState:
     """Loads the last checkpoint, and checks that its settings match."""
-    directory = ModelDirectory.load(folder, weights=False)
-    check_same_tasks(tasks, directory.training)
+    config = job.config
+    directory = ModelDirectory.load(job.folder, weights=False)
+    check_same_tasks(job.tasks, directory.training)
     with building():
-        state = load_checkpoint(folder, devices)
-    check_same_training(config, data, directory.training, state.model.get_config())
+        state = load_checkpoint(job.folder, job.devices)
+    check_same_training(config, job.data, directory.training, state.model.get_config())
     # Checkpoints of the first versions lack PyTorch's generator state. A new seed keeps dropout from repeating the
     # numbers of the first rounds.
     with building((config.seed + state.progress.updates) % 2**32):
