@@ -215,3 +215,10 @@ def test_public_functions_have_type_hints():
         if any(one.annotation is None for one in arguments) or node.returns is None:
             bare.append(f"{path}:{node.lineno} {node.name}")
     assert not bare, "\n".join(bare)
+
+
+def test_the_files_that_architecture_names_exist():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text)
+    assert named
+    assert not [name for name in named if not any((ROOT / base / name).is_file() for base in (".", "keras_encdec"))]
