@@ -1,11 +1,39 @@
 """What a process does before and after it imports Keras."""
 
 import functools
+import importlib
+import json
 import operator
+import os
 import pickle
+import subprocess
 import sys
+import types
 
-from keras_encdec.backend.startup import KerasWork
+import pytest
+
+from keras_encdec.backend import startup
+from keras_encdec.backend.startup import (
+    KerasWork,
+    _LateDynamo,
+    cache_folder,
+    configured_backend,
+    keep_compiled_programs,
+    lean_imports,
+)
+
+SCRIPT = """
+import json, os, sys
+from keras_encdec.backend.startup import import_keras
+import_keras()
+names = ["IPython", "matplotlib", "pandas", "sklearn", "jax", "torch", "torch._dynamo", "tensorflow"]
+imported = [name for name in names if name in sys.modules]
+import keras
+from keras import ops
+total = float(ops.sum(ops.ones(3)))
+import matplotlib
+print(json.dumps([imported, total, os.environ.get("JAX_COMPILATION_CACHE_DIR")]))
+"""
 
 
 def test_work_of_another_process_is_imported_only_when_it_is_opened(tmp_path, monkeypatch):
@@ -23,3 +51,80 @@ def test_work_of_another_process_is_imported_only_when_it_is_opened(tmp_path, mo
 
 def test_work_in_this_process_may_hold_what_cannot_be_pickled():
     assert KerasWork(lambda: operator.neg, own_process=False).open()(2) == -2
+
+
+def test_a_command_imports_the_backend_and_no_optional_library(tmp_path):
+    """In a process of its own, with the backend that the tests run on; later imports work as usual."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    imported, total, cache = json.loads(done.stdout)
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    assert imported == [backend] and total == 3.0
+    if backend == "jax":
+        assert cache.startswith(str(tmp_path / "keras-encdec")) and os.listdir(cache)
+    else:
+        assert cache is None and os.listdir(tmp_path) == []
+
+
+def test_hidden_libraries_are_imported_afterwards(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_BACKEND", "none of ours")
+    monkeypatch.setattr("keras_encdec.backend.startup._OPTIONAL", ("optional_library", "json"))
+    (tmp_path / "optional_library.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyError), lean_imports():
+        with pytest.raises(ImportError):
+            importlib.import_module("optional_library")
+        assert importlib.import_module("json") is json  # as it was imported before
+        raise KeyError
+    assert importlib.import_module("optional_library").__file__ == str(tmp_path / "optional_library.py")
+
+
+def test_functions_are_marked_for_the_compiler_when_there_is_one(monkeypatch):
+    late, marked = _LateDynamo("torch._dynamo"), []
+    compiler = types.ModuleType("torch._dynamo")
+    compiler.disable = lambda function, **options: marked.append((function, options)) or function
+    compiler.other = 5
+    monkeypatch.setitem(sys.modules, "torch._dynamo", late)
+
+    def double(number):
+        return 2 * number
+
+    calls = [late.disable(double), late.disable()(double), late.disable(recursive=False)(double)]
+    assert [call(3) for call in calls] == [6, 6, 6] and not marked
+    monkeypatch.setitem(sys.modules, "torch._dynamo", compiler)
+    assert [call(3) for call in calls] == [6, 6, 6]
+    assert marked == [(double, {}), (double, {}), (double, {"recursive": False})]
+    assert late.other == 5
+
+
+def test_the_backend_is_that_of_keras(monkeypatch, tmp_path):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    assert configured_backend() == "tensorflow"
+    for text, expected in (('{"backend": "jax"}', "jax"), ("[]", "tensorflow"), ("{", "tensorflow")):
+        (tmp_path / "keras.json").write_text(text)
+        assert configured_backend() == expected
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert configured_backend() == "torch"
+
+
+def test_the_users_settings_of_the_cache_are_kept(monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("JAX_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "environ", dict(os.environ, XDG_CACHE_HOME=str(tmp_path)))
+    os.environ[startup.CACHE_SWITCH] = "0"
+    keep_compiled_programs()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.listdir(tmp_path) == []
+    del os.environ[startup.CACHE_SWITCH]
+    os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = "7"
+    keep_compiled_programs()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(cache_folder())
+    assert os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] == "7"
+    first = cache_folder()
+    os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=AVX2"  # programs of another kind of processor
+    assert cache_folder().parent == first.parent and cache_folder() != first
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = "/elsewhere"
+    keep_compiled_programs()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "/elsewhere"

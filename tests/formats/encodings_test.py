@@ -1,9 +1,14 @@
-"""Tests of reading a file in its encoding."""
+"""Tests of reading a file in its encoding, and of escapes and factors."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
-from keras_encdec.formats.encodings import FileEncoding
+from keras_encdec.formats.encodings import FileEncoding, escape, model_words, surface, unescape
+
+PIECES = ["&", "amp;", "lt;", "quot;", "&amp;", "&#124;", "&bar;", "|", "<", ">", '"', "'", "[", "]", " "]
+TEXT = st.lists(st.sampled_from(PIECES)).map("".join) | st.text()
 
 
 @pytest.mark.parametrize("name", ["utf-8", "latin-1", "ISO-8859-2", "cp1252", "koi8-r", "gbk", "euc_jp"])
@@ -27,3 +32,66 @@ def test_only_utf8_has_a_byte_order_mark():
 def test_an_encoding_that_is_not_compatible_with_ascii_is_an_error(name):
     with pytest.raises(InputError, match="; name one that contains ASCII, such as"):
         FileEncoding(name)
+
+
+@given(TEXT)
+def test_unescape_undoes_escape(text):
+    escaped = escape(text)
+    assert unescape(escaped) == text
+    assert not set("|<>\"'[]") & set(escaped)
+
+
+@pytest.mark.parametrize(
+    ("escaped", "plain"),
+    [
+        ("&quot;&apos;&#124;&#91;&#93;&lt;&gt;&amp;", "\"'|[]<>&"),
+        ("&bar; &bra; &ket;", "| [ ]"),
+        ("&amp;lt; &amp;amp; &amp;#124;", "&lt; &amp; &#124;"),
+        ("AT&T & &eacute; &lt", "AT&T & &eacute; &lt"),
+    ],
+)
+def test_escapes_are_those_of_moses(escaped, plain):
+    assert unescape(escaped) == plain
+
+
+@pytest.mark.parametrize(
+    ("factored", "words"),
+    [
+        ("the|DT|the houses|NNS|house", "the houses"),
+        ("no factors", "no factors"),
+        ("half|X done", "half done"),
+        ("empty| factor", "empty factor"),
+        ("| || |x a|b", "| || |x a"),
+        ("a|b  c|d\te|f", "a  c\te"),
+        ("no\u00a0break|X", "no\u00a0break"),
+        ("", ""),
+    ],
+)
+def test_surface_leaves_the_first_factor(factored, words):
+    assert surface(factored) == words
+
+
+@given(st.lists(st.tuples(st.text("ab&é\u3000", min_size=1), st.lists(st.text("xyz"), max_size=2))))
+def test_surface_is_the_first_factor_of_each_word(tokens):
+    phrase = " ".join("|".join([word, *factors]) for word, factors in tokens)
+    assert surface(phrase) == " ".join(word for word, _ in tokens)
+
+
+def test_factors_are_taken_off_before_escapes():
+    assert model_words("&#124;|PUNC a&#124;b|X") == ["|", "a|b"]
+    assert model_words("a|b &amp;", factored=False) == ["a|b", "&"]
+
+
+@pytest.mark.parametrize("separator", [*"\u00a0\u3000\u2028\x85\x1c\x0b\x0c\r\n"])
+def test_only_spaces_and_tabs_separate_words(separator):
+    assert model_words(f"one{separator}word two") == [f"one{separator}word", "two"]
+
+
+@pytest.mark.parametrize("phrase", ["a b", " a b ", "a  b", "a\tb", "\ta \t b  "])
+def test_runs_of_spaces_and_tabs_are_tolerated(phrase):
+    assert model_words(phrase) == ["a", "b"]
+
+
+@pytest.mark.parametrize("phrase", ["", " ", "\t "])
+def test_an_empty_phrase_has_no_words(phrase):
+    assert model_words(phrase) == []

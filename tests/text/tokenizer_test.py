@@ -1,4 +1,4 @@
-"""Tests of the tokenizer."""
+"""Tests of the tokenizer, and of joining subwords to words."""
 
 import sys
 
@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_encdec.text import Tokenizer
+from keras_encdec.text.tokenizer import join_bpe, join_sentencepiece
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +79,8 @@ def test_without_tensorflow_text_the_user_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     with pytest.raises(ImportError, match="needs tensorflow-text, .*: install it, or give text that is already"):
         Tokenizer()
+
+
+def test_a_no_break_space_at_an_end_is_kept_where_pieces_are_joined():
+    assert join_bpe(["\u00a0", "a@@", "b\u3000"]) == "\u00a0 ab\u3000"
+    assert join_sentencepiece(["\u2581\u00a0", "\u2581a", "b\u3000"]) == "\u00a0 ab\u3000"

@@ -1,6 +1,9 @@
 import shutil
 
+import keras
+import numpy as np
 import pytest
+from toy_explorer import PHRASES
 from toy_models import SOURCE_WORDS, TARGET_WORDS, save_model
 from toy_report import SOURCES, write_table
 
@@ -8,6 +11,7 @@ from keras_encdec.data.prepare import prepare
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.web import known_phrases
+from keras_encdec.web.neighbourhood import Neighbourhood
 
 
 @pytest.fixture
@@ -39,3 +43,19 @@ def test_known_phrases_of_a_text_are_its_lines(directory, tmp_path):
     assert known_phrases(directory, input=tmp_path / "text") == ["le chat", "la <b>"]
     with pytest.raises(InputError, match="none"):
         known_phrases(directory, input=tmp_path / "none")
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="nothing is compiled")
+def test_requests_of_similar_length_are_compiled_once(model_dirs, monkeypatch):
+    directory = ModelDirectory.load(model_dirs / "forward")
+    kind, traced = type(directory.model.encoder), []
+    call = kind.call
+    monkeypatch.setattr(kind, "call", lambda self, source: (traced.append(source.shape), call(self, source))[1])
+    neighbourhood = Neighbourhood(directory, PHRASES)
+    for step in neighbourhood.steps():
+        step()
+    traced.clear()
+    for question in ("le chat", "la", "la maison la"):
+        [(_, similarity), *_] = neighbourhood.nearest(question.split(), 2)
+        assert np.isfinite(similarity)
+    assert len(traced) == 1

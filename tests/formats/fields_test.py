@@ -1,13 +1,14 @@
-"""Tests of splitting text into tokens."""
+"""Tests of splitting text into tokens, and of parsing numbers."""
 
 import ast
+import math
 import pathlib
 
 import pytest
 
 import keras_encdec
 from keras_encdec.formats.encodings import model_words
-from keras_encdec.formats.fields import split_tokens
+from keras_encdec.formats.fields import LARGEST, finite_number, split_tokens
 
 PACKAGE = pathlib.Path(keras_encdec.__file__).parent
 # Modules that may call split() without arguments, because their text is not a file of tokens (messages, pages, names).
@@ -47,3 +48,25 @@ def test_only_listed_modules_split_at_any_white_space():
             if is_split and not node.args and not node.keywords:
                 splits.add(path.relative_to(PACKAGE).as_posix())
     assert splits == OTHER_TEXT
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "+2.5", ".5", "1.", "1e-05", "-3.3E+3", "1e308"])
+def test_a_finite_number_is_read_as_python_reads_it(text):
+    assert finite_number(text) == finite_number(text.encode()) == float(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1 ", "x", "inf", "-Infinity", "nan", "1_0", "0x1", "1e400", "-3.3e9999", "1" * 400, "\u0661"]
+)
+def test_text_that_is_not_a_finite_number_is_an_error(text):
+    for form in (text, text.encode()):
+        with pytest.raises(ValueError, match="expected a finite number"):
+            finite_number(form)
+
+
+def test_the_absolute_value_may_be_bounded():
+    assert finite_number("-1e30", LARGEST) == -LARGEST
+    for text in ("1.1e30", "-1e31"):
+        with pytest.raises(ValueError, match="expected a finite number"):
+            finite_number(text, LARGEST)
+    assert math.isfinite(finite_number("-1e31"))
