@@ -1,16 +1,14 @@
-"""The decoder of stacked recurrent layers with attention, and its step with input feeding."""
+"""The decoder of stacked recurrent layers with attention."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_encdec.backend.gradients import summed_product
 from keras_encdec.backend.operations import as_tensor
-from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
+from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.attention import attention_class
-from keras_encdec.layers.attention_step import AttentionStep
+from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentStep
 from keras_encdec.models.contract import TensorSpec
@@ -291,137 +289,3 @@ class AttentionDecoder(RecurrentDecoder):
             "input_feeding": self.input_feeding,
             **({} if self.speller_arguments is None else {"speller": self.speller_arguments}),
         }
-
-
-class WithoutGradient(RecurrentStep):
-    """Wraps a step of a cell or of attention that is a plain function, for an `InputFeedingStep` without `backward`.
-
-    Args:
-        function: the step.
-    """
-
-    def __init__(self, function: Callable[..., Structure]) -> None:
-        self._function = function
-
-    def forward(self, *arguments: Structure) -> tuple[Structure, tuple[Structure, ...]]:
-        """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
-        return self._function(*arguments), ()
-
-    def backward(self, *arguments: Structure) -> Structure:
-        raise NotImplementedError
-
-
-class InputFeedingStep(RecurrentStep):
-    """A step through stacked cells and attention; the first cell reads its result h~ at the next step.
-
-        h_t^(1) = f([e(y_{t-1}), h~_{t-1}], ...),   h_t^(l) = f(h_t^(l-1), ...)
-        h~_t    = tanh(c_t W_c + h_t^(L) W_h)
-
-    The embedded words are projected, with biases, for all steps at once. So are the values H_s W_c; c_t W_c is their
-    average. The gradients of all matrices are products over all steps, see `RecurrentStep`.
-
-    The inputs are a dict of "projected" `(batch, gates * units)` and, with dropout, "kept" `(batch, layers, units)`:
-    boolean masks of h~_{t-1} and of the inputs of the layers above the first. The state is described by
-    `AttentionDecoder.state_spec`. The parameters are a dict of tensors, see `AttentionDecoder._fed`.
-
-    Args:
-        cell_steps: list of RecurrentStep, the steps of the layers' cells.
-        parts: list of str, the names of a cell's state, "hidden" first.
-        attention: AttentionStep, or WithoutGradient.
-        dropout: float. Share of the inputs that is dropped. Defaults to `0.0`.
-    """
-
-    def __init__(
-        self,
-        cell_steps: Sequence[RecurrentStep],
-        parts: Sequence[str],
-        attention: AttentionStep | WithoutGradient,
-        dropout: float = 0.0,
-    ) -> None:
-        self.cell_steps = list(cell_steps)
-        self.parts = list(parts)
-        self.attention = attention
-        self.scale = 1 / (1 - dropout)
-
-    def _dropped(self, tensor: Tensor, inputs_t: dict[str, Structure], layer: int) -> Tensor:
-        """An input of a layer, or its gradient, after dropout."""
-        if "kept" not in inputs_t:
-            return tensor
-        return tensor * ops.cast(inputs_t["kept"][:, layer], tensor.dtype) * self.scale
-
-    def _of_layer(self, state: State, layer: int) -> State:
-        return {part: state[f"{part}_{layer + 1}"] for part in self.parts}
-
-    def forward(
-        self, inputs_t: dict[str, Structure], state: State, parameters: dict[str, Structure]
-    ) -> tuple[State, dict[str, Structure]]:
-        new: State = {}
-        saved: dict[str, Structure] = {"cells": [], "inputs": [self._dropped(state["attentional"], inputs_t, 0)]}
-        hidden, projected = None, inputs_t["projected"] + ops.matmul(saved["inputs"][0], parameters["feeding"])
-        for layer, step in enumerate(self.cell_steps):
-            if layer:
-                saved["inputs"].append(self._dropped(hidden, inputs_t, layer))
-                kernel, bias = parameters["kernels"][layer - 1], parameters["biases"][layer - 1]
-                projected = ops.matmul(saved["inputs"][layer], kernel) + bias
-            states, saved_by_cell = step.forward(projected, self._of_layer(state, layer), parameters["cells"][layer])
-            hidden = states["hidden"]
-            new.update({f"{part}_{layer + 1}": states[part] for part in self.parts})
-            saved["cells"].append(saved_by_cell)
-        weights, saved["attention"] = self.attention.forward(hidden, parameters, state.get("position"))
-        values = parameters["values"]
-        context = ops.squeeze(ops.matmul(ops.expand_dims(ops.cast(weights, values.dtype), 1), values), 1)
-        attentional = ops.tanh(context + ops.matmul(hidden, parameters["state_projection"]))
-        saved.update(hidden=hidden, weights=weights, attentional=attentional, kept=inputs_t.get("kept", ()))
-        new.update(attentional=attentional, attention=weights)
-        if "position" in state:
-            new["position"] = state["position"] + 1
-        return new, saved
-
-    def backward(
-        self, d_state: State, state: State, saved: dict[str, Structure], parameters: dict[str, Structure]
-    ) -> tuple[Structure, State, dict[str, Structure]]:
-        kept = {} if isinstance(saved["kept"], tuple) else {"kept": saved["kept"]}
-        hidden, weights, attentional, values = (
-            saved["hidden"],
-            saved["weights"],
-            saved["attentional"],
-            parameters["values"],
-        )
-        d_sum = d_state["attentional"] * (1 - attentional * attentional)
-        d_weights = ops.squeeze(ops.matmul(ops.expand_dims(d_sum, 1), ops.swapaxes(values, 1, 2)), 1)
-        d_weights = ops.cast(d_weights, weights.dtype) + d_state["attention"]
-        d_hidden, factors = self.attention.backward(d_weights, hidden, saved["attention"], parameters)
-        d_hidden = d_hidden + ops.matmul(d_sum, ops.transpose(parameters["state_projection"]))
-        factors["values"] = ops.cast(weights, values.dtype), d_sum
-        factors["state_projection"] = hidden, d_sum
-        before, factors["kernels"], factors["cells"] = {}, [], []
-        for layer in reversed(range(len(self.cell_steps))):
-            d_new = self._of_layer(d_state, layer)
-            d_new["hidden"] = d_new["hidden"] + d_hidden
-            d_projected, d_before, cell_factors = self.cell_steps[layer].backward(
-                d_new, self._of_layer(state, layer), saved["cells"][layer], parameters["cells"][layer]
-            )
-            before.update({f"{part}_{layer + 1}": d_before[part] for part in self.parts})
-            kernel = parameters["kernels"][layer - 1] if layer else parameters["feeding"]
-            d_hidden = self._dropped(ops.matmul(d_projected, ops.transpose(kernel)), kept, layer)
-            factors["kernels"].insert(0, (saved["inputs"][layer], d_projected))
-            factors["cells"].insert(0, cell_factors)
-        before.update(attentional=d_hidden, attention=ops.zeros_like(weights))
-        if "position" in state:
-            before["position"] = None
-        d_inputs = {"projected": d_projected, **dict.fromkeys(kept)}
-        return d_inputs, before, factors
-
-    def parameter_gradients(self, factors: dict[str, Structure]) -> dict[str, Structure]:
-        gradients: dict[str, Structure] = {"mask": None}
-        for name in ("keys", "values"):
-            left, right = factors[name]  # `(time, batch, ...)`
-            gradients[name] = ops.matmul(ops.transpose(left, (1, 2, 0)), ops.transpose(right, (1, 0, 2)))
-        for name in ("state_projection", "position_kernel", "position_vector"):
-            if name in factors:
-                gradients[name] = summed_product(*factors[name])
-        gradients["feeding"], *gradients["kernels"] = [summed_product(*pair) for pair in factors["kernels"]]
-        gradients["biases"] = [ops.sum(d_projected, axis=(0, 1)) for _, d_projected in factors["kernels"][1:]]
-        steps = zip(self.cell_steps, factors["cells"], strict=True)
-        gradients["cells"] = [step.parameter_gradients(cell_factors) for step, cell_factors in steps]
-        return gradients

@@ -6,8 +6,7 @@ from gradients import double_precision, gradients_of
 from keras import ops
 
 from keras_encdec.layers import GRUCell, RNNCell, run_recurrence
-from keras_encdec.layers.attention_step import AttentionStep
-from keras_encdec.models.attention_decoder import InputFeedingStep
+from keras_encdec.layers.attention_step import AttentionStep, InputFeedingStep
 
 BATCH, STEPS, SOURCE_TIME, UNITS = 2, 3, 4, 3
 SHAPES = {
