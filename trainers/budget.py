@@ -150,7 +150,7 @@ class Budget(keras.callbacks.Callback):
             self._agree()
         self._stop_when_spent()
         if self.model.stop_training:
-            self._ends_round = False  # somebody ends the training
+            self._ends_round = False  # the training ends, not only the round
         elif self._ends_round and self.round_is_complete:
             self.model.stop_training = True
 
