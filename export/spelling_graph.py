@@ -81,8 +81,10 @@ def spell_in_graph(
     found = search_in_graph(speller, {"spelling": first}, ones, LONGEST_WORD * ones, of_characters, of_word)
     sums = tf.math.unsorted_segment_sum(found.log_probs[:, 0], hypothesis, sources * number)
     spelling_log_probs = tf.reshape(sums, [sources, number])
+    tokens = tf.cast(tf.reshape(lengths, [sources, number]), tf.float32)
     results = results._replace(
-        log_probs=results.log_probs + spelling_log_probs, scores=results.scores + spelling_log_probs
+        log_probs=results.log_probs + spelling_log_probs,
+        scores=results.scores + sampler.score_gain(spelling_log_probs, tokens),
     )
     tables = [*results, spelling_log_probs, tf.reshape(word, tf.shape(results.ids))]
     if not sampler.needs_draws:

@@ -138,7 +138,7 @@ class BeamSampler(Sampler):
             changed["coverage"] = ops.take_along_axis(coverage, parents[:, :, None], axis=1)
         return choice, {**search, **changed}
 
-    def score_gain(self, gain: float, tokens: int) -> float:
+    def score_gain(self, gain: Tensor, tokens: Tensor) -> Tensor:
         return gain / ((5 + tokens) / 6) ** self.length_penalty
 
 

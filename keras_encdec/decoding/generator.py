@@ -10,7 +10,6 @@ from keras_encdec.backend.devices import warn_if_slow
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data.batches import length_batches, pad
 from keras_encdec.data.rare_word_batches import local_sources
-from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.candidates import (
     OWN_ROWS,
     SHARING_SOURCES,
@@ -179,9 +178,8 @@ class Generator:
                     )
                 results[index] = hypotheses
         if self._speller is not None:
-            of_characters = sampler.of_characters() or BeamSampler(character_beam)
             numbers = [first + index for index in range(len(sources))]
-            results = self._speller.spelled(results, sources, spellings, of_characters, numbers)
+            results = self._speller.spelled(results, sources, spellings, sampler, character_beam, numbers)
         return results
 
     def _candidate_width(self, source_width: int, words: Sequence[np.ndarray], shared: bool) -> int:

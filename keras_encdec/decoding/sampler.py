@@ -173,12 +173,12 @@ class Sampler(Configuration):
         """
         return forbid_words(log_probs, [PADDING] + [END] * (not end) + [UNKNOWN] * self.suppress_unknown)
 
-    def score_gain(self, gain: float, tokens: int) -> float:
+    def score_gain(self, gain: Tensor, tokens: Tensor) -> Tensor:
         """Returns how much the score of a hypothesis rises if its ln p rises.
 
         Args:
-            gain: float. In nats.
-            tokens: int. Length of the hypothesis, the end of sequence included.
+            gain: float, or tensor of any shape. In nats.
+            tokens: int, or tensor of the same shape. Length of the hypothesis, the end of sequence included.
         """
         return gain
 

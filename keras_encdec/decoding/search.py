@@ -193,6 +193,7 @@ class Hypothesis(NamedTuple):
             sequence included; `None` if it was not requested.
         spellings: tuple of the ids of the characters of each unknown word, in order, closed by the end mark; of a model
             that spells words. `log_prob` and `score` include ln p of the characters.
+        spelling_log_prob: float. ln p of the characters alone, in nats.
     """
 
     ids: tuple[int, ...]
@@ -200,6 +201,7 @@ class Hypothesis(NamedTuple):
     score: float
     attention: np.ndarray | None = None
     spellings: tuple[tuple[int, ...], ...] = ()
+    spelling_log_prob: float = 0.0
 
 
 class Search:

@@ -75,14 +75,24 @@ class TsvWriter(TextWriter):
 
 
 class MosesNBestWriter(TsvWriter):
-    """A Moses n-best list: `number ||| target ||| feature= ln p ||| score`, always with escapes."""
+    """A Moses n-best list: `number ||| target ||| feature= ln p ||| score`, always with escapes.
+
+    Of a model that spells words, the feature has two values: ln p of the words, and of the characters.
+    """
 
     def lines(self, number: int, source: str, hypotheses: Sequence["TextHypothesis"]) -> str:
         return "".join(
             f"{number} ||| {escape(self._join(hypothesis.words))}  ||| "
-            f"{self._feature_name}= {hypothesis.log_prob:.6f} ||| {hypothesis.score:.6g}\n"
+            f"{self._feature_name}= {_values(hypothesis)} ||| {hypothesis.score:.6g}\n"
             for hypothesis in self.written(hypotheses)
         )
+
+
+def _values(hypothesis: "TextHypothesis") -> str:
+    of_characters = hypothesis.spelling_log_prob
+    if of_characters is None:
+        return f"{hypothesis.log_prob:.6f}"
+    return f"{hypothesis.log_prob - of_characters:.6f} {of_characters:.6f}"
 
 
 TARGET_WRITERS = {"text": TextWriter, "tsv": TsvWriter, "moses_nbest": MosesNBestWriter}

@@ -99,6 +99,8 @@ class TextHypothesis:
         count: int. Number of times that a sample was drawn; 1 for a search.
         source_words: list of str, the words of the source in the model's tokenization.
         attention: see `Hypothesis`.
+        spelling_log_prob: float. The part of `log_prob` that is ln p of the characters of words that the model spelt;
+            `None` for a model that spells no words.
     """
 
     words: list[str]
@@ -107,6 +109,7 @@ class TextHypothesis:
     count: int
     source_words: list[str]
     attention: np.ndarray | None = None
+    spelling_log_prob: float | None = None
 
 
 class TextGenerator:
@@ -207,15 +210,18 @@ def _distinct(
     counts = collections.Counter((hypothesis.ids, hypothesis.spellings) for hypothesis in hypotheses)
     distinct = {(hypothesis.ids, hypothesis.spellings): hypothesis for hypothesis in hypotheses}
     texts = []
-    for key, (ids, log_prob, score, attention, spellings) in sorted(distinct.items(), key=lambda item: -item[1].score):
-        words = vocabulary.decode(ids)
+    for key, hypothesis in sorted(distinct.items(), key=lambda item: -item[1].score):
+        words = vocabulary.decode(hypothesis.ids)
+        spelling_log_prob = None
         if vocabulary.characters is not None:
-            unknown = (position for position, number in enumerate(ids) if number == UNKNOWN)
-            for position, spelling in zip(unknown, spellings, strict=True):
+            spelling_log_prob = hypothesis.spelling_log_prob
+            unknown = (position for position, number in enumerate(hypothesis.ids) if number == UNKNOWN)
+            for position, spelling in zip(unknown, hypothesis.spellings, strict=True):
                 words[position] = spelled_word(spelling, vocabulary.characters)
+        _, log_prob, score, attention, *_ = hypothesis
         if replacement:
             words = replacement.replaced(words, source_words, attention)
-        texts.append(TextHypothesis(words, log_prob, score, counts[key], source_words, attention))
+        texts.append(TextHypothesis(words, log_prob, score, counts[key], source_words, attention, spelling_log_prob))
     return texts
 
 

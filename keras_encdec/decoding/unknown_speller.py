@@ -10,6 +10,7 @@ from keras_encdec.backend.compiled_call import compiled_call
 from keras_encdec.backend.types import Tensor
 from keras_encdec.data import pad
 from keras_encdec.data.rare_word_batches import local_sources
+from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
@@ -47,6 +48,7 @@ class UnknownSpeller:
         sources: Sequence[Sequence[int]],
         spellings: np.ndarray | None,
         sampler: Sampler,
+        character_beam: int,
         numbers: Sequence[int],
     ) -> list[list[Hypothesis]]:
         """Spells the unknown words of all hypotheses.
@@ -55,7 +57,8 @@ class UnknownSpeller:
             results: for each source its hypotheses.
             sources: for each source its ids, those of rare words after those of the shortlist.
             spellings: integer array `(words, 51)`, the spellings of these rare words; `None` if the models read none.
-            sampler: Sampler of the characters of a word, with one result.
+            sampler: Sampler that generated the hypotheses.
+            character_beam: int. Number of partial spellings of a word that are kept, unless characters are drawn.
             numbers: list of int, the index of each source in the whole input, for random numbers.
 
         Returns:
@@ -70,14 +73,16 @@ class UnknownSpeller:
         ]
         if not unknown:
             return [list(hypotheses) for hypotheses in results]
-        found = self._spellings(unknown, results, sources, spellings, sampler, numbers)
+        of_characters = sampler.of_characters() or BeamSampler(character_beam)
+        found = self._spellings(unknown, results, sources, spellings, of_characters, numbers)
         spelled = [list(hypotheses) for hypotheses in results]
         for (index, rank, _), word in zip(unknown, found, strict=True):
             before = spelled[index][rank]
             spelled[index][rank] = before._replace(
                 log_prob=before.log_prob + word.log_prob,
-                score=before.score + word.log_prob,
+                score=before.score + sampler.score_gain(word.log_prob, len(before.ids)),
                 spellings=(*before.spellings, word.ids),
+                spelling_log_prob=before.spelling_log_prob + word.log_prob,
             )
         if sampler.needs_draws:
             return spelled

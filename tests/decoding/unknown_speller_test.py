@@ -7,6 +7,8 @@ import pytest
 from hybrid_toys import PAIRS, hybrid, ids_of
 
 from keras_encdec.decoding import BeamSampler, Generator, GreedySampler, RandomSampler
+from keras_encdec.decoding.target_files import MosesNBestWriter
+from keras_encdec.decoding.text_generator import TextHypothesis
 from keras_encdec.models.symbols import to_symbols
 from keras_encdec.text.vocabulary import END, UNKNOWN
 
@@ -28,7 +30,9 @@ def as_words(hypothesis):
     return [list(next(spellings))[:-1] if number == UNKNOWN else number for number in hypothesis.ids[:-1]]
 
 
-@pytest.mark.parametrize("sampler", [BeamSampler(3, num_best=2), GreedySampler(), RandomSampler(3, seed=1)])
+@pytest.mark.parametrize(
+    "sampler", [BeamSampler(3, num_best=2, length_penalty=0.7), GreedySampler(), RandomSampler(3, seed=1)]
+)
 def test_unknown_words_are_spelt_and_the_sum_is_the_score(sampler, uncompiled):
     model = with_unknown_words()
     results = Generator(model).generate(SOURCES, sampler, spellings=SPELLINGS, max_length=4)
@@ -40,6 +44,9 @@ def test_unknown_words_are_spelt_and_the_sum_is_the_score(sampler, uncompiled):
             assert all(len(word) > 1 and word[-1] == END and UNKNOWN not in word for word in hypothesis.spellings)
             expected = hybrid_oracle.log_prob(weights, source, as_words(hypothesis))
             assert abs(hypothesis.log_prob - expected) < 2e-3
+            assert bool(hypothesis.spelling_log_prob) == bool(hypothesis.spellings)
+            penalty = ((5 + len(hypothesis.ids)) / 6) ** getattr(sampler, "length_penalty", 0)
+            assert abs(hypothesis.score - hypothesis.log_prob / penalty) < 1e-4
             spelt += len(hypothesis.spellings)
     assert spelt > 3
 
@@ -53,6 +60,12 @@ def test_an_ensemble_of_equal_models_spells_as_one(uncompiled):
     for [best], [other] in zip(one, two, strict=True):
         assert best.ids == other.ids and best.spellings == other.spellings
         np.testing.assert_allclose(best.log_prob, other.log_prob, atol=1e-3)
+
+
+def test_a_moses_list_has_ln_p_of_words_and_of_characters():
+    writer = MosesNBestWriter(False, None, True, False, "RNN0")
+    hypothesis = TextHypothesis(["a"], -3.5, -3.0, 1, ["b"], spelling_log_prob=-1.25)
+    assert writer.lines(7, "b", [hypothesis]) == "7 ||| a  ||| RNN0= -2.250000 -1.250000 ||| -3\n"
 
 
 def test_a_model_that_spells_words_cannot_join_one_that_does_not():
