@@ -92,8 +92,8 @@ def keep_tensorflow_off_the_gpu() -> None:
 def warn_if_slow(dtype: str) -> None:
     """Warns once if a CPU gains nothing by computing in a dtype of fewer bits than float32.
 
-    If Linux says that the processor has no instructions for the dtype, nothing is measured. If it has them, the
-    libraries may still be kept from using them: small products are timed.
+    If Linux says that the processor has no instructions for the dtype, nothing is measured. Otherwise small products
+    are timed, because a library may not use the instructions.
 
     Args:
         dtype: str. The compute dtype. Only "bfloat16" and "float16" can cause a warning.
@@ -127,9 +127,9 @@ def processor_flags() -> set[str]:
 def speed_against_float32(dtype: str) -> float:
     """Measures the speed of matrix products in a dtype relative to float32, on the backend and device in use."""
     speed = 1.0
-    for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles each
+    for size in (_LARGE,) if name() == "jax" else (_SMALL, _LARGE):  # JAX compiles a product for each size
         speed = _speed_of_products(dtype, size)
-        if speed < WORTHWHILE:  # or another process took the processor
+        if speed < WORTHWHILE:  # once more: another process may have taken the processor
             speed = max(speed, _speed_of_products(dtype, size))
         if speed < 1 / 3:
             break

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from keras_encdec.runtime.engines import Work
 
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
-# Set to 0 to keep nothing.
+# The environment variable that turns the cache of compiled programs off if it is 0.
 CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
-# Of the folder in bytes; JAX removes what was not used for longest.
+# Maximum size of the cache in bytes; JAX removes the programs that were not used for the longest time.
 LARGEST_CACHE = 1 << 29
-# Libraries that Keras imports in a `try` statement, and does without.
+# Libraries that Keras imports in a `try` statement: it runs without them.
 _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
-# The same for a backend; TensorFlow itself does without JAX and SciPy.
+# Further ones by backend: TensorFlow, for example, runs without JAX and SciPy.
 _OPTIONAL_WITH = {"tensorflow": ("jax", "scipy"), "torch": ("jax", "requests", "scipy"), "jax": ("requests",)}
 _DYNAMO = "torch._dynamo"
 
@@ -111,8 +111,8 @@ def keep_freed_memory() -> None:
 class KerasWork:
     """Loads models in a worker after Keras has been imported there: a `keras_encdec.runtime.engines.WorkOpener`.
 
-    To unpickle a function is to import its module, and with it Keras and its start-up messages. An object of this class
-    therefore travels to a worker process with its function still pickled.
+    Unpickling a function imports its module, and so Keras with its start-up messages. An object of this class therefore
+    travels to a worker process with its function still pickled.
 
     Args:
         load: callable without arguments that loads the models and returns the work on a shard, such as a
@@ -138,7 +138,9 @@ class KerasWork:
 
 
 def keep_compiled_programs() -> None:
-    """Turns JAX's cache of compiled programs on, before JAX is imported. Its variables that the user has set are kept.
+    """Turns on JAX's cache of compiled programs; must be called before JAX is imported.
+
+    Environment variables of JAX that the user has set stay as they are.
 
     The cache is a folder for each kind of processor, because a program may use instructions that another processor
     lacks, and home directories are shared. `benchmarks/first_output.py` measures what a second start saves.
@@ -207,8 +209,8 @@ def configured_backend() -> str:
 class _LateDynamo(types.ModuleType):
     """Stands in for the compiler of PyTorch, of which Keras only uses the decorator `disable` when it is imported.
 
-    The real one is a quarter of the import's time. The functions that Keras marks are marked when they are called, if
-    the compiler has been imported by then.
+    Importing the real one takes a quarter of the time. The functions that Keras marks are marked when they are called,
+    if the compiler has been imported by then.
     """
 
     def disable(self, function: Callable[..., Any] | None = None, **options: Any) -> Callable[..., Any]:

@@ -95,7 +95,7 @@ class StepCompilation:
         return self._always or not slower
 
 
-# The compilation to which JAX's listener adds, which is registered once.
+# The cost of compiling, to which a listener adds that is registered with JAX once.
 _jax_compilations: list[Compilation] = []
 
 

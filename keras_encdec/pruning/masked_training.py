@@ -1,4 +1,4 @@
-"""Keeps the weights that were pruned at zero while a model is trained."""
+"""Keeps pruned weights at zero while a model is trained."""
 
 from collections.abc import Mapping, Sequence
 from typing import Self
