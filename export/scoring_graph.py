@@ -6,10 +6,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_encdec.backend.types import Structure
-from keras_encdec.models.character_reader import CharacterReader
+from keras_encdec.models.characters import CharacterReader, Speller
 from keras_encdec.models.contract import Decoder, Encoder, TensorSpec
 from keras_encdec.models.log_probs import token_log_probs
-from keras_encdec.models.speller import Speller
 from keras_encdec.text.vocabulary import UNKNOWN
 
 # Number of phrases that are computed together.

@@ -10,8 +10,8 @@ from keras_encdec.decoding.generator import CHARACTER_BEAM
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.export.scoring_graph import Tensors, TokenStates, over_tokens
 from keras_encdec.export.search_graph import SearchResults, search_in_graph
+from keras_encdec.models.characters import CharacterDecoder, without_unspellable
 from keras_encdec.models.contract import Decoder
-from keras_encdec.models.speller import CharacterDecoder, without_unspellable
 from keras_encdec.text.spelling import LONGEST_WORD
 from keras_encdec.text.vocabulary import UNKNOWN
 

@@ -14,8 +14,8 @@ from keras_encdec.decoding.beam_sampler import BeamSampler
 from keras_encdec.decoding.ensemble import Ensemble, EnsembleMemory, EnsembleState
 from keras_encdec.decoding.sampler import Sampler
 from keras_encdec.decoding.search import Hypothesis, Search, SearchFunctions
+from keras_encdec.models.characters import without_unspellable
 from keras_encdec.models.contract import Decoder
-from keras_encdec.models.speller import without_unspellable
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.spelling import LONGEST_WORD
 from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN

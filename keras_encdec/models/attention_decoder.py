@@ -11,10 +11,10 @@ from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentStep
+from keras_encdec.models.characters import Speller
 from keras_encdec.models.contract import TensorSpec
 from keras_encdec.models.recurrent_decoder import RecurrentDecoder, all_steps, one_step
 from keras_encdec.models.recurrent_layers import dense, uniform
-from keras_encdec.models.speller import Speller
 
 
 @keras.saving.register_keras_serializable(package="keras_encdec")

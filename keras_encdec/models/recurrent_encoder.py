@@ -8,7 +8,7 @@ from keras import ops
 from keras_encdec.backend.types import Encoded, Shape, State, Tensor
 from keras_encdec.layers.recurrence import run_recurrence
 from keras_encdec.layers.recurrent_cell import RecurrentCell
-from keras_encdec.models.character_reader import CharacterReader
+from keras_encdec.models.characters import CharacterReader
 from keras_encdec.models.contract import Encoder, TensorSpec
 from keras_encdec.models.recurrent_layers import RecurrentLayers, dense, recurrent_cell
 
