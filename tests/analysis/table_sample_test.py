@@ -1,8 +1,10 @@
+import collections
+
 import pytest
 from toy_report import SOURCES, write_table
 
-from keras_encdec.analysis import read_table_sample
-from keras_encdec.analysis.table_sample import plain_text
+from keras_encdec.analysis import read_preferences, read_table_sample
+from keras_encdec.analysis.table_sample import Reservoir, plain_text
 from keras_encdec.errors import InputError
 
 
@@ -56,3 +58,40 @@ def test_a_table_without_the_score_is_an_input_error(tmp_path):
     (tmp_path / "table").write_text("a ||| b ||| 1 1\n")
     with pytest.raises(InputError, match="table, line 1: found 2 scores, expected three or more"):
         read_table_sample(tmp_path / "table")
+
+
+TABLE = """\
+l &apos; x ||| a ||| 0.1 0.1 0.2 0.1 0.9 ||| 0-0 ||| 1 7 1
+l &apos; x ||| b ||| 0.1 0.1 0.5 0.1 0.1 ||| 0-0 ||| 1 7 1
+l &apos; x ||| c ||| 0.1 0.1 0.3 0.1 1e-05 ||| 0-0 ||| 1 7 1
+y ||| d ||| 0.1 0.1 1 0.1 0.5
+"""
+
+
+def test_preferences_rank_the_options_of_each_source(tmp_path):
+    (tmp_path / "table").write_text(TABLE)
+    first, second = read_preferences(tmp_path / "table", model_score=4)
+    assert (first.source, first.occurrences) == ("l ' x", 7)
+    assert (first.by_table(), first.by_model(2)) == (["b", "c", "a"], ["a", "b"])
+    assert (second.source, second.by_model(), second.occurrences) == ("y", ["d"], 0)
+
+
+def test_a_table_that_cannot_be_read_is_an_input_error(tmp_path):
+    (tmp_path / "table").write_text("y ||| d\n")
+    with pytest.raises(InputError, match="line 1"):
+        list(read_preferences(tmp_path / "table", model_score=4))
+
+
+def sampled(seed, size=3, number=9):
+    reservoir = Reservoir(size, seed)
+    for item in range(number):
+        reservoir.offer(item)
+    return reservoir.items()
+
+
+def test_every_item_is_equally_likely_and_the_order_is_kept():
+    samples = [sampled(seed) for seed in range(3000)]
+    assert all(sample == sorted(set(sample)) and len(sample) == 3 for sample in samples)
+    counts = collections.Counter(item for sample in samples for item in sample)
+    assert len(counts) == 9 and all(880 < count < 1120 for count in counts.values())
+    assert sampled(7) == sampled(7) and sampled(1, size=20) == list(range(9))
