@@ -7,6 +7,7 @@ import shutil
 import pytest
 import toy_models
 from in_process import in_process
+from searchless import searchless
 from serving_process import ServingProcess
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -28,12 +29,23 @@ def exported(model_dir, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def scores_only(model_dir, tmp_path_factory):
+    """A folder with one exported version of it that scores and does not search: a server starts sooner with it."""
+    from keras_encdec.export import export_model
+
+    folder = tmp_path_factory.mktemp("scores_only") / "models"
+    with searchless():
+        export_model(model_dir, folder)
+    return folder
+
+
 @pytest.fixture
-def quick_export(exported, monkeypatch):
+def quick_export(scores_only, monkeypatch):
     """Has exports in this process write copies of one version, for what is not about the graph."""
 
     def copy(directory, path, *arguments):
-        shutil.copytree(exported / "1", path, dirs_exist_ok=True)
+        shutil.copytree(scores_only / "1", path, dirs_exist_ok=True)
 
     monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", copy)
     monkeypatch.setattr("keras_encdec.export.exporting.check_version", lambda *arguments: None)
@@ -48,23 +60,25 @@ def toy(tmp_path_factory):
 
 
 @pytest.fixture
-def no_search(monkeypatch):
-    """Models made in the test have no signatures of samplers, to trace which takes longest."""
-    monkeypatch.setattr("keras_encdec.export.served_model.registered_samplers", dict)
+def no_search():
+    """Models made in the test have no signatures of samplers."""
+    with searchless():
+        yield
 
 
 @pytest.fixture(scope="session")
-def peer(exported):
-    """Starts a peer of TensorFlow Serving with an export folder's files, with or without batching."""
+def peer(scores_only):
+    """Starts a peer of TensorFlow Serving with the files of `scores_only`, with or without batching."""
     with contextlib.ExitStack() as stack:
         running = {}
 
         def start(batching=False):
             if batching not in running:
-                flags = {"model_config_file": exported / "models.config", "rest_api_port": 0}
+                flags = {"model_config_file": scores_only / "models.config", "rest_api_port": 0}
                 flags["allow_version_labels_for_unavailable_models"] = True
                 if batching:
-                    flags |= {"enable_batching": True, "batching_parameters_file": exported / "batching_parameters.txt"}
+                    flags |= {"enable_batching": True}
+                    flags |= {"batching_parameters_file": scores_only / "batching_parameters.txt"}
                 # Large blocks go back to the system at once: what stays is what is kept.
                 with pytest.MonkeyPatch.context() as environment:
                     environment.setenv("MALLOC_MMAP_THRESHOLD_", "1000000")

@@ -73,10 +73,10 @@ STOCK = ["stock", "stock, batching"] if shutil.which("tensorflow_model_server") 
 
 
 @pytest.fixture(scope="module", params=["peer", "peer, batching", *STOCK])
-def server(request, exported, peer):
+def server(request, scores_only, peer):
     """A running server of the exported model."""
     kind, *batching = request.param.split(", ")
-    running = StockServer(exported, batching) if kind == "stock" else peer(bool(batching))
+    running = StockServer(scores_only, batching) if kind == "stock" else peer(bool(batching))
     running.batching = bool(batching)
     yield running
     if kind == "stock":
@@ -233,12 +233,12 @@ def test_pairs_that_a_server_merges_with_bad_ones_are_scored(server, scored, tmp
         assert value == pytest.approx(0 if (i % len(scored[0])) % 7 == 0 else scored[1][i % len(scored[0])], abs=1e-4)
 
 
-def test_a_new_version_is_published_and_rolled_back(exported, client_command, tmp_path):
+def test_a_new_version_is_published_and_rolled_back(scores_only, client_command, no_search, tmp_path):
     """Labels move while the server runs; no request fails on the way."""
     folder = tmp_path / "models"
     other = toy_models.save_model(tmp_path / "other", WORDS, WORDS, seed=1)
     pair = {"source": ["w1 w2"], "target": ["w3"]}
-    shutil.copytree(exported, folder)
+    shutil.copytree(scores_only, folder)
     move_stable_label(folder, "encdec", 1)  # a folder that was copied has a path of its own
     flags = {"model_config_file": folder / "models.config", "allow_version_labels_for_unavailable_models": True}
     with ServingProcess(

@@ -67,11 +67,11 @@ def test_a_version_is_removed_with_its_labels(quick_export, model_dir, export_co
     fail(export_command(f"--export_dir={folder}", "--remove_version=2"), 1, "found no version 2")
 
 
-def test_a_label_moved_during_an_export_keeps_its_version(exported, quick_export, model_dir, monkeypatch, tmp_path):
+def test_a_label_moved_during_an_export_keeps_its_version(scores_only, quick_export, model_dir, monkeypatch, tmp_path):
     folder, at_work, moved = tmp_path / "models", threading.Barrier(3), threading.Event()
 
     def write(directory, path, *arguments):
-        shutil.copytree(exported / "1", path, dirs_exist_ok=True)
+        shutil.copytree(scores_only / "1", path, dirs_exist_ok=True)
         if len(names(folder)) > 4:  # two versions, two files
             at_work.wait(60)
             moved.wait(60)

@@ -112,14 +112,16 @@ def test_an_export_that_fails_leaves_nothing(export_command, model_dir, tmp_path
 
 
 @pytest.mark.parametrize("what", ["other weights", "no graph"])
-def test_a_version_that_does_not_score_as_the_model_is_not_published(exported, model_dir, monkeypatch, tmp_path, what):
+def test_a_version_that_does_not_score_as_the_model_is_not_published(
+    scores_only, model_dir, monkeypatch, tmp_path, what
+):
     def spoilt(directory, path, *arguments):
-        shutil.copytree(exported / "1", path, dirs_exist_ok=True)
+        shutil.copytree(scores_only / "1", path, dirs_exist_ok=True)
         if what == "no graph":
             (path / "saved_model.pb").write_bytes(b"no graph")
 
     monkeypatch.setattr("keras_encdec.export.saved_model.write_saved_model", spoilt)
-    folder = shutil.copytree(exported, tmp_path / "models")
+    folder = shutil.copytree(scores_only, tmp_path / "models")
     before = (folder / "models.config").read_bytes()
     model = toy_models.save_model(tmp_path / "other", WORDS, WORDS, seed=5) if what == "other weights" else model_dir
     expected = "found ln p .* expected the model's own" if what == "other weights" else "that does not score"

@@ -92,6 +92,8 @@ def test_a_server_that_does_not_answer_is_reported(client_command, many, out, sc
         address = f"{scheme}localhost:{closed.getsockname()[1]}"
         flags = [f"--server={address}", "--patience=0.2"]
         done = client_command(*flags, f"--input={many}", f"--output={out}/table")
+        waiting, done.stderr = done.stderr.split("\n", 1)
+        assert waiting.endswith(f"warning: the server at {address} is not available; trying again for up to 0.2 s.")
         fail(done, 1, f"found the server at {address} unavailable", "Connection refused", "start it, check --server")
         fail(client_command(*flags[:1], "--health"), 1, f"found the server at {address} unavailable")
     assert os.listdir(out) == []
