@@ -31,7 +31,7 @@ def crashes(target, folder, name, inputs):
 def test_readers_survive_damaged_files(every_target, tmp_path, name):
     fuzz.write_files(every_target[name].files, tmp_path / "files")
     every_target[name].run(tmp_path / "files")  # the good files are read
-    assert not crashes(every_target[name], tmp_path, name, 300)
+    assert not crashes(every_target[name], tmp_path, name, 150)
 
 
 @pytest.mark.parametrize("name", ["score a table", "score an n-best list", "select", "extract", "tune", "decode"])
