@@ -114,22 +114,22 @@ def program():
 
 def test_a_killed_training_resumes_with_the_same_result(program, training_files, tmp_path, eager):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    flags = [f"--phrase_table={training_files}/table.gz", *training_flags()]
+    flags = [f"--phrase_table={training_files}/table.gz", *training_flags(round_updates=5)]
     process = program.installed(*flags, f"--model_dir={killed}", "--updates=1000000")
-    while not (killed / "history.json").exists() or len(rounds(killed)) < 3:
+    while not (killed / "history.json").exists() or len(rounds(killed)) < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     process.kill()
     process.communicate()
     done = number_of_updates(killed)
-    assert done == [10 * (i + 1) for i in range(len(done))]
+    assert done == [5 * (i + 1) for i in range(len(done))]
     # What the kill may have left half written is no obstacle.
     (killed / ".partial-last.keras").write_bytes(b"half")
     assert (killed / ".training.lock").exists()
-    data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 25
-    _, lines = train_tiny(data, killed, resume=True, updates=total)
+    data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 8
+    _, lines = train_tiny(data, killed, resume=True, updates=total, round_updates=5)
     assert lines[-1].startswith(f"{total:,} updates, ") and not any("unique" in line for line in lines)
-    train_tiny(data, whole, updates=total)
+    train_tiny(data, whole, updates=total, round_updates=5)
     for name in ("ids.i32", "lengths.u16", "starts.i64"):
         assert (killed / "prepared" / name).read_bytes() == (whole / "prepared" / name).read_bytes()
     assert number_of_updates(whole) == number_of_updates(killed)

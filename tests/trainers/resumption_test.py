@@ -240,7 +240,7 @@ def test_no_flipped_bit_changes_what_is_loaded(folder, tmp_path):
     content = (folder / "last.keras").read_bytes()
     good, path = load_checkpoint(folder), tmp_path / "last.keras"
     loaded = 0
-    for position in range(0, len(content), len(content) // 40):
+    for position in range(0, len(content), len(content) // 20):
         path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
         try:
             found = load_checkpoint(tmp_path)
@@ -249,7 +249,7 @@ def test_no_flipped_bit_changes_what_is_loaded(folder, tmp_path):
         loaded += 1
         assert found.progress.to_json() == good.progress.to_json()
         assert all((a == b).all() for a, b in zip(found.model.get_weights(), good.model.get_weights(), strict=True))
-    assert loaded < 4  # of what no reader reads, such as the time when a member was written
+    assert loaded < 3  # of what no reader reads, such as the time when a member was written
 
 
 @pytest.mark.usefixtures("eager")
