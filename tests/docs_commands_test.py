@@ -80,12 +80,6 @@ def eagerly_and_uncompiled():
         yield
 
 
-@contextlib.contextmanager
-def here_and_uncompiled():
-    with scores_here(), uncompiled():
-        yield
-
-
 # For a few updates or lines it takes longest to compile, and to import TensorFlow in a process of its own.
 QUICKLY = {
     "encdec-train": eagerly,
@@ -94,7 +88,7 @@ QUICKLY = {
     "encdec-generate": uncompiled,
     "encdec-score": uncompiled,
     "encdec-select": uncompiled,
-    "encdec-verify": here_and_uncompiled,
+    "encdec-verify": scores_here,
     "encdec-report": undrawn,
     "encdec-serve": unserved,
 }
@@ -221,6 +215,8 @@ def prepared(line, served):
         line = line.replace("=libreoffice", "=quick.toml")
     if line.startswith("encdec-report"):
         line += " --samples=2 --map_words=20 --map_phrases=20"
+    if line.startswith("encdec-verify") and "--input" not in line:
+        line += " --pairs=20"
     if line.startswith("encdec-serve"):
         line += " --port=0"
     # The same shards in threads: tests/scoring and tests/decoding start the processes.
