@@ -32,8 +32,9 @@ if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
     NUMBER = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     os.sched_setaffinity(0, {PROCESSORS[NUMBER % len(PROCESSORS)]})
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
-# Each run draws other examples, so that many runs try many: half of the usual number in each.
-hypothesis.settings.register_profile("suite", max_examples=50)
+# Each run draws other examples, so that many runs try many: half of the usual number in each. An example may take as
+# long as it takes, since the machine may be busy.
+hypothesis.settings.register_profile("suite", max_examples=50, deadline=None)
 hypothesis.settings.load_profile("suite")
 
 

@@ -33,7 +33,7 @@ def sparse_arrays(draw):
 
 
 @given(sparse_arrays())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_arrays_come_back_bit_by_bit_and_are_smaller(array):
     parts = encoded(array)
     if parts is None:
@@ -121,7 +121,7 @@ def test_bfloat16_is_stored_small_and_comes_back(tmp_path):
 
 @pytest.mark.parametrize("kind", ["cut", "flip"])
 @given(where=st.floats(0, 0.999), bit=st.integers(0, 7))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_a_damaged_file_is_an_error_or_the_same_weights(files, tmp_path_factory, kind, where, bit):
     dense, sparse = files
     content = bytearray(sparse.read_bytes())

@@ -38,7 +38,7 @@ def words(pairs, *vocabularies):
     return [tuple(tuple(v.decode(side)) for v, side in zip(vocabularies, pair, strict=True)) for pair in ids(pairs)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(PHRASES, PHRASES)), st.integers(1, 5), st.integers(0, 2**31 - 1))
 def test_the_prepared_pairs_are_the_unique_pairs_of_the_input(tmp_path_factory, pairs, max_length, seed):
     folder = tmp_path_factory.getbasetemp() / "prepared"

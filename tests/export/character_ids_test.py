@@ -19,7 +19,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.sampled_from(PIECES) | st.characters(exclude_categories=["Cs"]), max_size=70)))
 @example(["e\u0301" * 60, "x" * 1200, "", "가\u11a8", "a\u0338\u0323\u0301", "\u0301\u0323a"])
 def test_words_get_the_spellings_of_python(words):

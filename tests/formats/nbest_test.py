@@ -142,7 +142,7 @@ def test_malformed_lines_are_kept_on_request(tmp_path):
             assert record.problem.startswith(f"{path}, line {number}: {MALFORMED[record.raw]}; ")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     lines=st.lists(
         st.lists(st.sampled_from([b"|||", b" ", b"a", b"0", b"X=", b"-1", b"\r", b"\xff", b"\xc3\xa9", b"nan"]))

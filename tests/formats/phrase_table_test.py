@@ -131,7 +131,7 @@ def test_empty_phrases_and_many_fields_are_not_malformed(tmp_path):
     assert phrases == [("", "the"), ("le", ""), ("a", "b")]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     lines=st.lists(
         st.lists(st.sampled_from([b"|||", b" ", b"a", b"0.5", b"\r", b"\xff", b"\xc3\xa9", b"nan", b"\x85"]))

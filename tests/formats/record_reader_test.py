@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_encdec.errors import InputError
@@ -104,7 +104,6 @@ def test_columns_are_added_before_the_carriage_return(raw, written):
 LINES = st.lists(st.sampled_from(["", "a", "a b", "é", "\x85", "\u2028", "x\ty"])).map("".join)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(LINES, LINES), min_size=1), st.sampled_from(["\n", "\r\n"]))
 def test_parallel_lines_never_shift(tmp_path_factory, expected, end):
     folder = tmp_path_factory.getbasetemp()

@@ -28,7 +28,7 @@ def read(path):
         return list(lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     data=st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"\x00\xff", b"\x85", b"bc" * 70000])).map(b"".join)
     | st.binary(),

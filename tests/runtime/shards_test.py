@@ -18,7 +18,7 @@ def group(line):
     return line[:1]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     lines=st.lists(st.sampled_from([b"", b"a", b"ab", b"b c", b"\r"]), min_size=1, max_size=40),
     newline=st.booleans(),

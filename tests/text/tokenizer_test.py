@@ -55,7 +55,7 @@ def test_a_byte_that_was_not_decoded_reads_as_a_question_mark(tokenizer):
 TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'’.,- aÉ\u00a0\u001c\u0085\u2028\u0301"))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(TEXT, min_size=1, max_size=40), st.booleans())
 def test_the_same_tokens_come_out_eagerly_and_inside_tf_data(lines, lowercase):
     pytest.importorskip("tensorflow_text")

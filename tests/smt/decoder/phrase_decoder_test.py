@@ -85,7 +85,7 @@ tables = st.dictionaries(
 weight = st.floats(-1, 1).map(lambda value: round(value, 3))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     table=tables,
     words=st.lists(st.sampled_from("abcd"), min_size=1, max_size=4),

@@ -28,7 +28,7 @@ def naacl(number, links, possible=frozenset()):
 
 
 @given(SENTENCES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_format_gives_the_definition(tmp_path_factory, sentences):
     sentences = [(found | {(0, 0)}, sure, possible) for found, sure, possible in sentences]
     a, s, p, a_s, a_p = (

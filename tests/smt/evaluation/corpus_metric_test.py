@@ -34,7 +34,7 @@ def test_scores_are_those_of_sacrebleu_to_the_last_digit(name, references):
 
 
 @pytest.mark.parametrize("name", SACREBLEU)
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_many_corpora_are_scored_at_once(name, data):
     size = data.draw(st.integers(1, 3))

@@ -39,14 +39,14 @@ def relations(table):
 
 
 @given(TABLES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_without_smoothing_probabilities_are_relative_frequencies(table):
     expected = [(c / target, c / source) for c, source, _, target, _ in relations(table)]
     np.testing.assert_allclose(list(smoothed("none", table)), expected, rtol=1e-6)
 
 
 @given(TABLES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_good_turing_discounts_small_counts(table):
     n = [0, *(list(table.values()).count(r) for r in range(1, 11))]
     factors = [0.01]
@@ -58,7 +58,7 @@ def test_good_turing_discounts_small_counts(table):
 
 
 @given(TABLES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_kneser_ney_redistributes_discounts_by_distinct_pairs(table):
     table = {**table, ("g", "x"): 1, ("g", "y"): 2, ("h", "x"): 3}
     n = [0, *(list(table.values()).count(r) for r in range(1, 11))]

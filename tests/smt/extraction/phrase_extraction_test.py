@@ -30,7 +30,7 @@ def aligned_pairs(draw):
 
 
 @given(aligned_pairs(), st.integers(1, 8))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_phrase_pairs_are_those_of_the_definition(pair, max_length):
     phrases = extract_phrases(*pair, max_length=max_length)
     assert len(phrases) == len(set(phrases))
@@ -50,7 +50,7 @@ def test_koehn_example():
 
 
 @given(aligned_pairs(), st.integers(1, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_keys_have_the_words_and_the_links_inside_the_spans(pair, max_length):
     source_length, target_length, points = pair
     source, target = [b"s%d" % i for i in range(source_length)], [b"t%d" % j for j in range(target_length)]

@@ -22,7 +22,7 @@ KEYS = st.builds(lambda s, t: b" ".join(s) + b" ||| " + b" ".join(t) + b" ||| 0-
 
 
 @given(st.lists(st.lists(KEYS, max_size=40), max_size=4), st.integers(1, 20), st.integers(1, 400), st.integers(1, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ranges_have_each_key_once_in_order_and_whole_sources(tmp_path_factory, batches, in_memory, size, block):
     folder = tmp_path_factory.mktemp("runs")
     before, phrase_runs._BLOCK = phrase_runs._BLOCK, block
@@ -55,7 +55,7 @@ PARTS = st.lists(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"a b", b"c"]),
 
 
 @given(PARTS.filter(any), st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_each_pair_gets_the_count_of_its_target(tmp_path_factory, parts, partitions):
     folder = tmp_path_factory.mktemp("targets")
     written = [

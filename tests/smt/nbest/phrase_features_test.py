@@ -102,7 +102,7 @@ def test_escapes_and_factors_make_no_difference(files):
 
 
 @given(st.integers(0, 10**9), st.booleans(), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_phrases_of_random_translations_are_recovered(tmp_path_factory, seed, jumps, empty):
     """Tables whose third score makes each pair recognizable, and translations in any order of the phrases."""
     draw, folder = random.Random(seed), tmp_path_factory.mktemp("random")

@@ -69,7 +69,7 @@ NUMBERS = st.integers(-3, 3) | st.floats(-100, 100, allow_nan=False, width=16)
 LINES = st.lists(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=6), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(LINES)
 def test_the_envelope_is_the_highest_line_everywhere(sentences):
     intercepts, slopes = np.array([line for lines in sentences for line in lines], np.float64).T
