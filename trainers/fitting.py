@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import keras
+import numpy as np
 
 from keras_encdec.backend.random import set_generator_state
 from keras_encdec.backend.replicas import Compilation, Replicas
@@ -80,7 +81,10 @@ def fit(
         devices,
     )
     average = RoundAverage(folder, budget, config.average_rounds, progress.rounds) if config.average_rounds else None
-    bleu = ValidationBleu(model, validation.once()) if config.validation_bleu and validation else None
+    bleu = None
+    if config.validation_bleu and validation:
+        held_out = validation.pairs.padded(np.asarray(validation.indices), with_rare_ids=True)
+        bleu = ValidationBleu(model, [held_out], validation.pairs.spellings)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget)
     # A training that was killed in its first round has no best model: its round is ended even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:

@@ -133,6 +133,11 @@ def _given_vocabularies(config: TrainingConfig, data: TrainingData) -> tuple[Voc
     )
     if data.has_position_words and target and data.target_vocabulary:
         _check_position_words(target, data.target_vocabulary)
+    if config.initial_model:
+        initial = ModelDirectory.load(config.initial_model, weights=False)
+        for vocabulary, known in ((source, initial.source_vocabulary), (target, initial.target_vocabulary)):
+            if vocabulary is not None:
+                vocabulary.characters = known.characters
     return source if config.has_source else Vocabulary([]), target
 
 
@@ -274,7 +279,6 @@ def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirec
     """
     assert config.initial_model is not None
     directory = ModelDirectory.load(config.initial_model)
-    directory.check_without_characters("a training with --initial_model")
     found: dict[str, Any] = {"architecture": config.architecture, **config.model_config.to_dict()}
     if type(directory.model) is model_class(config.architecture):
         expected = directory.model.config.to_dict()

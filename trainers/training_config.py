@@ -235,12 +235,6 @@ class TrainingConfig(Configuration):
             raise ConfigurationError(
                 "found {characters}=%s with {devices}=%s, expected 1 device", characters, self.devices
             )
-        if self.validation_bleu and characters != "none":
-            raise ConfigurationError(
-                "found {validation_bleu} with {characters}=%s, expected one of them: BLEU in training compares words "
-                "of the shortlist alone",
-                characters,
-            )
         if self.validation_bleu and not self.has_source:
             raise ConfigurationError(
                 "found {validation_bleu} with {architecture}=%s, which has no source to translate; drop one of the two",

@@ -16,7 +16,7 @@ from keras_encdec.formats import open_output
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.imports import import_sacrebleu
-from keras_encdec.text.vocabulary import END, PADDING, UNKNOWN
+from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN
 from keras_encdec.trainers.budget import Budget
 from keras_encdec.trainers.checkpoints import Checkpoints, building
 from keras_encdec.trainers.resumption import flush_to_disk
@@ -28,31 +28,43 @@ class ValidationBleu(keras.callbacks.Callback):
     """Adds "val_bleu" to the measurements after each round: corpus BLEU of greedy translations, 0 to 100.
 
     Words are compared by their ids, in the tokenization of the training text. An unknown word of a reference matches
-    no word of a translation. This callback must come before all callbacks that read the measurements. The search is
-    compiled in the first round only.
+    no word of a translation, unless the model spells it: then it is compared by its characters. This callback must come
+    before all callbacks that read the measurements. The search is compiled in the first round only.
 
     Args:
         model: the TranslationModel that is trained; it must have a source.
-        batches: iterable of dicts "source" and "target", integer arrays `(pairs, time)`: the validation pairs.
+        batches: iterable of dicts "source" and "target", integer arrays `(pairs, time)`: the validation pairs, with ids
+            for rare words, see `PreparedPairs.padded`.
+        spellings: dict of the spellings of the rare words of "source" and "target", on the sides where the model has
+            characters. Defaults to none.
 
     Raises:
         ImportError: when sacrebleu is not installed.
     """
 
-    def __init__(self, model: TranslationModel, batches: Iterable[Mapping[str, np.ndarray]]) -> None:
+    def __init__(
+        self,
+        model: TranslationModel,
+        batches: Iterable[Mapping[str, np.ndarray]],
+        spellings: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         super().__init__()
         self._corpus_bleu = import_sacrebleu(WITHOUT).corpus_bleu
         with building():
             self._generator = Generator(model)
+        self._spellings, first_rare = spellings or {}, model.target_words + FIRST_WORD
         self._sources, self._references = [], []
         for batch in batches:
             self._sources.extend(batch["source"])
-            self._references.extend(_text(target.tolist(), unknown="unknown") for target in batch["target"])
+            for target in batch["target"]:
+                rare = [self._spellings["target"][i - first_rare] for i in target[target >= first_rare]]
+                known = np.where(target >= first_rare, UNKNOWN, target)
+                self._references.append(_text(known.tolist(), rare, "unknown"))
 
     def measure(self) -> float:
         """Computes BLEU with the current weights of the model."""
-        hypotheses = self._generator.generate(self._sources)
-        translations = [_text(best.ids) for best, *_ in hypotheses]
+        hypotheses = self._generator.generate(self._sources, spellings=self._spellings.get("source"))
+        translations = [_text(best.ids, best.spellings) for best, *_ in hypotheses]
         return self._corpus_bleu(translations, [self._references], tokenize="none", force=True).score
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
@@ -60,9 +72,13 @@ class ValidationBleu(keras.callbacks.Callback):
             logs["val_bleu"] = self.measure()
 
 
-def _text(ids: Iterable[int], unknown: str = str(UNKNOWN)) -> str:
-    """Writes ids as words separated by spaces, without padding and the end of sequence."""
-    return " ".join(unknown if i == UNKNOWN else str(i) for i in ids if i not in (PADDING, END))
+def _text(ids: Iterable[int], spellings: Iterable[Sequence[int]], unknown: str = str(UNKNOWN)) -> str:
+    """Writes ids as words separated by spaces, without padding and the end of sequence.
+
+    An unknown word is written as the ids of its characters if it is spelt.
+    """
+    spelt = ("-".join(str(i) for i in spelling if i not in (PADDING, END)) + "-" for spelling in spellings)
+    return " ".join(next(spelt, unknown) if i == UNKNOWN else str(i) for i in ids if i not in (PADDING, END))
 
 
 # The folder of the saved weights in the model directory.

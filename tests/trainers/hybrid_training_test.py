@@ -10,6 +10,8 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
+from keras_encdec.pruning import prune_model
+from keras_encdec.pruning.pruning_schemes import pruned_share
 from keras_encdec.scoring import ScoringOptions, score_file
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
@@ -78,15 +80,37 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
         (corpus / "scored.tsv").read_text(encoding="utf-8").splitlines()[-1].split("\t")
     )
     assert float(surprisal) == pytest.approx(-float(log_prob) / np.log(2) / (len(target) + 1), abs=1e-5)
-    with pytest.raises(InputError, match="found a model with characters"):
-        directory.check_without_characters("an exported model")
+    check_pruned_training(config, data, folder, directory)
     (folder / "target.characters").write_text("a\nb\n")
     with pytest.raises(InputError, match="target.characters"):
         ModelDirectory.load(folder)
 
 
+def check_pruned_training(config, data, folder, directory):
+    """Prunes a model, and trains it further in mixed precision, by BLEU."""
+    pruned = prune_model(folder, folder.parent / "pruned", share=0.5)
+    shares = {one.name: one.share for one in pruned.classes}
+    assert shares["character reader"] > 0.2 and shares["speller"] > 0.2
+    config = dataclasses.replace(
+        config,
+        initial_model=str(folder.parent / "pruned"),
+        keep_pruned=True,
+        dtype_policy="mixed_bfloat16",
+        validation_bleu=True,
+    )
+    retrained = folder.parent / "retrained"
+    found = train(config, data, retrained)
+    assert found.best.val_bleu is not None
+    retrained = ModelDirectory.load(retrained)
+    assert retrained.target_vocabulary.characters.words == directory.target_vocabulary.characters.words
+    assert pruned_share(retrained.model) >= 0.5
+    pair = (["a", "unseen"], ["b", "unheard"])
+    single, narrow = (TextScorer(retrained, dtype).score([pair])[0] for dtype in ("float32", "bfloat16"))
+    assert single == pytest.approx(narrow, rel=0.02)
+    [[best]] = TextGenerator([retrained], dtype="bfloat16").generate(["a unseen"], max_length=2)
+    assert "<unk>" not in best.words
+
+
 def test_what_a_training_cannot_combine():
-    with pytest.raises(ConfigurationError, match="of the shortlist alone"):
-        TrainingConfig("recurrent", MODEL, updates=1, validation_bleu=True)
     with pytest.raises(ConfigurationError, match="found characters=both with devices=2, expected 1 device"):
         TrainingConfig("recurrent", MODEL, updates=1, devices="2")

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 import sacrebleu
-from recurrent_toys import SOURCE, toy
+from hybrid_toys import hybrid
+from recurrent_toys import SOURCE, padded, toy
 from tiny_trainings import rounds, tiny_config, train_tiny
 
 from keras_encdec.decoding import Generator
@@ -18,9 +19,9 @@ from keras_encdec.trainers import TrainingData, TrainingReporter, train
 from keras_encdec.trainers.validation import ValidationBleu
 
 
-def always(model, word):
-    """Makes a model predict one word, until its target is as long as it may be."""
-    bias = model.decoder.output_weights[1]
+def always(decoder, word):
+    """Makes a decoder predict one word, until its target is as long as it may be."""
+    bias = decoder.output_weights[1]
     bias.assign(100 * np.eye(bias.shape[0])[word])
 
 
@@ -35,14 +36,28 @@ def test_bleu_is_that_of_the_current_weights_and_unknown_words_never_match():
     model = toy(layers=1, cell="rnn")
     bleu = ValidationBleu(model, [pairs(5), pairs(7)])
     for word, expected in ((5, 50), (3, 0), (7, 50)):
-        always(model, word)
+        always(model.decoder, word)
         assert bleu.measure() == pytest.approx(expected)
     unknown = ValidationBleu(model, [pairs(UNKNOWN)])
-    always(model, UNKNOWN)
+    always(model.decoder, UNKNOWN)
     assert unknown.measure() == 0
     logs = {"val_perplexity": float("nan")}
     bleu.on_epoch_end(0, logs)  # of a model that diverged nothing is translated
     assert logs.keys() == {"val_perplexity"}
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_spelt_words_match_by_their_characters():
+    model = hybrid()
+    always(model.decoder, UNKNOWN)
+    # Spells a word of one character.
+    model.decoder.speller.decoder.output_weights[1].assign([0, 0, 99, 0, 100, 0])
+    spellings = [[4, 2], [4, 4, 2], [5, 2]]
+    source = np.array([[4, 6, 2], [8, 2, 0]], "int32")
+    for number, expected in ((0, 100), (1, 0)):
+        batch = {"source": source, "target": np.array([[6 + number] * 10 + [2]] * 2, "int32")}
+        bleu = ValidationBleu(model, [batch], dict.fromkeys(("source", "target"), padded(spellings, 51)))
+        assert bleu.measure() == pytest.approx(expected)
 
 
 class StopOnce(TrainingReporter):
