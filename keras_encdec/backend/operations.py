@@ -79,6 +79,64 @@ def _take(table: Tensor, indices: Tensor) -> Tensor:
     return ops.take(table, indices, axis=0)
 
 
+# Rows of a block, and blocks for each block that full ones would need. Larger blocks compute more for the rows of other
+# sources, more blocks look more up.
+BLOCK, SPARE = 16, 4
+
+
+def with_table_rows(
+    function: Callable[[dict[str, Tensor], dict[str, Tensor]], tuple[Tensor, ...]],
+    rows: dict[str, Tensor],
+    tables: dict[str, Tensor],
+    indices: Tensor,
+) -> tuple[Tensor, ...]:
+    """Applies a function to rows and the table rows that they belong to, each looked up once for up to 16 neighbours.
+
+    The rows are divided into blocks of 16. Where rows of a block have different indices, the block is computed once for
+    each of these, so the function should cost little beside the lookup. If neighbours differ in most places, each row's
+    table rows are looked up, as they are for a number of rows that is unknown or no multiple of 16.
+    `benchmarks/attention.py` (scoring) measures the benefit.
+
+    Args:
+        function: from dicts of tensors, the rows `(groups, k, ...)` and their table rows `(groups, ...)`, to a tuple of
+            tensors `(groups, k, ...)`.
+        rows: dict of tensors `(rows, ...)`.
+        tables: dict of tensors `(n, ...)`.
+        indices: int32 tensor `(rows,)`, the table rows, none negative.
+
+    Returns:
+        tuple of tensors `(rows, ...)`.
+    """
+
+    def row_by_row() -> tuple[Tensor, ...]:
+        grouped = {key: ops.expand_dims(tensor, 1) for key, tensor in rows.items()}
+        taken = {key: take_rows(table, indices) for key, table in tables.items()}
+        return tuple(ops.squeeze(output, 1) for output in function(grouped, taken))
+
+    count = indices.shape[0]
+    if count is None or count % BLOCK or count < BLOCK * SPARE:
+        return row_by_row()
+    positions = ops.arange(count, dtype="int32")
+    differs = ops.concatenate([ops.ones((1,), "bool"), indices[1:] != indices[:-1]])
+    begins = ops.logical_or(differs, positions % BLOCK == 0)
+    block_of_row = ops.cumsum(ops.cast(begins, "int32")) - 1
+    blocks = count // BLOCK * SPARE
+
+    def in_blocks() -> tuple[Tensor, ...]:
+        first = ops.searchsorted(block_of_row, ops.arange(blocks, dtype="int32"))
+        first = ops.cast(ops.minimum(first, count - 1), "int32")
+        grouped = {
+            key: _take(ops.reshape(tensor, (-1, BLOCK, *tensor.shape[1:])), first // BLOCK)
+            for key, tensor in rows.items()
+        }
+        taken = {key: _take(table, _take(indices, first)) for key, table in tables.items()}
+        outputs = function(grouped, taken)
+        own = block_of_row * BLOCK + positions % BLOCK
+        return tuple(_take(ops.reshape(output, (-1, *output.shape[2:])), own) for output in outputs)
+
+    return ops.cond(block_of_row[-1] < blocks, in_blocks, row_by_row)
+
+
 def store_rows(table: Tensor, start: Tensor, rows: Tensor) -> Tensor:
     """Replaces consecutive rows of a table, in place, and returns the table.
 

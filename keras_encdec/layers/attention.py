@@ -131,6 +131,11 @@ class Attention(keras.layers.Layer):
         return self.scores.symbols()
 
     @property
+    def multiplies_queries(self) -> bool:
+        """Whether matrices are applied to the queries, so that a query's weights cost much beside reading its keys."""
+        return self.score == "concat"
+
+    @property
     def step(self) -> AttentionStep | None:
         """One step with a hand-written gradient, for a recurrence; `None` if the score has no such step."""
         return None
@@ -390,6 +395,10 @@ class LocalPredictiveAttention(LocalAttention):
 
     def symbols(self) -> dict[str, keras.Variable]:
         return {**super().symbols(), "W_p": self.position_kernel, "v_p": self.position_vector}
+
+    @property
+    def multiplies_queries(self) -> bool:
+        return True
 
     @property
     def step(self) -> AttentionStep | None:

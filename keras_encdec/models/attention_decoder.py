@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_encdec.backend.operations import as_tensor
+from keras_encdec.backend.operations import as_tensor, with_table_rows
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Tensor
 from keras_encdec.layers.attention import attention_class
 from keras_encdec.layers.attention_step import InputFeedingStep, WithoutGradient
@@ -258,25 +258,37 @@ class AttentionDecoder(RecurrentDecoder):
 
     def _attend(self, hidden: Tensor, state: State, memory: Memory, source_of_row: Tensor | None) -> State:
         """The entries of the new state that attention computes, for one step; for the rows see `Decoder`."""
-        rows = ops.shape(hidden)[0]
-        if source_of_row is not None:
-            names = "keys", "values", "mask"
-            memory = {name: self.take_memory(memory[name], rows, source_of_row) for name in names}
-        sources = ops.shape(memory["mask"])[0]
-        new, positions = {}, None
+        new: State = {}
+        rows, queries = ops.shape(hidden)[0], {"hidden": hidden}
         if self.attention_layer.needs_positions:
-            positions = ops.reshape(state["position"], (sources, -1))
+            queries["position"] = state["position"][:, 0]
             new["position"] = state["position"] + 1
-        queries = ops.reshape(hidden, (sources, -1, self.units))
-        attentional, weights = self._attended(queries, memory, positions)
-        new["attentional"] = ops.reshape(attentional, ops.shape(hidden))
-        new["attention"] = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
+        tables = {name: memory[name] for name in ("keys", "values", "mask")}
+        if source_of_row is not None and not self.attention_layer.multiplies_queries:
+            context, weights = with_table_rows(self._context, queries, tables, source_of_row)
+        else:
+            if source_of_row is not None:
+                tables = {name: self.take_memory(table, rows, source_of_row) for name, table in tables.items()}
+            sources = ops.shape(tables["mask"])[0]
+            queries = {name: ops.reshape(tensor, (sources, -1, *tensor.shape[1:])) for name, tensor in queries.items()}
+            context, weights = self._context(queries, tables)
+            context = ops.reshape(context, ops.shape(hidden))
+            weights = ops.reshape(weights, (rows, ops.shape(weights)[-1]))
+        new["attentional"] = ops.tanh(context + self.state_projection(hidden))
+        new["attention"] = weights
         return new
+
+    def _context(self, queries: dict[str, Tensor], memory: Memory) -> tuple[Tensor, Tensor]:
+        """c_t W_c, `(sources, steps, units)`, and the attention weights for h `(sources, steps, units)`."""
+        weights = self.attention_layer.attention_weights(
+            queries["hidden"], memory["keys"], memory["mask"], queries.get("position")
+        )
+        return ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"]), weights
 
     def _attended(self, hidden: Tensor, memory: Memory, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         """h~ and the attention weights for h, `(sources, steps, units)`."""
-        weights = self.attention_layer.attention_weights(hidden, memory["keys"], memory["mask"], positions)
-        context = ops.matmul(ops.cast(weights, self.compute_dtype), memory["values"])
+        queries = {"hidden": hidden} if positions is None else {"hidden": hidden, "position": positions}
+        context, weights = self._context(queries, memory)
         return ops.tanh(context + self.state_projection(hidden)), weights
 
     def get_config(self) -> dict[str, Any]:

@@ -84,7 +84,8 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
     ready, batch = by_parent[: first[0]], 0
     while len(ready):
         chosen, ready = ready[:size], ready[size:]
-        slots[order[chosen]] = batch * size + np.arange(len(chosen))
+        # In the order of the tree: prefixes of a source are neighbours, which look its memory up together.
+        slots[np.sort(order[chosen])] = batch * size + np.arange(len(chosen))
         starts, counts = first[chosen], first[chosen + 1] - first[chosen]
         children = by_parent[np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
         ready = np.sort(np.concatenate([ready, children]), kind="stable")

@@ -1,9 +1,10 @@
+import keras
 import numpy as np
 import pytest
 from gradients import double_precision
 from keras import ops
 
-from keras_encdec.backend.operations import STRIDED, stable_top_k, store_rows, take_rows, top_k
+from keras_encdec.backend.operations import STRIDED, stable_top_k, store_rows, take_rows, top_k, with_table_rows
 
 
 @pytest.mark.parametrize("words", [7, STRIDED * 12, STRIDED * 12 + 1, 5003])
@@ -42,3 +43,24 @@ def test_take_rows_returns_the_rows_in_the_order_of_the_indices():
     table = np.random.default_rng(0).random((5, 3)).astype("float32")
     found = take_rows(ops.convert_to_tensor(table), ops.convert_to_tensor([4, 0, 4]))
     np.testing.assert_array_equal(ops.convert_to_numpy(found), table[[4, 0, 4]])
+
+
+@pytest.mark.parametrize("sources", [1, 5, 64])
+def test_table_rows_are_looked_up_for_the_rows_that_they_belong_to(sources):
+    # 64 rows in up to 16 blocks: with 64 sources each row is a block, too many.
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.permutation(np.arange(64) % sources)).astype("int32")
+    rows, table = rng.normal(size=(64, 3)).astype("float32"), rng.normal(size=(64, 2, 3)).astype("float32")
+    groups = []
+
+    def products(rows, tables):
+        groups.append(tuple(rows["a"].shape))
+        return rows["a"] * 2, ops.matmul(rows["a"], ops.swapaxes(tables["b"], 1, 2))
+
+    rows_of_table = {"a": ops.convert_to_tensor(rows)}, {"b": ops.convert_to_tensor(table)}
+    doubled, multiplied = with_table_rows(products, *rows_of_table, ops.convert_to_tensor(indices))
+    np.testing.assert_array_equal(ops.convert_to_numpy(doubled), rows * 2)
+    expected = np.einsum("rk,rsk->rs", rows, table[indices])
+    np.testing.assert_allclose(ops.convert_to_numpy(multiplied), expected, atol=1e-5)
+    if keras.backend.backend() == "torch":  # compiled backends trace both ways
+        assert groups == [(16, 16, 3) if sources < 64 else (64, 1, 3)]
