@@ -192,7 +192,7 @@ class _BatchList(keras.utils.PyDataset):
 
 
 def update_tasks_between(
-    model: Any,
+    model: keras.Model,
     updates: Iterator[list[TaskUpdate]],
     step: StepCompilation,
     compilation: Compilation,
@@ -227,7 +227,7 @@ def update_tasks_between(
 class _TensorFlowStep:
     """Takes a step of a task under TensorFlow, in a function of its own for each shape of batch."""
 
-    def __init__(self, model: Any, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
+    def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compilation, self._begin = model, compilation, begin
         self._compiles_by_shape, self._jit_compile = step.compiled, step.uses_xla(model)
         self._functions: dict[tuple[str, Shapes], Callable[..., Any]] = {}
@@ -256,7 +256,7 @@ class _TensorFlowStep:
 class _JaxStep:
     """Takes a step of a task under JAX, which passes the values of all variables on."""
 
-    def __init__(self, model: Any, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
+    def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model, self._compiled = model, step.compiled
         self._steps: dict[str, Callable[..., Any]] = {}
 
@@ -277,7 +277,7 @@ class _JaxStep:
 class _TorchStep:
     """Takes a step of a task under PyTorch, which compiles nothing."""
 
-    def __init__(self, model: Any, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
+    def __init__(self, model: keras.Model, step: StepCompilation, compilation: Compilation, begin: Begin) -> None:
         self._model = model
 
     def __call__(self, task: str, batch: Batch, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
