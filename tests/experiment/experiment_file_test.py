@@ -180,6 +180,17 @@ COUNTS = "".join(f'[features.{name}]\nkind = "sentences"\nmodel_dir = "."\ncount
         (WHOLE.replace("updates = 2", "update = 2"), r"hyper-parameter 'update', .* in \[features.RNN\]"),
         (WHOLE.replace("training =", 'kind = "sentences"\ntraining ='), "found a model to train .*, expected train_s"),
         (WHOLE.replace("preset", 'kind = "unknown_words"\nof = "RNN" #'), r"found a model with kind=unknown_words"),
+        (
+            WHOLE + '[features.WP]\nkind = "unknown_words"\n',
+            r"found kind=unknown_words without of, expected the name of a feature in \[features.WP\]",
+        ),
+        (WHOLE.replace("preset", 'of = "RNN"\npreset'), "found of with kind=phrases, expected it with unknown_words"),
+        (
+            WHOLE.replace("preset", "counts = true\npreset"),
+            "found counts with kind=phrases, expected it with sentences",
+        ),
+        (WHOLE.replace("preset", 'model_dir = "."\npreset'), "found model_dir and preset, expected one of them"),
+        (WHOLE.replace('name = "Baseline"', ""), r"found a row without name, expected one"),
         (DATA + ROWS.replace('["RNN"]', "[]"), r"found no train_source .*, expected them, as a phrase table is"),
         (DATA + TEXT.replace("train_target", "#") + ROWS, "found one of train_source and train_target, expected both"),
         ('[data]\ndataset = "libreoffice_en_fr"\ndev_source = "dev.en"\n' + ROWS, "found dataset and files of text"),

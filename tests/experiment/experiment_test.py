@@ -3,12 +3,14 @@
 import contextlib
 import io
 import json
+import pathlib
 import re
 import signal
 
 import pytest
 
 from keras_encdec.cli import experiment as command
+from keras_encdec.datasets import libreoffice_en_fr
 from keras_encdec.errors import InputError
 from keras_encdec.experiment import experiment, load_experiment, stage_functions
 from keras_encdec.formats import InputLines
@@ -133,6 +135,44 @@ def test_from_lists(folder, eager, uncompiled):
     assert run(folder)[1] == []
     (folder / "experiment.toml").write_text((CONFIG % (SENTENCE, ', "Sentence"')).replace("seeds = 2", "seeds = 3"))
     assert run(folder)[1] == ["tune-0", "tune-1", "tune-2", "evaluate"]
+
+
+DECODER = """
+[data]
+train_source = "train.en"
+train_target = "train.fr"
+dev_source = "dev.en"
+dev_target = "dev.fr"
+test_source = "dev.en"
+test_target = "dev.fr"
+[baseline]
+system = "decoder"
+nbest_size = 5
+rounds = 2
+[tuning]
+seeds = 1
+[[rows]]
+name = "Baseline"
+"""
+
+
+def test_from_parallel_text_with_the_packages_decoder(tmp_path):
+    """On sentences that it was trained on, so that it translates most of them as the references do."""
+    data = libreoffice_en_fr()
+    for language, path in (("en", data.dev_source), ("fr", data.dev_target)):
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines(keepends=True)
+        for name, number in (("train", 200), ("dev", 8)):
+            (tmp_path / f"{name}.{language}").write_text("".join(lines[:number]), encoding="utf-8")
+    (tmp_path / "experiment.toml").write_text(DECODER)
+    result, begun = run(tmp_path)
+    assert begun == ["extract", "ngrams", "tune-decoder", "decode-test", "tune-0", "evaluate"]
+    found = {stage.name: stage.result for stage in result.stages}
+    assert found["extract"]["sentence_pairs"] == 200 and found["extract"]["phrase_pairs"] > 1000
+    assert found["tune-decoder"]["rounds"] == 2 and found["tune-decoder"]["score"] > 50
+    assert found["decode-test"]["sentences"] == 8 and found["decode-test"]["hypotheses"] > 8
+    assert all(score > 50 for score in result.rows[0].test)
+    with InputLines(tmp_path / "out" / "nbest" / "test.gz") as lines:
+        assert {line.split(b" ", 1)[0] for line in lines} == {b"%d" % number for number in range(8)}
 
 
 def test_a_table_with_which_the_lists_were_not_made_is_an_error(folder, eager, uncompiled):
