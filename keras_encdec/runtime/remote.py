@@ -243,8 +243,7 @@ def staged_folder(
         InputError: if the store refuses. Files that cannot be uploaded are kept on this machine.
     """
     check_remote_writable(joined(url, "file"))
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(_temporary_folder(url))
+    with _temporary_folder(url) as folder:
         if existing:
             _fetch_folder(url, folder, only)
         yield folder
@@ -255,8 +254,8 @@ def staged_folder(
                     shutil.copyfileobj(read, to, 1 << 20)
                     to.commit()
         except InputError as error:
-            stack.pop_all()
-            raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(folder)!r}") from error
+            kept = folder.rename(f"{folder}-kept")  # the temporary folder is about to be removed
+            raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(kept)!r}") from error
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ import importlib
 import os
 import pathlib
 import random
+import re
+import shutil
 import sys
 import threading
 
@@ -28,6 +30,7 @@ from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url
 
 pytest.importorskip("s3fs", reason="the extra remote is not installed")
+fsspec = pytest.importorskip("fsspec")
 LINES = [b"%d %s" % (i, random.Random(i).randbytes(40).hex().encode()) for i in range(3000)]
 TEXT = b"\n".join(LINES) + b"\n"
 needs_store = pytest.mark.usefixtures("store")
@@ -214,3 +217,32 @@ def test_folders_are_copied_both_ways(tmp_path):
         assert (folder / "sub" / "part").read_bytes() == TEXT
     with pytest.raises(InputError, match="s3://bucket/none: found no such file or folder"):
         local_copy("s3://bucket/none")
+
+
+def test_files_that_cannot_be_uploaded_are_kept(monkeypatch):
+    def refuse(self):
+        raise InputError("found a full store", "expected room", "make some", "memory://full/folder/a")
+
+    with pytest.raises(InputError, match="found a full store.*; the files are kept in '") as caught:
+        with staged_folder("memory://full/folder") as folder:
+            (folder / "a").write_bytes(TEXT)
+            monkeypatch.setattr(remote.RemoteOutput, "commit", refuse)
+    kept = pathlib.Path(re.search("kept in '(.*)'", str(caught.value))[1])
+    assert (kept / "a").read_bytes() == TEXT and not folder.exists()
+    shutil.rmtree(kept)
+
+
+def test_a_copy_that_came_short_is_named(monkeypatch):
+    with staged_folder("memory://short/folder") as folder:
+        (folder / "a").write_bytes(TEXT)
+    memory = type(fsspec.filesystem("memory"))
+    monkeypatch.setattr(memory, "get_file", lambda self, path, to: pathlib.Path(to).write_bytes(TEXT[:9]))
+    with pytest.raises(InputError, match=f"memory://short/folder: .*9 bytes came of {len(TEXT):,}"):
+        local_copy("memory://short/folder")
+
+
+def test_a_file_is_no_folder():
+    with staged_folder("memory://one/folder") as folder:
+        (folder / "a").write_bytes(TEXT)
+    with pytest.raises(InputError, match="memory://one/folder/a: found a file when trying to read it; name a folder"):
+        local_copy("memory://one/folder/a")
