@@ -116,6 +116,22 @@ def test_without_a_backend_that_works_a_model_is_not_checked(model, export):
 
 
 @pytest.mark.parametrize(
+    "raised, state, said",
+    [
+        (ImportError("no libx"), "not checked", "found a library that does not import (no libx); install it again."),
+        (KeyError("x"), "damaged", "found that it cannot be checked (KeyError: 'x'); copy it again."),
+    ],
+)
+def test_whatever_a_check_raises_the_diagnosis_continues(model, monkeypatch, raised, state, said):
+    def check(folder):
+        raise raised
+
+    monkeypatch.setattr("keras_encdec.diagnosis.diagnosis._check_model", check)
+    checked = check_path(model)
+    assert (checked.state, checked.problems) == (state, (f"{model}: {said}",))
+
+
+@pytest.mark.parametrize(
     "damage, said",
     [
         (lambda version: flip_byte(version / "saved_model.pb"), "saved_model.pb: found a file that has changed since"),

@@ -66,6 +66,14 @@ def test_the_worked_example(tmp_path):
     assert score.error_rate == pytest.approx(1 / 6)
 
 
+def test_empty_lines_between_sentence_pairs_mean_nothing(tmp_path):
+    links = [{(0, 0), (1, 1)}, {(0, 1)}]
+    for name, lines in (("found", giza), ("gold", naacl)):
+        (tmp_path / name).write_text("\n\n".join(lines(number, each) for number, each in enumerate(links, start=1)))
+    [score] = evaluate_alignments({"a": tmp_path / "found"}, tmp_path / "gold")
+    assert (score.links, score.sure, score.error_rate) == (3, 3, 0)
+
+
 @pytest.mark.parametrize(
     ("found", "gold", "message"),
     [

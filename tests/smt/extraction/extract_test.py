@@ -179,6 +179,9 @@ def test_unusable_arguments_are_refused(files, out):
     }.items():
         with pytest.raises(ConfigurationError, match=f"found {wrong}={value!r}, expected"):
             extracted(files, out / "table", **{"alignment": None, wrong: value})
+    for given in ({"aligner": "hmm"}, {"symmetrization": "union"}):
+        with pytest.raises(ConfigurationError, match=f"found {next(iter(given))} with alignment, which is taken as it"):
+            extracted(files, out / "table", **given)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         extracted(files, files / "align")
     pytest.importorskip("thot", reason="sil-thot is not installed")
