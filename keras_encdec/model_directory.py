@@ -176,23 +176,6 @@ class ModelDirectory:
         sides = {"source_characters": self.source_vocabulary, "target_characters": self.target_vocabulary}
         return {name: len(side.characters) for name, side in sides.items() if side.characters is not None}
 
-    def check_without_characters(self, task: str) -> None:
-        """Checks that the model treats words outside its shortlists as one unknown word.
-
-        Args:
-            task: str. What cannot read or spell such words, for the error.
-
-        Raises:
-            InputError: for a model with characters.
-        """
-        if self.character_numbers():
-            raise InputError(
-                "found a model with characters, trained with --characters",
-                f"expected one without: {task} can neither read nor spell words outside a shortlist yet",
-                "use encdec-score and encdec-generate with this model, or train another without --characters",
-                self.path,
-            )
-
     def checksums(self) -> dict[str, str]:
         """Returns the SHA-256 checksum of each file that decides what the model computes, by its name."""
         names = (name for name in (*VOCABULARIES, WEIGHTS) if (self.path / name).exists())

@@ -143,7 +143,6 @@ def report(
         raise InputError(
             "found a language model", "expected a model of p(target | source)", "check --model_dir", directory.path
         )
-    directory.check_without_characters("a report")
     if own := read_training_run(directory.path):
         runs.insert(0, own)
     parts, sections = ReportSections(directory, options, say), []

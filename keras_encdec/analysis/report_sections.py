@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from keras_encdec.analysis.page.character_sections import rare_words_section, spelt_words, spelt_words_section
 from keras_encdec.analysis.page.page import Section
 from keras_encdec.analysis.page.score_sections import (
     best_targets,
@@ -29,6 +30,7 @@ from keras_encdec.analysis.vectors import (
     phrase_gates,
     phrase_vectors,
     project,
+    rare_word_vectors,
     word_groups,
     word_vectors,
 )
@@ -49,6 +51,8 @@ WINDOW = 1 << 15
 GATE_SOURCES, GATE_WORDS, SHOWN_GATES = 1000, 10_000, 4
 # Number of sentences whose attention is shown, and their numbers of words.
 SHOWN_ATTENTION, ATTENTION_WORDS = 6, range(4, 19)
+# Largest number of rare words that are compared.
+RARE_WORDS = 2000
 WORDS = "The embeddings of the {} most frequent source words: words that are used alike lie near one another."
 PHRASES = (
     "What the decoder knows of a source phrase, its encoder’s summary: {} source phrases of four words or more. "
@@ -187,6 +191,16 @@ class ReportSections:
             yield length_section("sentence-lengths", "sentences", lengths, self._scorer.score(pairs))
             best = [hypotheses[0].words for hypotheses in self._generator.generate(sentences)]
             yield bleu_section(*bleu_by_length(list(map(len, words)), _joined(best), _joined(read)))
+            if self._generator.spells_words:
+                yield spelt_words_section(spelt_words(self._directory, best, read))
+        if self._directory.source_vocabulary.characters is not None:
+            self._say("Reading rare words.")
+            known = set(self._directory.source_vocabulary.words)
+            rare = sorted({word for sentence in words for word in sentence if word not in known})
+            shown = _drawn(rare, RARE_WORDS, f"rare words {self._options.seed}")
+            vectors = word_vectors(self._directory, self._options.map_words)
+            if shown and vectors is not None:
+                yield rare_words_section(vectors.with_others(rare_word_vectors(self._directory, shown)), len(shown))
         if self._generator.carries_attention:
             self._say("Drawing attention.")
             fitting = [line for line, split in zip(sentences, words, strict=True) if len(split) in ATTENTION_WORDS]
@@ -219,6 +233,8 @@ class ReportSections:
         """Raises InputError if the model knows no word of the pairs; adds a notice if it knows few."""
         vocabularies = self._directory.source_vocabulary, self._directory.target_vocabulary
         for side, (name, vocabulary) in enumerate(zip(("source", "target"), vocabularies, strict=True)):
+            if vocabulary.characters is not None:
+                continue  # the model reads and spells all words
             ids = [vocabulary.encode(pair[side])[:-1] for pair in pairs]
             counts = UnknownWords("model", name, sum(map(len, ids)), sum(phrase.count(UNKNOWN) for phrase in ids))
             if counts.words and counts.unknown == counts.words:

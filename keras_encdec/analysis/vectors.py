@@ -9,11 +9,13 @@ from keras import ops
 
 from keras_encdec.backend.types import Encoded, Structure
 from keras_encdec.data.batches import length_batches, pad
+from keras_encdec.data.rare_word_batches import by_length, local_sources
 from keras_encdec.formats import surface
 from keras_encdec.formats.fields import split_tokens
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.symbols import to_symbols
-from keras_encdec.text.vocabulary import FIRST_WORD
+from keras_encdec.text.spelling import OpenVocabulary, spelled
+from keras_encdec.text.vocabulary import FIRST_WORD, UNKNOWN
 
 # Largest number of sources that are encoded together, and of their tokens, including padding.
 MOST_ROWS, MOST_TOKENS = 512, 1 << 14
@@ -30,6 +32,10 @@ class Vectors:
 
     names: list[str]
     array: np.ndarray
+
+    def with_others(self, others: "Vectors") -> "Vectors":
+        """Returns these vectors and others of the same width, which come first."""
+        return Vectors([*others.names, *self.names], np.concatenate([others.array, self.array]))
 
     def neighbours(self, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
         """Finds the nearest neighbours of each vector by cosine similarity.
@@ -134,26 +140,51 @@ def word_vectors(directory: ModelDirectory, size: int) -> Vectors | None:
     return Vectors(list(words), np.asarray(rows, np.float32))
 
 
+def rare_word_vectors(directory: ModelDirectory, words: Sequence[str]) -> Vectors:
+    """Computes the vectors of words from their characters, as the encoder reads words outside its shortlist.
+
+    Args:
+        directory: ModelDirectory of a model that reads characters.
+        words: list of str.
+    """
+    reader, characters = directory.model.encoder.reader, directory.source_vocabulary.characters
+    assert reader is not None and characters is not None
+    array = np.zeros((len(words), reader.width), np.float32)
+    for start in range(0, len(words), MOST_ROWS):
+        for group in by_length(spelled(words[start : start + MOST_ROWS], characters)):
+            if rows := len(group.indices):
+                vectors = ops.convert_to_numpy(ops.cast(reader(group.characters), "float32"))
+                array[start + group.indices] = vectors[:rows]
+    return Vectors(list(words), array)
+
+
 def phrase_vectors(
-    directory: ModelDirectory, phrases: Sequence[str], encode: Callable[[np.ndarray], Encoded] | None = None
+    directory: ModelDirectory,
+    phrases: Sequence[str],
+    encode: Callable[[np.ndarray, list[np.ndarray]], Encoded] | None = None,
 ) -> Vectors:
     """Encodes phrases: the vectors are the summary c, or the last states of all layers, concatenated.
 
     Args:
         directory: ModelDirectory.
         phrases: list of str, source phrases as in a phrase table.
-        encode: callable with the arguments and the result of `model.encode`. Defaults to `None`: `model.encode`.
+        encode: callable with the arguments and the result of `model.encode`: ids, and the characters of rare words.
+            Defaults to `None`: `model.encode`.
 
     Returns:
         Vectors. The names are the phrases without factors and Moses's escapes.
     """
     words = directory.words([surface(phrase) for phrase in phrases])
-    ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
-    model = directory.model
+    vocabulary = OpenVocabulary(directory.source_vocabulary)
+    ids = [vocabulary.encode(phrase) for phrase in words]
+    model, spellings = directory.model, vocabulary.spellings
     names = [name for name, spec in model.encoder.encoded_spec.items() if spec.time_axis is None]
     array = np.empty((0, 0), np.float32)
     for indices, _, width in length_batches(list(map(len, ids)), MOST_ROWS, MOST_TOKENS):
-        encoded = (encode or model.encode)(pad([ids[index] for index in indices], width))
+        batch, characters = pad([ids[index] for index in indices], width), []
+        if spellings is not None:
+            batch, characters = local_sources(batch, FIRST_WORD + len(directory.source_vocabulary), spellings)
+        encoded = (encode or model.encode)(batch, characters)
         tensors = [np.asarray(ops.convert_to_numpy(ops.cast(encoded[name], "float32"))) for name in names]
         rows = np.concatenate(tensors, axis=1)
         if not array.size:
@@ -251,6 +282,10 @@ def phrase_gates(directory: ModelDirectory, phrases: Sequence[str]) -> list[Phra
         words = [phrase[::-1] for phrase in words]
     ids = [directory.source_vocabulary.encode(phrase) for phrase in words]
     embedded = symbols["source.E"][pad(ids)]
+    if model.encoder.reader is not None:
+        rare = np.nonzero(pad(ids) == UNKNOWN)
+        read = [words[row][column] for row, column in zip(*rare, strict=True)]
+        embedded[rare] = rare_word_vectors(directory, read).array
     hidden = np.zeros((len(ids), weights["U"].shape[0]), np.float32)
     updates, resets = [], []
     for now in embedded.swapaxes(0, 1):  # gates of padding are computed, too, and cut off below

@@ -192,7 +192,9 @@ SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 LOG_PROB: Schema = {"type": "number", "description": "ln p in nats."}
 PROBABILITY = described(SHARE, "p = exp(ln p).")
 MATRIX = array(array(SHARE))
-WORDS = array(record(word=TEXT, known=described(FLAG, "Whether it is in the model's vocabulary.")))
+WORDS = array(
+    record(word=TEXT, known=described(FLAG, "Whether the model knows it: by its vocabulary, or by its characters."))
+)
 TOKEN = record(word=TEXT, log_prob=LOG_PROB, probability=PROBABILITY)
 TARGET: dict[str, Schema] = {
     "text": TEXT,

@@ -57,7 +57,6 @@ class Explorer:
             raise InputError(
                 "found a language model", "expected a model with a source", "check --model_dir", directory.path
             )
-        directory.check_without_characters("the web page")
         self.limits = limits or RequestLimits()
         self._directory, self._phrases = directory, list(phrases)
         self._generator, self._scorer = TextGenerator([directory]), TextScorer(directory)
@@ -231,7 +230,8 @@ class Explorer:
 
     def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[Answer]:
         return [
-            {"word": word, "known": number != UNKNOWN}
+            # With characters, a word outside the vocabulary is read or spelt.
+            {"word": word, "known": number != UNKNOWN or vocabulary.characters is not None}
             for word, number in zip(words, vocabulary.encode(words), strict=False)
         ]
 

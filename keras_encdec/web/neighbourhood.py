@@ -136,7 +136,7 @@ class Neighbourhood:
         self._arrays.append(self._unit_vectors(self.phrases[start : start + ENCODED_TOGETHER]))
 
     def _unit_vectors(
-        self, phrases: Sequence[str], encode: Callable[[np.ndarray], Encoded] | None = None
+        self, phrases: Sequence[str], encode: Callable[[np.ndarray, list[np.ndarray]], Encoded] | None = None
     ) -> np.ndarray:
         texts = [table_text(self._directory, phrase.split(" ")) for phrase in phrases]
         array = phrase_vectors(self._directory, texts, encode).array
@@ -152,6 +152,5 @@ class _Encoding(keras.layers.Layer):
         self.model = model
         self.built = True
 
-    def call(self, source: Tensor) -> Encoded:
-        encoded: Encoded = self.model.encoder(source)
-        return encoded
+    def call(self, source: Tensor, characters: Sequence[Tensor]) -> Encoded:
+        return self.model.encode(source, characters)

@@ -1,11 +1,15 @@
 """A hybrid word-character model from training to scores and spelt targets, on text."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 from tiny_trainings import QUICK
+from undrawn import undrawn
 
+from keras_encdec.analysis import phrase_vectors, report
+from keras_encdec.analysis.page.character_sections import SpeltWord, spelt_words
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.decoding.text_generator import TextGenerator
 from keras_encdec.errors import InputError
@@ -15,6 +19,7 @@ from keras_encdec.pruning.pruning_schemes import pruned_share
 from keras_encdec.scoring import ScoringOptions, score_file
 from keras_encdec.scoring.text_scorer import TextScorer
 from keras_encdec.trainers import TrainingConfig, TrainingData, train
+from keras_encdec.web import Explorer
 
 MODEL = {
     "layers": 1,
@@ -81,9 +86,28 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
     )
     assert float(surprisal) == pytest.approx(-float(log_prob) / np.log(2) / (len(target) + 1), abs=1e-5)
     check_pruned_training(config, data, folder, directory)
+    check_report_and_page(corpus, directory)
     (folder / "target.characters").write_text("a\nb\n")
     with pytest.raises(InputError, match="target.characters"):
         ModelDirectory.load(folder)
+
+
+def check_report_and_page(corpus, directory):
+    with undrawn():
+        summary = report(directory, corpus / "report", source=corpus / "source", target=corpus / "target")
+    assert {"rare-words", "spelt-words"} <= set(summary.sections) and not summary.notices
+    rare = (corpus / "report" / "tables" / "rare_words.tsv").read_text(encoding="utf-8").splitlines()
+    assert rare[0] == "rare word\trank\tneighbour\tis rare\tcosine" and rare[1].startswith("word")
+    explorer = Explorer(directory, ["a unseen", "b c"])
+    [*map(lambda step: step(), itertools.islice(explorer.preparations(), 1, 2))]
+    answer = explorer.translate("a unseen", beams=2, best=1)
+    assert all(word["known"] for word in answer["source"]) and "<unk>" not in answer["targets"][0]["text"]
+    assert len(explorer.neighbours("a unseem")["neighbours"]) == 2
+    first, second = phrase_vectors(directory, ["unseen", "x"]).array
+    assert not np.allclose(first, second, atol=1e-6)
+    trained = "x" * 50
+    spelt = spelt_words(directory, [["a", trained, "new"], ["b", trained]], [["new"], [trained]])
+    assert spelt == [SpeltWord("new", 1, 1, False), SpeltWord(trained, 2, 1, True)]
 
 
 def check_pruned_training(config, data, folder, directory):
