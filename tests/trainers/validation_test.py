@@ -90,7 +90,7 @@ def test_a_training_records_bleu_each_round_saves_the_best_model_and_is_resumed(
     assert [one.updates for one in result.rounds] == [3, 6, 8, 8] and result.last.averaged_rounds == 2
     assert result.best.val_bleu == max(values) > 30
     assert f", held-out {result.rounds[0].val_perplexity:.3f}, BLEU {values[0]:.2f}; " in "".join(lines)
-    assert f"Best held-out BLEU {max(values):.2f}, perplexity {result.best.val_perplexity:.3f} per" in lines[-1]
+    assert f"Best held-out BLEU {max(values):.2f}, perplexity {result.best.val_perplexity:.3f} per" in "".join(lines)
     vocabularies, model = ModelDirectory.load(path), load_model(path / "best.keras")
     found = Generator(model).generate([vocabularies.source_vocabulary.encode([f"s{i}"]) for i in range(3)])
     texts = [" ".join(vocabularies.target_vocabulary.decode(best.ids)) for best, *_ in found]
