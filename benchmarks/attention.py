@@ -42,10 +42,11 @@ def main():
                 for beam in (1, options.beam):
                     # As many together as this package takes.
                     given = "--beam", beam, "--batch", MOST_ROWS // beam, "--sentences", options.sentences
+                    given = *given, "--dtype", options.dtype
                     work = "greedy" if beam == 1 else f"beam {beam}"
                     compare(work, prepared, options.backends, "decode", given, same, candidates=options.candidates)
             if "score" in options.works:
-                compare("score", prepared, options.backends, "score", (), difference)
+                compare("score", prepared, options.backends, "score", ("--dtype", options.dtype), difference)
                 print(f"{made['shared']:.2f} target tokens of the n-best list a distinct prefix", flush=True)
 
 
@@ -64,6 +65,7 @@ def parsed():
     parser.add_argument("--nbest_sentences", type=int, default=200, help="whose hypotheses are scored")
     parser.add_argument("--hypotheses", type=int, default=100, help="of each sentence, when they are made up")
     parser.add_argument("--candidates", type=int, default=450, help="words of a shortlist for each source")
+    parser.add_argument("--dtype", default="float32", help="of this package's scoring and decoding")
     parser.add_argument("--input", help="text file, the sources")
     parser.add_argument("--nbest", help="n-best list of these sources")
     parser.add_argument("--automatic", action="store_true", help="input feeding also without the hand-written gradient")

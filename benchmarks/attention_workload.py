@@ -36,6 +36,7 @@ def arguments():
     parser.add_argument("--beam", type=int)
     parser.add_argument("--pairs", type=int, help="to score, at most")
     parser.add_argument("--candidates", type=int, help="words that may follow in the targets of each source")
+    parser.add_argument("--dtype", help="of this package's scoring and decoding")
     parser.add_argument("--automatic", action="store_true", help="train without the hand-written gradient")
     return parser
 

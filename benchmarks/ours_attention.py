@@ -68,7 +68,7 @@ def decode(options, workload):
     """Decodes the sources twice: the first time compiles, all sizes of batches, as after many sentences."""
     batch_size.COMPILING = 0
     keep_freed_memory()  # as encdec-generate does
-    generator, sampler = Generator(prepared_model(workload)), BeamSampler(options.beam)
+    generator, sampler = Generator(prepared_model(workload), dtype=options.dtype), BeamSampler(options.beam)
     sources = workload.sources[: options.sentences]
     words = {"candidates": workload.candidates(options.candidates)[: len(sources)]} if options.candidates else {}
     for _ in range(2):
@@ -81,7 +81,7 @@ def decode(options, workload):
 def score(options, workload):
     """Scores an n-best list twice: the first time compiles."""
     keep_freed_memory()  # as encdec-score does
-    scorer, pairs = Scorer(prepared_model(workload)), workload.pairs[: options.pairs]
+    scorer, pairs = Scorer(prepared_model(workload), options.dtype), workload.pairs[: options.pairs]
     for _ in range(2):
         start = time.perf_counter()
         found = scorer.score(pairs)

@@ -1,14 +1,17 @@
 """Compiled calls of a layer without gradients, and when to shrink a batch."""
 
 import collections
+import contextlib
+import functools
 import gc
 import threading
 from collections.abc import Callable, Hashable
 
 import keras
 
-from keras_encdec.backend.devices import name
+from keras_encdec.backend.devices import name, on_cpu
 from keras_encdec.backend.types import Structure, Tensor
+from keras_encdec.configuration import ConfigurationError
 
 # Takes the inputs of a call and their leaves; returns a function of leaves, compiled for these shapes.
 Compiler = Callable[[Structure, list[Tensor]], Callable[[list[Tensor]], Structure]]
@@ -87,11 +90,13 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
 
     from keras_encdec.backend.onednn_matmul import onednn_matmul
 
+    products = functools.cache(lambda: _int8_products(layer))
+
     def compiler(inputs: Structure, leaves: list[Tensor]) -> Callable[[list[Tensor]], Structure]:
         structure = keras.tree.map_structure(lambda _: 0, inputs)
 
         def call(leaves: list[Tensor]) -> Structure:
-            with torch.inference_mode(), onednn_matmul():
+            with torch.inference_mode(), products() or onednn_matmul():
                 outputs = layer(*keras.tree.pack_sequence_as(structure, leaves))
             # PyTorch's tree functions leave reference cycles that hold the tensors of the call, often many megabytes.
             # Python collects cycles by the number of objects, and commands make it collect rarely: too late for these.
@@ -101,6 +106,37 @@ def _with_torch(layer: keras.layers.Layer) -> Compiler:
         return call
 
     return compiler
+
+
+def compute_in_int8(layer: keras.layers.Layer) -> None:
+    """Lets compiled calls of layers with the weights of this one compute their products with 8 bits.
+
+    Raises:
+        ConfigurationError: for another backend than PyTorch on a CPU whose instructions multiply 8 bits.
+    """
+    if not (name() == "torch" and on_cpu() and _int8_is_available()):
+        raise ConfigurationError(
+            "found {dtype}=int8 with the backend %s on this machine, expected KERAS_BACKEND=torch on a CPU with "
+            "instructions for 8 bits (VNNI or AMX); give {dtype}=float32",
+            name(),
+        )
+    for variable in layer.variables:
+        variable.in_int8 = True
+
+
+def _int8_is_available() -> bool:
+    from keras_encdec.backend.int8_products import int8_is_available
+
+    return int8_is_available()
+
+
+def _int8_products(layer: keras.layers.Layer) -> contextlib.AbstractContextManager[object] | None:
+    """The context of products with 8 bits for a layer whose weights `compute_in_int8` has marked, `None` for others."""
+    if not any(getattr(variable, "in_int8", False) for variable in layer.variables):
+        return None
+    from keras_encdec.backend.int8_products import Int8Products
+
+    return Int8Products(layer)
 
 
 _COMPILERS = {"tensorflow": _with_tensorflow, "jax": _with_jax, "torch": _with_torch}

@@ -194,6 +194,17 @@ def _torch_function(parts: list[tuple[Tensor, Tensor]], width: int) -> Callable[
     """Returns the function for PyTorch, which does not fuse: a matrix row is the bias; 2^x is faster than exp."""
     import torch
 
+    from keras_encdec.backend.int8_products import int8_is_active
+
+    if int8_is_active():
+        # The bias has no room in a column of 8 bits.
+        scaled = [(m * LOG2_E, b * LOG2_E) for m, b in parts]
+
+        def with_int8(features: Tensor) -> Tensor:
+            return sum((features @ m).add_(b).exp2_().sum(-1) for m, b in scaled).log()
+
+        return with_int8
+
     # Products in low precision are fastest when the inner dimension is a multiple of 8.
     rank = parts[0][0].shape[0]
     rows = -(rank + 1) % 8

@@ -28,8 +28,8 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
     )
     dtype: str | None = hyperparameter(
         None,
-        "Dtype of the computation. bfloat16 is faster only on hardware that supports it, see encdec-score. Default: "
-        "the model's own, which is float32 unless it was trained with another --dtype_policy.",
+        "Dtype of the computation. bfloat16 and int8 are faster only on hardware that supports them, see encdec-score. "
+        "Default: the model's own, which is float32 unless it was trained with another --dtype_policy.",
         choices=DTYPES,
     )
     format: str = hyperparameter(

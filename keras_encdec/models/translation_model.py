@@ -14,6 +14,7 @@ from keras_encdec.architectures.architecture_registry import (
     register_architecture,
     unregister_architecture,
 )
+from keras_encdec.backend.compiled_call import compute_in_int8
 from keras_encdec.backend.gradients import without_gradients
 from keras_encdec.backend.types import Encoded, Memory, Shape, State, Structure, Tensor
 from keras_encdec.configuration import Configuration
@@ -316,11 +317,18 @@ def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
 
     Args:
         model: TranslationModel.
-        dtype: str, such as "float32" or "bfloat16".
+        dtype: str, such as "float32" or "bfloat16"; "int8" for a copy in float32 whose products have 8 bits in compiled
+            calls.
+
+    Raises:
+        ConfigurationError: for "int8" where it cannot be computed, see `compute_in_int8`.
     """
     if model.dtype_policy.name == dtype:
         return model
-    other = type(model).from_config({**model.get_config(), "dtype": dtype})
+    in_int8 = dtype == "int8"
+    other = type(model).from_config({**model.get_config(), "dtype": "float32" if in_int8 else dtype})
+    if in_int8:
+        compute_in_int8(other)
     copy_weights(model, other)
     return other
 

@@ -62,8 +62,8 @@ class Scorer:
 
     Args:
         model: TranslationModel, such as RNNEncoderDecoder.
-        dtype: str. Dtype of the computation, "float32" or "bfloat16"; log-probabilities are summed in float32 or
-            more. Defaults to `None`: the model's own compute dtype.
+        dtype: str. Dtype of the computation, "float32", "bfloat16" or "int8"; log-probabilities are summed in float32
+            or more. Defaults to `None`: the model's own compute dtype.
 
     Attributes:
         carries_attention: bool. Whether the model has attention.

@@ -6,8 +6,10 @@ import pytest
 from gradients import double_precision
 from layer_checks import numpy
 
+from keras_encdec.configuration import ConfigurationError
 from keras_encdec.data import pad
 from keras_encdec.models import RNNEncoderDecoder
+from keras_encdec.models.translation_model import model_in_dtype
 from keras_encdec.scoring import Scorer
 
 WORDS = 23  # ids to 25
@@ -185,7 +187,16 @@ def test_a_closed_scorer_refuses_to_score(model):
         other.score([([5, 2], [6, 2])])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def available_dtypes():
+    """The dtypes that this backend computes scores in on this machine."""
+    try:
+        model_in_dtype(random_model(), "int8")
+    except ConfigurationError:
+        return ["float32", "bfloat16"]
+    return ["float32", "bfloat16", "int8"]
+
+
+@pytest.mark.parametrize("dtype", available_dtypes())
 def test_the_dtype_of_the_computation_can_be_chosen(dtype):
     trained, some = random_model(dtype="mixed_bfloat16"), random_pairs(50, 6)
     full = model_scores(random_model(), some)

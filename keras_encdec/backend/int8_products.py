@@ -1,0 +1,133 @@
+"""Matrix products of PyTorch on a CPU whose factors are rounded to 8 bits.
+
+This module imports torch. Only functions that run under PyTorch import it. `benchmarks/attention.py --dtype=int8`
+(scoring) measures the benefit.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import keras
+import torch
+from torch.overrides import TorchFunctionMode
+
+PRODUCTS = {torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__}
+# A matrix with fewer columns, such as a vector of attention, stays as it is.
+FEWEST_COLUMNS = 8
+# Of the rounded factors: weights are -127 to 127, rows are 1 to 255 around 128, as the operation takes unsigned ones.
+LARGEST, ZERO = 127, 128
+
+_ACTIVE = threading.local()
+
+
+def int8_is_active() -> bool:
+    """Whether products in this thread are computed with 8 bits."""
+    return getattr(_ACTIVE, "depth", 0) > 0
+
+
+@functools.cache
+def int8_is_available() -> bool:
+    """Whether PyTorch has the operation here, and sums products of 8 bits exactly.
+
+    On processors without instructions for it (VNNI, AMX), sums of two products saturate at 16 bits.
+    """
+    try:
+        weights = torch.full((64, 16), LARGEST, dtype=torch.int8)
+        packed = _Packed(weights, torch.ones(16))
+        exact = packed.product(torch.full((4, 64), 255, dtype=torch.uint8))
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return bool((exact == 64 * LARGEST * (255 - ZERO)).all())
+
+
+class Int8Products(TorchFunctionMode):
+    """A context in which products of float32 rows and one matrix are computed with 8 bits.
+
+        x W = s_x s_w (round(x / s_x) round(W / s_w)),   s_x = max |x| / 127 of each row, s_w of each column
+
+    Each row has a scale of its own, so that its result does not depend on the other rows. Sums are exact integers.
+    Matrices that are parameters of the layer, or views of them, are rounded once until they change; other matrices once
+    per context.
+
+    Args:
+        layer: keras.layers.Layer, whose weights are the parameters.
+    """
+
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        super().__init__()
+        self._storages = {variable.value.untyped_storage().data_ptr() for variable in layer.variables}
+        self._of_parameters: dict[Hashable, tuple[int, _Packed]] = {}
+        # The matrix is kept with its copy: no other can have its address meanwhile.
+        self._others: dict[Hashable, tuple[torch.Tensor, _Packed]] = {}
+
+    def __enter__(self) -> "Int8Products":
+        _ACTIVE.depth = getattr(_ACTIVE, "depth", 0) + 1
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        _ACTIVE.depth -= 1
+        self._others.clear()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        if func in PRODUCTS and not kwargs and _are_supported(*args):
+            return _product(args[0], self._packed(args[1]))
+        return func(*args, **(kwargs or {}))
+
+    def _packed(self, matrix: torch.Tensor) -> "_Packed":
+        key = matrix.data_ptr(), matrix.shape, matrix.stride()
+        if matrix.untyped_storage().data_ptr() in self._storages and not matrix.is_inference():
+            version, packed = self._of_parameters.get(key, (None, None))
+            if packed is None or version != matrix._version:
+                packed = _rounded(matrix)
+                self._of_parameters[key] = matrix._version, packed
+            return packed
+        found = self._others.get(key)
+        if found is None:
+            self._others[key] = found = matrix, _rounded(matrix)
+        return found[1]
+
+
+class _Packed:
+    """A matrix of 8 bits, laid out for the operation that torch.compile uses for quantized linear layers."""
+
+    def __init__(self, weights: torch.Tensor, scales: torch.Tensor) -> None:
+        self.weights = torch.ops.onednn.qlinear_prepack(weights.t().contiguous(), None)
+        self.scales = scales
+        self.zeros = torch.zeros(len(scales), dtype=torch.int64)
+
+    def product(self, rows: torch.Tensor) -> torch.Tensor:
+        """The product of rows of unsigned 8 bits, float32."""
+        product: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
+            rows, 1.0, ZERO, self.weights, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return product
+
+
+def _rounded(matrix: torch.Tensor) -> _Packed:
+    scales = (matrix.abs().amax(0) / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+    return _Packed((matrix / scales).round().to(torch.int8), scales)
+
+
+def _product(rows: torch.Tensor, packed: _Packed) -> torch.Tensor:
+    flat = rows.reshape(-1, rows.shape[-1])
+    scales = (flat.abs().amax(-1, keepdim=True) / LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+    rounded = (flat / scales).round_().add_(ZERO).to(torch.uint8)
+    return packed.product(rounded).mul_(scales).reshape(*rows.shape[:-1], -1)
+
+
+def _are_supported(rows: object, matrix: object) -> bool:
+    return (
+        isinstance(rows, torch.Tensor)
+        and isinstance(matrix, torch.Tensor)
+        and rows.dtype == matrix.dtype == torch.float32
+        and rows.ndim >= 2
+        and matrix.ndim == 2
+        and rows.numel() > 0
+        and matrix.shape[1] >= FEWEST_COLUMNS
+    )
