@@ -67,7 +67,6 @@ class Batches:
         self.batch_size = max(1, min(batch_size, len(self.indices)))
         self.updates_per_epoch = len(self.indices) // self.batch_size
         self._seed, self._widths = seed, widths
-        self._rare_words = RareWordBatches(pairs, self.batch_size, widths is not None) if pairs.spellings else None
 
     def stream(self, first_update: int = 0) -> Iterator[dict[str, Ids]]:
         """Yields batches without end.
@@ -128,12 +127,26 @@ class Batches:
         return indices[np.lexsort((source, target))]
 
     def _batch(self, indices: Indices) -> dict[str, Ids]:
-        widths = self._least_widths(indices)
-        if self._widths:
-            holding = (each for each in self._frequent_widths if each[0] >= widths[0] and each[1] >= widths[1])
-            widths = next(holding, widths)
-        batch = self.pairs.padded(indices, *widths, self._rare_words is not None)
+        batch = self.pairs.padded(indices, *self._widths_of(indices), bool(self.pairs.spellings))
         return self._rare_words(batch) if self._rare_words else batch
+
+    @functools.cached_property
+    def _rare_words(self) -> RareWordBatches | None:
+        """What adds the characters of rare words: for few numbers of them if shapes are compiled."""
+        if not self.pairs.spellings:
+            return None
+        if not self._widths:
+            return RareWordBatches(self.pairs)
+        first = itertools.islice(self._epoch(0), COUNTED_UPDATES)
+        return RareWordBatches(self.pairs, ((indices, self._widths_of(indices)) for indices in first))
+
+    def _widths_of(self, indices: Indices) -> tuple[int, int]:
+        """Returns the widths of source and target of a batch: those of a frequent shape if there is one that fits."""
+        widths = self._least_widths(indices)
+        if not self._widths:
+            return widths
+        holding = (each for each in self._frequent_widths if each[0] >= widths[0] and each[1] >= widths[1])
+        return next(holding, widths)
 
     @functools.cached_property
     def _frequent_widths(self) -> list[tuple[int, int]]:

@@ -1,18 +1,16 @@
 """The words of a batch that are outside the shortlist, with their characters, grouped by length."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_encdec.data.prepare import Ids, PreparedPairs
+from keras_encdec.data.prepare import Ids, Indices, PreparedPairs
 from keras_encdec.text.spelling import SPELLING_WIDTH
 from keras_encdec.text.vocabulary import UNKNOWN
 
 #: Widths of the arrays of spellings, end mark included: most rare words need 10 characters or fewer.
 SPELLING_WIDTHS = (10, 20, SPELLING_WIDTH)
-# Pairs that are looked at to estimate the number of rare words of a batch.
-SAMPLED = 10_000
 
 
 def characters_key(side: str, width: int) -> str:
@@ -42,22 +40,22 @@ def by_length(spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool
 
     Args:
         spellings: integer array `(n, 51)`, see `spelled`.
-        least_rows: numbers of rows of each group, unless it needs more: then they are doubled. Defaults to 8.
+        least_rows: numbers of rows of each group, unless it needs more: then they are doubled, or 8. Defaults to 0.
         exact: bool. Whether each group has exactly the rows that it needs, for backends that compile nothing. Defaults
             to `False`.
 
     Returns:
-        list of SpellingGroup. A group without words has no rows.
+        list of SpellingGroup.
     """
     lengths = np.count_nonzero(spellings, axis=1)
     groups, shorter = [], 0
     for number, width in enumerate(SPELLING_WIDTHS):
         indices = np.flatnonzero((lengths > shorter) & (lengths <= width))
         rows = len(indices)
-        if rows and not exact:
-            rows = least_rows[number] if least_rows else 8
+        if not exact:
+            rows = least_rows[number] if least_rows else 0
             while rows < len(indices):
-                rows *= 2
+                rows = max(8, 2 * rows)
         characters = np.zeros((rows, width), np.int32)
         characters[: len(indices)] = spellings[indices, :width]
         groups.append(SpellingGroup(indices, characters))
@@ -102,54 +100,55 @@ def local_sources(
 class RareWordBatches:
     """Adds the characters of rare words to batches of pairs.
 
-    A side with characters gets arrays of three widths, so that short words are not padded to the longest. Each array
-    has one of few numbers of rows, so that few shapes are compiled. On the source side each distinct rare word of a
-    batch is one row of `source_characters_10`, `..._20` or `..._51`, and the ids of rare words are local to the batch:
-    the number of the shortlist's ids, plus the row in the three arrays together. On the target side each occurrence of
-    a rare word is a row of `target_characters_10` and so on; `target_positions_10` and so on have its position,
-    `row * width + column`, in "target", where the word is the unknown word. Rows that are all 0 are padding.
+    A side with characters gets arrays of three widths, so that short words are not padded to the longest. On the source
+    side each distinct rare word of a batch is one row of `source_characters_10`, `..._20` or `..._51`, and the ids of
+    rare words are local to the batch: the number of the shortlist's ids, plus the row in the three arrays together. On
+    the target side each occurrence of a rare word is a row of `target_characters_10` and so on; `target_positions_10`
+    and so on have its position, `row * width + column`, in "target", where the word is the unknown word. Rows that are
+    all 0 are padding.
+
+    Where each shape is compiled, the arrays have the same numbers of rows in nearly all batches of the same widths of
+    source and target, so that hardly more shapes are compiled than without characters.
 
     Args:
         pairs: PreparedPairs with spellings.
-        batch_size: int.
-        compiled: bool. Whether each shape is compiled. Otherwise the arrays have no rows of padding.
+        counted: iterable of the indices of batches, and their widths of source and target. The numbers of rows are the
+            largest numbers of rare words in these batches of the same widths, and 10 % more; in other batches they are
+            doubled as needed. Defaults to `None`: the arrays have no rows of padding.
     """
 
-    def __init__(self, pairs: PreparedPairs, batch_size: int, compiled: bool) -> None:
-        self._pairs, self._exact = pairs, not compiled
-        sample = np.arange(min(len(pairs), SAMPLED))
-        rows = pairs.padded(sample, with_rare_ids=True)
-        self._least_rows: dict[str, list[int]] = {}
-        for side, spellings in pairs.spellings.items():
-            first = pairs.first_rare_id(side)
-            lengths = np.count_nonzero(spellings[rows[side][rows[side] >= first] - first], axis=1)
-            numbers = np.histogram(lengths, (0, *(width + 1 for width in SPELLING_WIDTHS)))[0]
-            expected = 1.25 * numbers * batch_size / len(sample)
-            self._least_rows[side] = [max(8, 8 * int(np.ceil(number / 8))) for number in expected]
+    def __init__(self, pairs: PreparedPairs, counted: Iterable[tuple[Indices, tuple[int, int]]] | None = None) -> None:
+        self._pairs, self._exact = pairs, counted is None
+        most: dict[tuple[str, tuple[int, int]], Indices] = {}
+        for indices, widths in counted or ():
+            rows = pairs.padded(indices, with_rare_ids=True)
+            for side, spellings in pairs.spellings.items():
+                words = rows[side][rows[side] >= pairs.first_rare_id(side)] - pairs.first_rare_id(side)
+                lengths = np.count_nonzero(spellings[np.unique(words) if side == "source" else words], axis=1)
+                numbers = np.histogram(lengths, (0, *(width + 1 for width in SPELLING_WIDTHS)))[0]
+                most[side, widths] = np.maximum(most.get((side, widths), 0), numbers)
+        self._least_rows = {key: (8 * np.ceil(1.1 * numbers / 8)).astype(int).tolist() for key, numbers in most.items()}
 
     def __call__(self, batch: dict[str, Ids]) -> dict[str, Ids]:
         """Adds the arrays of rare words to a batch that was read `with_rare_ids`."""
         batch = dict(batch)
-        if "source" in self._pairs.spellings:
-            batch.update(self._of_source(batch["source"]))
-        if "target" in self._pairs.spellings:
-            batch.update(self._of_target(batch["target"]))
+        widths = batch["source"].shape[1], batch["target"].shape[1]
+        least_rows = {side: self._least_rows.get((side, widths), ()) for side in self._pairs.spellings}
+        if "source" in least_rows:
+            batch.update(self._of_source(batch["source"], least_rows["source"]))
+        if "target" in least_rows:
+            batch.update(self._of_target(batch["target"], least_rows["target"]))
         return batch
 
-    def _of_source(self, source: Ids) -> dict[str, Ids]:
+    def _of_source(self, source: Ids, least_rows: Sequence[int]) -> dict[str, Ids]:
         first, spellings = self._pairs.first_rare_id("source"), self._pairs.spellings["source"]
-        local = local_sources(source, first, spellings, self._least_rows["source"], self._exact)
+        local = local_sources(source, first, spellings, least_rows, self._exact)
         keys = (characters_key("source", width) for width in SPELLING_WIDTHS)
         return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
 
-    def _of_target(self, target: Ids) -> dict[str, Ids]:
-        return with_target_characters(
-            target,
-            self._pairs.first_rare_id("target"),
-            self._pairs.spellings["target"],
-            self._least_rows["target"],
-            self._exact,
-        )
+    def _of_target(self, target: Ids, least_rows: Sequence[int]) -> dict[str, Ids]:
+        first, spellings = self._pairs.first_rare_id("target"), self._pairs.spellings["target"]
+        return with_target_characters(target, first, spellings, least_rows, self._exact)
 
 
 def with_target_characters(
