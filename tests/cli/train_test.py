@@ -128,7 +128,8 @@ def test_a_killed_training_resumes_with_the_same_result(program, training_files,
     assert (killed / ".training.lock").exists()
     data, total = TrainingData(phrase_table=training_files / "table.gz"), done[-1] + 8
     _, lines = train_tiny(data, killed, resume=True, updates=total, round_updates=5)
-    assert lines[-1].startswith(f"{total:,} updates, ") and not any("unique" in line for line in lines)
+    # After so few updates, it may say last that the model has not learned yet.
+    assert any(line.startswith(f"{total:,} updates, ") for line in lines) and not any("unique" in x for x in lines)
     train_tiny(data, whole, updates=total, round_updates=5)
     for name in ("ids.i32", "lengths.u16", "starts.i64"):
         assert (killed / "prepared" / name).read_bytes() == (whole / "prepared" / name).read_bytes()
