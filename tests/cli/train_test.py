@@ -146,10 +146,10 @@ def test_a_killed_training_resumes_with_the_same_result(program, training_files,
 def test_a_terminated_training_keeps_its_checkpoint_and_resumes(program, signals_obeyed, training_files, tmp_path):
     flags = [f"--tsv={training_files}/tsv", f"--model_dir={tmp_path}/m", *training_flags(round_updates=100_000)]
     process = program.installed(*flags, "--minutes=60")
-    while not (tmp_path / "m" / "config.json").exists():
+    progress = tmp_path / "m" / "progress.json"  # written every two seconds
+    while not progress.exists() or not json.loads(progress.read_text())["done"]:
         assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
-    time.sleep(2)  # in the middle of the first round
+        time.sleep(0.05)  # until it is in the middle of the first round
     process.send_signal(signal.SIGHUP)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 129, errors
