@@ -113,6 +113,7 @@ class UnknownWords:
         side: str. "source" or "target", the user's.
         words: int. Words of the side.
         unknown: int. Words among them that the model does not know.
+        has_characters: bool. Whether the model reads or spells these words by their characters. Defaults to `False`.
 
     Example:
 
@@ -124,6 +125,7 @@ class UnknownWords:
     side: str
     words: int
     unknown: int
+    has_characters: bool = False
 
     @property
     def share(self) -> float:
@@ -133,10 +135,13 @@ class UnknownWords:
     @property
     def is_high(self) -> bool:
         """Whether most words are unknown, which suggests text of another language or tokenization."""
-        return self.share > HIGH
+        return self.share > HIGH and not self.has_characters
 
     def __str__(self) -> str:
-        return f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words are unknown to the {self.model}"
+        share = f"{self.side}: {100 * self.share:.2f} % of the {self.words:,} words"
+        if self.has_characters:
+            return f"{share} are known to the {self.model} by their characters alone"
+        return f"{share} are unknown to the {self.model}"
 
 
 @dataclasses.dataclass(frozen=True)

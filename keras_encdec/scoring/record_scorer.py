@@ -316,7 +316,10 @@ def _unknown_words(
 ) -> Iterator[UnknownWords]:
     """Yields the number of words of each side that a model reads, and how many of them it does not know."""
     for scorer, (source, target) in zip(scorers, word_counts, strict=True):
-        name = "reverse model" if scorer.directory.reverse else "model"
-        if len(scorer.directory.source_vocabulary):  # a language model's has no words
-            yield UnknownWords(name, "source", *source)
-        yield UnknownWords(name, "target", *target)
+        directory = scorer.directory
+        name = "reverse model" if directory.reverse else "model"
+        sides = [directory.source_vocabulary, directory.target_vocabulary]
+        read, predicted = (side.characters is not None for side in (sides[::-1] if directory.reverse else sides))
+        if len(directory.source_vocabulary):  # a language model's has no words
+            yield UnknownWords(name, "source", *source, has_characters=read)
+        yield UnknownWords(name, "target", *target, has_characters=predicted)

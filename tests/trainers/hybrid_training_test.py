@@ -75,12 +75,13 @@ def test_from_text_to_scores_and_targets(corpus, eager, uncompiled):
         if all(word not in ("a", "b", "c") for word in best.words):
             expected = scorer.score([(line.split(), best.words)])[0]
             np.testing.assert_allclose(best.log_prob, expected, atol=1e-3)
-    score_file(
+    summary = score_file(
         directory,
         corpus / "target",
         corpus / "scored.tsv",
         ScoringOptions(format="parallel", source=str(corpus / "source"), surprisal_per_character=True),
     )
+    assert "words are known to the model by their characters alone" in str(summary.remarks)
     source, target, log_prob, surprisal = (
         (corpus / "scored.tsv").read_text(encoding="utf-8").splitlines()[-1].split("\t")
     )
