@@ -5,6 +5,7 @@ import ctypes
 import functools
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -26,21 +27,23 @@ if TYPE_CHECKING:
 _START_UP = re.compile(rb"WARNING: All log messages before absl::|[IWE]\d{4} |\d{4}-\d\d-\d\d .*(tensorflow|cuda|xla)")
 # The environment variable that turns the cache of compiled programs off if it is 0.
 CACHE_SWITCH = "ENCDEC_COMPILATION_CACHE"
-# Maximum size of the cache in bytes; JAX removes the programs that were not used for the longest time.
+# Maximum size of the cache in bytes. JAX removes the programs that were not used for the longest time; of TensorFlow's,
+# the oldest are removed at a start.
 LARGEST_CACHE = 1 << 29
 # Libraries that Keras imports in a `try` statement: it runs without them.
 _OPTIONAL = ("IPython", "matplotlib", "pandas", "sklearn")
 # Further ones by backend: TensorFlow, for example, runs without JAX and SciPy.
 _OPTIONAL_WITH = {"tensorflow": ("jax", "scipy"), "torch": ("jax", "requests", "scipy"), "jax": ("requests",)}
 _DYNAMO = "torch._dynamo"
+_TENSORFLOW_CACHE = "--tf_xla_persistent_cache_directory"
 
 
 def import_keras(backend: str | None = None) -> None:
     """Imports Keras without the start-up messages of its backend; commands call this before they import Keras.
 
     TensorFlow writes its first messages before any setting can stop it, and they mean nothing to the user of a command.
-    All other messages of the import are shown. Optional libraries that no command needs are not imported, and JAX keeps
-    the programs that it compiles for the next start.
+    All other messages of the import are shown. Optional libraries that no command needs are not imported, and JAX and
+    TensorFlow keep the programs that they compile for the next start.
 
     Args:
         backend: str. The backend to use in place of the user's choice: a SavedModel is made with TensorFlow, which
@@ -51,7 +54,7 @@ def import_keras(backend: str | None = None) -> None:
     """
     if backend:
         os.environ["KERAS_BACKEND"] = backend
-    if configured_backend() == "jax" and "jax" not in sys.modules:
+    if configured_backend() in ("jax", "tensorflow") and configured_backend() not in sys.modules:
         keep_compiled_programs()
     try:
         with quietly(), lean_imports():
@@ -138,19 +141,26 @@ class KerasWork:
 
 
 def keep_compiled_programs() -> None:
-    """Turns on JAX's cache of compiled programs; must be called before JAX is imported.
+    """Turns on the cache of compiled programs of JAX or TensorFlow; must be called before either is imported.
 
-    Environment variables of JAX that the user has set stay as they are.
+    Environment variables of JAX, and flags in `TF_XLA_FLAGS`, that the user has set stay as they are.
 
     The cache is a folder for each kind of processor, because a program may use instructions that another processor
     lacks, and home directories are shared. `benchmarks/first_output.py` measures what a second start saves.
     """
-    if os.environ.get(CACHE_SWITCH) == "0" or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+    backend, flags = configured_backend(), os.environ.get("TF_XLA_FLAGS", "")
+    chosen = _TENSORFLOW_CACHE in flags if backend == "tensorflow" else "JAX_COMPILATION_CACHE_DIR" in os.environ
+    if os.environ.get(CACHE_SWITCH) == "0" or chosen:
         return
     folder = cache_folder()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
+        return
+    if backend == "tensorflow":
+        if " " not in str(folder):  # the variable holds flags divided by spaces
+            _remove_oldest(folder, LARGEST_CACHE)
+            os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_CACHE}={folder}".strip()
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
     os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(LARGEST_CACHE))
@@ -159,8 +169,18 @@ def keep_compiled_programs() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
+def _remove_oldest(folder: pathlib.Path, most: int) -> None:
+    """Removes the oldest files of a folder until the others have at most this number of bytes."""
+    with contextlib.suppress(OSError):  # another process may remove the same ones
+        kept = 0
+        for path in sorted(folder.iterdir(), key=lambda path: -path.stat().st_mtime):
+            kept += path.stat().st_size
+            if kept > most:
+                path.unlink()
+
+
 def cache_folder() -> pathlib.Path:
-    """The folder of the cache for this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
+    """The folder of the cache for the backend, its version and this processor, in `XDG_CACHE_HOME` or `~/.cache`."""
     root = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -168,7 +188,14 @@ def cache_folder() -> pathlib.Path:
     except OSError:
         processor = platform.processor()
     kind = f"{platform.machine()} {processor} {os.environ.get('XLA_FLAGS', '')}"
-    return root / "keras-encdec" / f"jax-{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
+    backend = configured_backend()
+    if backend == "tensorflow":
+        # Unlike JAX, it does not know by which version a program was compiled.
+        spec = importlib.util.find_spec("tensorflow")
+        installed = os.stat(spec.origin).st_mtime_ns if spec and spec.origin else 0
+        flags = [flag for flag in os.environ.get("TF_XLA_FLAGS", "").split() if _TENSORFLOW_CACHE not in flag]
+        kind = " ".join([kind, str(installed), *flags])
+    return root / "keras-encdec" / f"{backend}-{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ def test_the_backend_is_that_of_keras(monkeypatch, tmp_path):
 def test_the_users_settings_of_the_cache_are_kept(monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("JAX_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(os, "environ", dict(os.environ, XDG_CACHE_HOME=str(tmp_path)))
+    monkeypatch.setattr(os, "environ", dict(os.environ, XDG_CACHE_HOME=str(tmp_path), KERAS_BACKEND="jax"))
     os.environ[startup.CACHE_SWITCH] = "0"
     keep_compiled_programs()
     assert "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.listdir(tmp_path) == []
@@ -128,3 +128,20 @@ def test_the_users_settings_of_the_cache_are_kept(monkeypatch, tmp_path):
     os.environ["JAX_COMPILATION_CACHE_DIR"] = "/elsewhere"
     keep_compiled_programs()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "/elsewhere"
+
+
+def test_tensorflow_keeps_programs_in_a_folder_of_bounded_size(monkeypatch, tmp_path):
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "KERAS_BACKEND": "tensorflow", "TF_XLA_FLAGS": "--flag=1"}
+    monkeypatch.setattr(os, "environ", {**os.environ, **environment})
+    monkeypatch.setattr(startup, "LARGEST_CACHE", 25)
+    folder = cache_folder()
+    folder.mkdir(parents=True)
+    for age in range(4):
+        (folder / str(age)).write_bytes(b"x" * 10)
+        os.utime(folder / str(age), (1000 - age, 1000 - age))
+    keep_compiled_programs()
+    assert os.environ["TF_XLA_FLAGS"] == f"--flag=1 --tf_xla_persistent_cache_directory={folder}"
+    assert sorted(os.listdir(folder)) == ["0", "1"] and cache_folder() == folder
+    os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory=/elsewhere"
+    keep_compiled_programs()
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_persistent_cache_directory=/elsewhere"
