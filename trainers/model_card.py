@@ -25,6 +25,13 @@ LIBRARY = "keras-encdec"
 # Settings of training that a reader of the card looks for; all of them are in settings.toml.
 _SHOWN = ("optimizer", "learning_rate", "schedule", "batch_size", "label_smoothing", "dtype_policy", "seed")
 
+# Files that a model scores, by the format of its training data.
+_FILES = {
+    "phrase_table": "--input=phrase-table.gz --output=scored.gz",
+    "parallel": "--format=parallel --source=source.txt --input=target.txt --output=scored.tsv",
+    "tsv": "--format=tsv --input=pairs.tsv --output=scored.tsv",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelCard:
@@ -143,7 +150,7 @@ class ModelCard:
             **{f"Words of the model's {side}": f"{len(vocabulary):,}" for side, vocabulary in sides.items()},
             "Weights": f"{self.weights:,}",
             f"`{WEIGHTS}`": f"{size / 1e6:.1f} MB",
-            **{f"`{name}`": value for name, value in self.config.model_config.to_dict().items()},
+            **{f"`{name}`": value for name, value in self.config.model_config.to_dict().items() if value is not None},
         }
 
     def _settings(self) -> dict[str, object]:
@@ -172,8 +179,9 @@ class ModelCard:
                 f"    encdec-generate --model_dir={name} --mode=sample --num_samples=5\n"
                 f"    encdec-score --model_dir={name} --format=sentences --input=text --output=scored"
             )
+        files = _FILES.get(self.data.registered_format, _FILES["tsv"])
         return (
-            f"    encdec-score --model_dir={name} --input=phrase-table.gz --output=scored.gz\n"
+            f"    encdec-score --model_dir={name} {files}\n"
             f"    encdec-generate --model_dir={name} --input=phrases\n\n"
             "In Python:\n\n```python\n"
             "from keras_encdec.decoding import BeamSampler, TextGenerator\n\n"

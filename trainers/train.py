@@ -197,13 +197,14 @@ def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: T
     held_out = len(prepared.validation.indices) if prepared.validation else 0
     known, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
     weights = model.count_params()
-    ModelCard(job.config, known, result, prepared.directory, weights, trained, held_out, tasks=job.tasks).write()
     unigrams = None
     if prepared.validation and model.decoder.speller is None:  # with characters, a perplexity is not one of words alone
         vocabulary = prepared.directory.target_vocabulary
         unigrams = unigram_perplexity(prepared.pairs, prepared.training_indices, prepared.validation, vocabulary)
     remark = _remark(result, unigrams)
     record_remark(job.folder, remark)
+    warning, numbers = f"**Warning:** {remark}" if remark else "", (weights, trained, held_out)
+    ModelCard(job.config, known, result, prepared.directory, *numbers, remark=warning, tasks=job.tasks).write()
     job.reporter.ended(result)
     if remark:
         job.reporter.learned_little(remark)

@@ -39,6 +39,7 @@ def test_it_says_what_was_trained_on_what_and_how_well(trained):
         assert f"\n## {title}\n\n" in card
     for row in ("Distinct pairs trained on | 360", "Pairs validated on | 40", "`optimizer` | adam", "Updates | 10"):
         assert f"| {row} |" in card, row
+    assert "--format=tsv --input=pairs.tsv" in card and "None" not in card
     assert re.search(r"\n20\d\d-\d\d-\d\d\n", card) and str(trained.model_dir.parent) not in card
 
 

@@ -250,6 +250,7 @@ def test_a_model_that_learned_nothing_is_told_until_it_has(tmp_path):
     assert said[-1].startswith(f"warning: {SAID} ") and said[-1].endswith("or with another learning rate.")
     flags = f"--model_dir={path}", f"--input={tmp_path}/table", f"--output={tmp_path}/out"
     assert in_process(COMMAND, *flags).stderr.count(f"encdec-score: warning: {path}: {SAID} ") == 1
+    assert f"**Warning:** {SAID}" in (path / "README.md").read_text(encoding="utf-8")
     settings = {"learning_rate": 0.1, "round_updates": 40}
     _, said = train_tiny(data, path, resume=True, updates=81, **settings)
     assert "warning" not in "".join(said) and "remark" not in json.loads((path / "config.json").read_text())
