@@ -13,9 +13,9 @@ from nbconvert import MarkdownExporter
 NOTEBOOKS = pathlib.Path(__file__).parents[1] / "notebooks"
 SOURCE = """
 
-This page is a notebook, `docs/notebooks/{name}`. Open it in Jupyter with the extension
-[jupytext](https://jupytext.readthedocs.io), or make a file for Jupyter or Colab of it:
-`jupytext --to ipynb docs/notebooks/{name}`.
+This page is a notebook. [Download it as a file]({stem}.ipynb) for Jupyter or Colab (*File*, *Upload notebook*). In the
+repository it is text, `docs/notebooks/{stem}.py`, which Jupyter opens with the extension
+[jupytext](https://jupytext.readthedocs.io).
 """
 
 
@@ -27,6 +27,7 @@ def notebook_pages(config: MkDocsConfig) -> Iterator[File]:
     """
     for path in sorted(NOTEBOOKS.glob("*.py")):
         notebook = jupytext.read(path)
+        yield File.generated(config, f"notebooks/{path.stem}.ipynb", content=jupytext.writes(notebook, fmt="ipynb"))
         if os.environ.get("EXECUTE_NOTEBOOKS"):
             NotebookClient(
                 notebook, timeout=1800, coalesce_streams=True, resources={"metadata": {"path": str(path.parent)}}
@@ -34,9 +35,11 @@ def notebook_pages(config: MkDocsConfig) -> Iterator[File]:
             for cell in notebook.cells:
                 if cell.cell_type == "code":  # the backends' messages are not results
                     cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+                    for output in cell.outputs:  # HTML has colours for a white page only
+                        output.get("data", {}).pop("text/html", None)
         text, resources = MarkdownExporter().from_notebook_node(notebook)
         title, _, rest = text.strip().partition("\n")
-        page = title + SOURCE.format(name=path.name) + rest
+        page = title + SOURCE.format(stem=path.stem) + rest
         for name, picture in resources["outputs"].items():
             page = page.replace(f"]({name})", f"]({path.stem}_{name})")
             yield File.generated(config, f"notebooks/{path.stem}_{name}", content=picture)

@@ -41,7 +41,8 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     scatter = Scatter(
         "scores",
         "The model's ln p of each phrase pair against the phrase table's",
-        "Each point is a phrase pair. Where points overlap, darker means more pairs." + _hidden(comparison.out_of_view),
+        "Each point is a phrase pair. Where points overlap, a stronger colour means more pairs."
+        + _hidden(comparison.out_of_view),
         np.stack([comparison.table, comparison.model], axis=1),
         [sources, targets],
         "pairs",
