@@ -1,6 +1,7 @@
 """A student that learns what teachers translate."""
 
 import gzip
+import json
 
 import pytest
 import toy_models
@@ -56,6 +57,8 @@ def test_a_student_learns_the_translations_of_an_ensemble_in_stages(teachers, te
     assert learnt == [" ".join(best[0].words) for best in expected]
     assert [stage.was_run for stage in result.stages] == [True] * 6
     assert set(result.scores) == {"teacher", "student"}
+    rounds = json.loads((result.student / "history.json").read_text())["rounds"]
+    assert "val_bleu" in rounds[0], "the best round is that of the highest BLEU"
     generate_file(result.student, texts["source"], tmp_path / "greedy", "greedy", escape=True)
     assert (tmp_path / "greedy").read_text() == (tmp_path / "out" / "student.test").read_text()
     assert ModelDirectory.load(result.student).target_vocabulary.words[0] in set(result.text.read_text().split())
