@@ -323,7 +323,7 @@ def test_every_flag_and_target_that_pages_name_exists(page):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     known |= {name for command in COMMANDS.values() for name in command.flag_values()}
     known |= {"before", "full", "repeats", "automatic", "backends", "nbest", "help"}  # of benchmarks/
-    known |= {"record_durations", "xla_cpu_max_isa"}  # of tests/run.py, and of XLA
+    known |= {"record_durations", "xla_cpu_max_isa", "tf_xla_persistent_cache_directory"}  # of tests/run.py, and of XLA
     known |= {"directory"}  # of Python's http.server
     known |= {"batch"}  # of mert-moses.pl
     examples = {"min_p", "window"} if page == "CONTRIBUTING.md" else set()

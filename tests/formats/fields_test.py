@@ -16,6 +16,7 @@ OTHER_TEXT = {
     "analysis/page/page.py",
     "analysis/page/state_sections.py",
     "backend/devices.py",
+    "backend/startup.py",  # flags of TensorFlow
     "datasets/libreoffice.py",
     "diagnosis/machine.py",  # files of the Linux kernel
     "formats/phrase_table.py",  # for speed, after a check that there is no other white space
