@@ -36,7 +36,7 @@ VALIDATION = "validation"
 # Pairs whose target words `unigram_perplexity` counts.
 COUNTED = 100_000
 # Hyper-parameters that change no score.
-_FREE = ("dropout", "initial_scale", "initial_stddev")
+_FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
 
 def prepare_pairs(

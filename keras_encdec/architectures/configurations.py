@@ -18,7 +18,7 @@ ATTENTION_OPTIONS = ("attention_score", "attention_units", "attention_window", "
 _HYBRID = "Luong and Manning, 2016, sections 4 and 5"
 # The hyper-parameters that need characters, and their values where they are not given.
 DEFAULT_CHARACTER_OPTIONS = {"character_units": 128, "character_layers": 1, "character_shortlist": 200}
-CHARACTER_OPTIONS = (*DEFAULT_CHARACTER_OPTIONS, "character_path")
+CHARACTER_OPTIONS = (*DEFAULT_CHARACTER_OPTIONS, "character_dropout", "character_path")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +144,12 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "With characters, their number in each vocabulary: the most frequent ones; 200 by default.",
         minimum=1,
         maximum=60_000,
+    )
+    character_dropout: float | None = hyperparameter(
+        None,
+        "With characters, the dropout rate of the layers over them; that of the other layers by default.",
+        minimum=0,
+        maximum=0.99,
     )
     character_path: str | None = hyperparameter(
         None,

@@ -160,7 +160,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
                 "units": config.character_units,
                 "cell": config.cell,
                 "layers": config.character_layers,
-                "dropout": config.dropout,
+                "dropout": config.dropout if config.character_dropout is None else config.character_dropout,
                 "initial_scale": config.initial_scale,
             }
         )

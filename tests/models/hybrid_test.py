@@ -73,6 +73,13 @@ def test_one_side_alone_may_have_characters(characters):
     np.testing.assert_allclose(keras.ops.convert_to_numpy(other(arrays)), scores, atol=1e-6)
 
 
+def test_characters_may_have_a_dropout_of_their_own():
+    for given, expected in ((None, 0.5), (0.0, 0.0)):
+        model = hybrid(dropout=0.5, character_dropout=given)
+        layers = model.encoder.reader, model.decoder.speller, model.decoder.speller.decoder, model.decoder
+        assert [layer.dropout for layer in layers] == [expected] * 3 + [0.5]
+
+
 def test_arrays_cannot_be_fitted():
     model = hybrid()
     model.compile("sgd")
