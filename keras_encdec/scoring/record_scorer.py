@@ -321,5 +321,5 @@ def _unknown_words(
         sides = [directory.source_vocabulary, directory.target_vocabulary]
         read, predicted = (side.characters is not None for side in (sides[::-1] if directory.reverse else sides))
         if len(directory.source_vocabulary):  # a language model's has no words
-            yield UnknownWords(name, "source", *source, has_characters=read)
-        yield UnknownWords(name, "target", *target, has_characters=predicted)
+            yield UnknownWords(name, "source", source[0], source[1], read)
+        yield UnknownWords(name, "target", target[0], target[1], predicted)
