@@ -144,6 +144,12 @@ class ShardOptions(Configuration):
         """Whether other processes than this one do the work."""
         return bool(self.number_of_processes or self.engine != "local")
 
+    @property
+    def decisive(self) -> dict[str, object]:
+        """The options that decide the output, by name: all but those of this class, which say who does the work."""
+        names = {parameter.name for parameter in ShardOptions.hyperparameters()}
+        return {name: value for name, value in self.to_dict().items() if name not in names}
+
     def check(self) -> None:
         super().check()
         for name in ("ray_address", "num_cpus", "num_gpus"):

@@ -35,7 +35,6 @@ from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.urls import is_url
-from keras_encdec.task_options import ShardOptions
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
@@ -258,14 +257,13 @@ def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: Generati
         directories: Sequence[ModelDirectory] = model_dirs.directories
     else:
         directories = [ModelDirectory.open(path, weights=False) for path in _paths(model_dirs)]
-    shard_options = {parameter.name for parameter in ShardOptions.hyperparameters()}
     return {
         "software": software(),
         "model": {f"{number}": directory.checksums() for number, directory in enumerate(directories, start=1)},
         "dictionary": file_checksum(options.dictionary) if options.dictionary else None,
         "lexical_shortlist": file_checksum(options.lexical_shortlist) if options.lexical_shortlist else None,
         "sampler": {"name": type(sampler).__name__, **sampler.to_dict()},
-        "settings": {name: value for name, value in options.to_dict().items() if name not in shard_options},
+        "settings": options.decisive,
     }
 
 

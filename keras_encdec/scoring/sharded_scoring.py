@@ -24,15 +24,9 @@ from keras_encdec.scoring.pair_scorer import ScoreCounts
 from keras_encdec.scoring.record_scorer import WINDOW, WINDOWS, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
-from keras_encdec.task_options import ShardOptions
 
-# Options that change where and how the work is done, but not the scores.
-NO_SETTINGS = {parameter.name for parameter in ShardOptions.hyperparameters()} | {
-    "source",
-    "moses_ini",
-    "moses_ini_out",
-    "moses_feature",
-}
+# Options that name files, and do not change the scores.
+NO_SETTINGS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
 # A rough number of bytes that a column adds to a line, to estimate the size of the output.
 COLUMN_BYTES = 11
 
@@ -204,7 +198,7 @@ def _settings(
     options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
 ) -> dict[str, Any]:
     """Describes all that decides the scores, apart from the lines."""
-    values = {name: value for name, value in options.to_dict().items() if name not in NO_SETTINGS}
+    values = {name: value for name, value in options.decisive.items() if name not in NO_SETTINGS}
     text = "\n".join(sentences.texts) if sentences else ""
     return {
         "software": software(),

@@ -34,7 +34,6 @@ from keras_encdec.smt.decoder.phrase_options import (
 from keras_encdec.smt.decoder.phrase_search import DecodingOptions, PhraseSearch
 from keras_encdec.smt.decoder.phrase_translation import PhraseTranslation, distinct_derivations
 from keras_encdec.smt.ngrams.ngram_model import NgramModel
-from keras_encdec.task_options import ShardOptions
 
 _SENTENCES_IN_BATCH = 8
 # A rough size of a hypothesis in the list, to estimate the size of the output.
@@ -234,13 +233,12 @@ def _decode_in_shards(
     options, language_model = task.options, task.language_model
     if not is_url(language_model):
         task = task._replace(language_model=os.path.abspath(language_model))
-    no_settings = {parameter.name for parameter in ShardOptions.hyperparameters()}
     settings = {
         "software": {"keras-encdec": __version__},
         "phrase table": file_checksum(phrase_table),
         "language model": file_checksum(language_model),
         "weights": task.weights._asdict(),
-        "settings": {name: value for name, value in options.to_dict().items() if name not in no_settings},
+        "settings": options.decisive,
     }
     added = _LINE_BYTES * options.nbest_size
     job = ShardedJob(

@@ -21,7 +21,6 @@ from keras_encdec.smt.decoder.phrase_search import DecodingOptions
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import read_nbest_features
 from keras_encdec.smt.tuning.tune import TuningOptions, WeightSearchOptions, tune
-from keras_encdec.task_options import ShardOptions
 
 _UNKNOWN = "UnknownWordPenalty0"
 
@@ -220,8 +219,7 @@ class _RecordedDecoder:
     ) -> None:
         self.folder, self.encoding = folder, options.encoding
         self._files, self._options, self._progress = files, options, progress
-        no_settings = {parameter.name for parameter in ShardOptions.hyperparameters()}
-        settings = {name: str(value) for name, value in options.to_dict().items() if name not in no_settings}
+        settings = {name: str(value) for name, value in options.decisive.items()}
         checksums = [file_checksum(file) for file in files]
         self._made_with = {"made_by": __version__, "settings": settings, "inputs": checksums}
         record = read_record(self._record)
