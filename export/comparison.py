@@ -10,12 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_encdec.data import pad
-from keras_encdec.data.rare_word_batches import (
-    SPELLING_WIDTHS,
-    characters_key,
-    local_sources,
-    with_target_characters,
-)
+from keras_encdec.data.rare_word_batches import with_source_characters, with_target_characters
 from keras_encdec.errors import InputError
 from keras_encdec.formats import model_words, pair_format
 from keras_encdec.formats.encodings import surface
@@ -126,9 +121,7 @@ def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], lis
         source, target = pad([sources.encode(s) for s, _ in pairs]), pad([targets.encode(t) for _, t in pairs])
         inputs: dict[str, np.ndarray] = {"source": source, "target": target}
         if sources.spellings is not None:
-            local = local_sources(source, FIRST_WORD + len(read), sources.spellings)
-            keys = (characters_key("source", width) for width in SPELLING_WIDTHS)
-            inputs |= {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
+            inputs |= with_source_characters(source, FIRST_WORD + len(read), sources.spellings)
         if targets.spellings is not None:
             inputs |= with_target_characters(target, FIRST_WORD + len(predicted), targets.spellings)
         scores.extend(ops.convert_to_numpy(model(inputs)).sum(axis=1, dtype=np.float64))

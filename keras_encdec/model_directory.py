@@ -34,6 +34,7 @@ from keras_encdec.model_config import (
 )
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.sparse_weights import dense_file
 from keras_encdec.text import Tokenizer, Vocabulary
 
@@ -165,6 +166,17 @@ class ModelDirectory:
         if isinstance(model, str | os.PathLike):
             return cls.load(model, weights)
         return model if isinstance(model, ModelDirectory) else model.directory
+
+    def path_elsewhere(self, model: "FilePath | ModelDirectory | HasModelDirectory") -> FilePath:
+        """Returns the path by which a process in another folder or on another machine opens a model.
+
+        Args:
+            model: what this directory was opened from, see `open`.
+
+        Returns:
+            A URL as it was given, of which each machine makes its own copy, or the absolute path of the directory.
+        """
+        return model if isinstance(model, str | os.PathLike) and is_url(model) else self.path.absolute()
 
     @property
     def vocabularies(self) -> dict[str, Vocabulary]:

@@ -137,8 +137,7 @@ class Batches:
             return None
         if not self._widths:
             return RareWordBatches(self.pairs)
-        first = itertools.islice(self._epoch(0), COUNTED_UPDATES)
-        return RareWordBatches(self.pairs, ((indices, self._widths_of(indices)) for indices in first))
+        return RareWordBatches(self.pairs, ((indices, self._widths_of(indices)) for indices in self._first_batches))
 
     def _widths_of(self, indices: Indices) -> tuple[int, int]:
         """Returns the widths of source and target of a batch: those of a frequent shape if there is one that fits."""
@@ -151,8 +150,13 @@ class Batches:
     @functools.cached_property
     def _frequent_widths(self) -> list[tuple[int, int]]:
         """The widths of source and target that are frequent in the first updates, the smallest first."""
-        counts = collections.Counter(map(self._least_widths, itertools.islice(self._epoch(0), COUNTED_UPDATES)))
+        counts = collections.Counter(map(self._least_widths, self._first_batches))
         return sorted((each for each in counts if counts[each] >= RARE_SHAPE * counts.total()), key=sum)
+
+    @functools.cached_property
+    def _first_batches(self) -> list[Indices]:
+        """The indices of the batches from which it is counted what is frequent."""
+        return list(itertools.islice(self._epoch(0), COUNTED_UPDATES))
 
     def _least_widths(self, indices: Indices) -> tuple[int, int]:
         source, target = self.pairs.lengths[indices].max(axis=0).tolist()

@@ -133,22 +133,20 @@ class RareWordBatches:
         """Adds the arrays of rare words to a batch that was read `with_rare_ids`."""
         batch = dict(batch)
         widths = batch["source"].shape[1], batch["target"].shape[1]
-        least_rows = {side: self._least_rows.get((side, widths), ()) for side in self._pairs.spellings}
-        if "source" in least_rows:
-            batch.update(self._of_source(batch["source"], least_rows["source"]))
-        if "target" in least_rows:
-            batch.update(self._of_target(batch["target"], least_rows["target"]))
+        for side, spellings in self._pairs.spellings.items():
+            with_characters = with_source_characters if side == "source" else with_target_characters
+            first, least_rows = self._pairs.first_rare_id(side), self._least_rows.get((side, widths), ())
+            batch.update(with_characters(batch[side], first, spellings, least_rows, self._exact))
         return batch
 
-    def _of_source(self, source: Ids, least_rows: Sequence[int]) -> dict[str, Ids]:
-        first, spellings = self._pairs.first_rare_id("source"), self._pairs.spellings["source"]
-        local = local_sources(source, first, spellings, least_rows, self._exact)
-        keys = (characters_key("source", width) for width in SPELLING_WIDTHS)
-        return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
 
-    def _of_target(self, target: Ids, least_rows: Sequence[int]) -> dict[str, Ids]:
-        first, spellings = self._pairs.first_rare_id("target"), self._pairs.spellings["target"]
-        return with_target_characters(target, first, spellings, least_rows, self._exact)
+def with_source_characters(
+    source: Ids, first: int, spellings: np.ndarray, least_rows: Sequence[int] = (), exact: bool = False
+) -> dict[str, Ids]:
+    """Returns sources with the ids of `local_sources`, whose arguments these are, and the characters of rare words."""
+    local = local_sources(source, first, spellings, least_rows, exact)
+    keys = [characters_key("source", width) for width in SPELLING_WIDTHS]
+    return {"source": local.ids, **dict(zip(keys, local.characters, strict=True))}
 
 
 def with_target_characters(

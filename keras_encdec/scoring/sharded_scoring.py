@@ -19,7 +19,6 @@ from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.runtime.progress import Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.urls import is_url
 from keras_encdec.scoring.pair_scorer import ScoreCounts
 from keras_encdec.scoring.record_scorer import WINDOW, WINDOWS, scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
@@ -134,11 +133,8 @@ def score_in_shards(
     columns = score_columns(known, options, len(models))
     in_step, sentences = _sources(known, input, options)
     given: Sequence[ModelOrPath] = models
-    if options.elsewhere:  # each worker makes its own copy of a remote model
-        given = [
-            os.fspath(model) if isinstance(model, str | os.PathLike) and is_url(model) else directory.path.absolute()
-            for model, directory in zip(models, directories, strict=True)
-        ]
+    if options.elsewhere:
+        given = [directory.path_elsewhere(model) for model, directory in zip(models, directories, strict=True)]
     elsewhere = options.elsewhere
     work = KerasWork(functools.partial(ShardScorer, options, given, sentences, elsewhere), elsewhere)
     ini, notices = b"", []

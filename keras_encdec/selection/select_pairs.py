@@ -20,7 +20,6 @@ from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, fi
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import ShardFolder
-from keras_encdec.runtime.urls import is_url
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.pair_scores import (
@@ -219,8 +218,8 @@ def _select_in_shards(
         else:
             directory = ModelDirectory.open(model, weights=False)
             checksums[name] = directory.checksums()
-            if options.elsewhere and not (isinstance(model, str | os.PathLike) and is_url(model)):
-                given[name] = directory.path.absolute()
+            if options.elsewhere:
+                given[name] = directory.path_elsewhere(model)
     decisive = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # of the cross-entropies
     settings = {
         "software": software(),

@@ -3,7 +3,7 @@
 import keras
 from recurrent_toys import padded, stirred
 
-from keras_encdec.data.rare_word_batches import local_sources, with_target_characters
+from keras_encdec.data.rare_word_batches import with_source_characters, with_target_characters
 from keras_encdec.models import RecurrentEncoderDecoder
 from keras_encdec.text.spelling import SPELLING_WIDTH
 
@@ -42,10 +42,8 @@ def ids_of(pairs):
 def inputs_of(pairs, width=None):
     """The inputs of a model with 3 words on each side."""
     sides, tables = ids_of(pairs)
-    source = local_sources(padded(sides[0], width), 6, tables[0])
-    keys = [f"source_characters_{characters.shape[1]}" for characters in source.characters]
-    characters = dict(zip(keys, source.characters, strict=True))
-    return {"source": source.ids, **characters, **with_target_characters(padded(sides[1], width), 6, tables[1])}
+    source, target = (padded(side, width) for side in sides)
+    return {**with_source_characters(source, 6, tables[0]), **with_target_characters(target, 6, tables[1])}
 
 
 def log_probs(model, pairs, width=None):

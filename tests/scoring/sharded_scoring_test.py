@@ -9,13 +9,13 @@ import sys
 import time
 
 import pytest
+from interrupted import interrupted
 from plain_or_gzipped import read, write
 from scored_tables import INI, LINES
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
 
 OPTIONS = {
@@ -50,32 +50,14 @@ def job(request, tmp_path):
     return {"input": write(tmp_path / "input.gz", "\n".join(lines).encode()), **arguments}
 
 
-class Killed(BaseException):
-    pass
-
-
-def interrupted(monkeypatch, shards):
-    """Lets the job die after this many more shards."""
-    keep, left = ShardFolder.keep, [shards]
-
-    def keep_a_few(self, shard, result):
-        if not left[0]:
-            raise Killed
-        left[0] -= 1
-        keep(self, shard, result)
-
-    monkeypatch.setattr(ShardFolder, "keep", keep_a_few)
-
-
 @pytest.mark.parametrize("name", ["output", "output.gz"])
-def test_an_interrupted_job_goes_on_to_the_same_output(forward_scorer, reverse_scorer, job, out, monkeypatch, name):
+def test_an_interrupted_job_goes_on_to_the_same_output(forward_scorer, reverse_scorer, job, out, name):
     models = {"model_dir": forward_scorer, "reverse_model_dir": reverse_scorer}
     whole = score_file(output=out / f"whole{name}", **models, **job)
     expected = (out / f"whole{name}").read_bytes()
     os.unlink(out / f"whole{name}")
     for shards in (0, 1, 2):
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            interrupted(patch, shards)
+        with interrupted(shards):
             score_file(output=out / name, **models, **job, shard_lines=5)
         assert os.listdir(out) == ([f"{name}.shards"] if shards else [])
     said = []
@@ -86,13 +68,12 @@ def test_an_interrupted_job_goes_on_to_the_same_output(forward_scorer, reverse_s
     assert len(said) == 1 and "disk space" in said[0]
 
 
-def test_malformed_and_long_lines_are_counted_once(forward_scorer, tmp_path, out, monkeypatch):
+def test_malformed_and_long_lines_are_counted_once(forward_scorer, tmp_path, out):
     lines = [line if i % 5 else "bad" for i, line in enumerate([*LINES] * 4)] + [f"le ||| {'the ' * 30}||| 1"]
     table = write(tmp_path / "table", "\n".join(lines).encode())
     options = {"on_error": "keep", "max_tokens": 20}
     whole = score_file(forward_scorer, table, out / "whole", **options)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        interrupted(patch, 2)
+    with interrupted(2):
         score_file(forward_scorer, table, out / "table", **options, shard_lines=4)
     summary = score_file(forward_scorer, table, out / "table", **options, shard_lines=4)
     assert read(out / "table") == read(out / "whole")
@@ -139,8 +120,7 @@ def test_what_cannot_go_on_is_refused(forward_scorer, table, out, monkeypatch):
     ):
         with pytest.raises(ConfigurationError, match=sentence):
             score_file(forward_scorer, table, output, shard_lines=4, **options)
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        interrupted(patch, 1)
+    with interrupted(1):
         score_file(forward_scorer, table, out / "table", shard_lines=4)
     lines = table.read_bytes()
     for options, data, sentence in (
@@ -158,18 +138,9 @@ def test_what_cannot_go_on_is_refused(forward_scorer, table, out, monkeypatch):
     assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
 
 
-def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, monkeypatch):
+def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out):
     score_file(forward_scorer, table, out / "whole")
-    keep, left = ShardFolder.keep, [1]
-
-    def full(self, shard, result):
-        if not left[0]:
-            raise InputError("found the disk full when trying to write", path=self.path)
-        left[0] -= 1
-        keep(self, shard, result)
-
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="disk full"):
-        patch.setattr(ShardFolder, "keep", full)
+    with interrupted(1, InputError("found the disk full when trying to write")):
         score_file(forward_scorer, table, out / "table", shard_lines=4)
     assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
     assert read(out / "table") == read(out / "whole")

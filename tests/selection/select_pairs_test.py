@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from interrupted import interrupted
 from toy_models import save_model
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
-from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import TextScorer
 from keras_encdec.selection import (
     NgramEntropies,
@@ -238,16 +238,7 @@ def test_an_interrupted_selection_in_shards_goes_on(corpus, out, dual, monkeypat
         output=out / "whole", source_output=out / "whole.source", scores=out / "whole.scores", share=0.5, **job
     )
     outputs = {"output": out / "best", "source_output": out / "best.source", "scores": out / "best.scores"}
-    keep, kept = ShardFolder.keep, []
-
-    def killed(self, shard, result):
-        if kept:
-            raise KeyboardInterrupt
-        kept.append(shard)
-        keep(self, shard, result)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(ShardFolder, "keep", killed)
+    with interrupted(shards=1):
         select_pairs(**outputs, top=1, shard_lines=2, **job)
     assert not (out / "best").exists()
     with pytest.raises(InputError, match=r"found the settings end_weight 4.0, expected 1.0"):

@@ -8,11 +8,11 @@ import pytest
 from brute_force_decoder import derivations, floored
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from interrupted import interrupted
 
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import parse_features, parse_nbest_line
-from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.smt import NgramModel, decode_nbest, estimate_ngrams, initial_weights
 
 NAMES = ("Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0", "TranslationModel0")
@@ -272,21 +272,12 @@ def test_weights_are_bounded(folder):
             decode(folder, ["a"], other_weights={"LM0": [weight]})
 
 
-def test_an_interrupted_job_in_shards_goes_on_to_the_same_list(folder, tmp_path, monkeypatch):
+def test_an_interrupted_job_in_shards_goes_on_to_the_same_list(folder, tmp_path):
     (folder / "source").write_text("".join(f"{'a b ' * (i % 4)} d\n" for i in range(40)) + "a e")
     files = folder / "source", folder / "table", folder / "arpa"
     whole = decode_nbest(*files, tmp_path / "whole", WEIGHTS, number_of_processes=1, nbest_size=5)
     options = {"number_of_processes": 1, "nbest_size": 5, "shard_lines": 16}
-    keep, kept = ShardFolder.keep, []
-
-    def killed(self, shard, result):
-        if kept:
-            raise KeyboardInterrupt
-        kept.append(shard)
-        keep(self, shard, result)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(ShardFolder, "keep", killed)
+    with interrupted(shards=1):
         decode_nbest(*files, tmp_path / "list", WEIGHTS, **options)
     assert not (tmp_path / "list").exists()
     with pytest.raises(InputError, match="found the settings nbest_size 6, expected 5"):

@@ -1,0 +1,28 @@
+"""A job in shards that dies on the way."""
+
+import contextlib
+from unittest import mock
+
+import pytest
+
+from keras_encdec.runtime.shards import ShardFolder
+
+
+class Killed(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def interrupted(shards, error=None):
+    """The job within must die of an error, by default as if it was killed, after this many more shards are kept."""
+    error, keep, left = error or Killed(), ShardFolder.keep, [shards]
+
+    def keep_a_few(self, shard, result):
+        if not left[0]:
+            raise error
+        left[0] -= 1
+        keep(self, shard, result)
+
+    with mock.patch.object(ShardFolder, "keep", keep_a_few), pytest.raises(type(error)) as raised:
+        yield
+    assert raised.value is error
