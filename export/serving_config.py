@@ -59,37 +59,50 @@ class ServingConfig(ShortlistOptions):
         "For the signature `generate`: number of targets that the search keeps and returns for each source.",
         minimum=1,
         maximum=100,
+        group="signatures that generate",
     )
     length_penalty: float = hyperparameter(
-        0.0, "For the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.", minimum=0.0
+        0.0,
+        "For the signature `generate`: rank by ln p / ((5 + tokens) / 6)^x; 0 for ln p.",
+        minimum=0.0,
+        group="signatures that generate",
     )
     coverage_penalty: float = hyperparameter(
         0.0,
         "For the signature `generate` with a model with attention: weight of the penalty for source words that receive "
         "little attention.",
         minimum=0.0,
+        group="signatures that generate",
     )
     suppress_unknown: bool = hyperparameter(
-        False, "Never generate the unknown word, with any signature; otherwise it is written <unk>."
+        False,
+        "Never generate the unknown word, with any signature; otherwise it is written <unk>.",
+        group="signatures that generate",
     )
     replace_unknown: bool = hyperparameter(
         False,
         "Replace each unknown word by the translation of the source word that it attends to, or that its position word "
         "names, with all signatures; see the dictionary.",
+        group="signatures that generate",
     )
     dictionary: str | None = hyperparameter(
         None,
         "With --replace_unknown: file of lines of a source word, a tab and its translation. Other source words are "
         "copied.",
+        group="signatures that generate",
     )
     top_k: int | None = hyperparameter(
-        None, "For the signature `sample`: draw from this number of most probable words. Default: all words.", minimum=1
+        None,
+        "For the signature `sample`: draw from this number of most probable words. Default: all words.",
+        minimum=1,
+        group="signatures that generate",
     )
     top_p: float = hyperparameter(
         1.0,
         "For the signature `sample`: draw from the most probable words whose probabilities add up to this value.",
         above=0.0,
         maximum=1.0,
+        group="signatures that generate",
     )
 
     def check(self) -> None:
@@ -118,13 +131,18 @@ class ExportOptions(ServingConfig):
     """
 
     version: int | None = hyperparameter(
-        None, "Number of the version. Default: one more than the newest there.", minimum=1, maximum=LARGEST
+        None,
+        "Number of the version. Default: one more than the newest there.",
+        minimum=1,
+        maximum=LARGEST,
+        group="versions and models.config",
     )
-    model_name: str = hyperparameter("encdec", "Name of the model on the server.")
+    model_name: str = hyperparameter("encdec", "Name of the model on the server.", group="versions and models.config")
     base_path: str | None = hyperparameter(
         None,
         "Path of the export folder as the server sees it, if it differs, as in a container: /models/encdec. Later "
         "exports keep it.",
+        group="versions and models.config",
     )
     raw_text: bool = hyperparameter(
         False,

@@ -82,6 +82,7 @@ class Hyperparameter:
         choices: tuple of the allowed values; empty if any value is allowed.
         published: tuple of Published.
         fixed: bool. Whether a resumed training must keep the value that it started with.
+        group: str. Heading of the flag in `--help`; empty for the heading that the command chooses.
         item_type: `int`, `float` or `str`, the type of a tuple's items. The bounds apply to the items.
     """
 
@@ -96,6 +97,7 @@ class Hyperparameter:
     choices: tuple = ()
     published: tuple[Published, ...] = ()
     fixed: bool = False
+    group: str = ""
     item_type: Kind = str
 
     @property
@@ -177,6 +179,7 @@ def hyperparameter(
     choices: Sequence[object] | Callable[[], Sequence[object]] = (),
     published: Mapping[str, object] | None = None,
     fixed: bool = False,
+    group: str = "",
 ) -> Any:
     """Declares a field of a configuration.
 
@@ -188,6 +191,8 @@ def hyperparameter(
         choices: the allowed values, or a function that returns them, such as the names in a registry. Optional.
         published: dict from a source to the value that it gives. Optional.
         fixed: bool. Whether a resumed training must keep the value that it started with. Defaults to `False`.
+        group: str. Heading of the flag in `--help`, such as "when to stop". Defaults to the heading that the command
+            chooses.
 
     Returns:
         a dataclass field.
@@ -204,7 +209,7 @@ def hyperparameter(
     """
     known = tuple(Published(value, source) for source, value in (published or {}).items())
     about = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices, "published": known}
-    return dataclasses.field(default=default, metadata={"help": help, "fixed": fixed, **about})
+    return dataclasses.field(default=default, metadata={"help": help, "fixed": fixed, "group": group, **about})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,12 +45,14 @@ class AlignmentOptions(Configuration):
         None,
         "File to write the source words that the target words attend to, one line for each target that is written. It "
         "needs a model with attention.",
+        group="alignments",
     )
     alignment_format: str | None = hyperparameter(
         None,
         "With --alignments: the source word that each target word attends to most, as in 0-0 2-1 (links); or all "
         "weights, as JSON (weights). Default: links.",
         choices=ALIGNMENT_FORMATS,
+        group="alignments",
     )
 
     def check(self) -> None:
@@ -71,14 +73,19 @@ class ShortlistOptions(Configuration):
         None,
         "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
         "the most frequent words may follow in its targets, which is faster.",
+        group="lexical shortlist",
     )
     shortlist_words: int | None = hyperparameter(
-        None, f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.", minimum=1
+        None,
+        f"With --lexical_shortlist: translations of each source word. Default: {SHORTLIST_WORDS}.",
+        minimum=1,
+        group="lexical shortlist",
     )
     frequent_words: int | None = hyperparameter(
         None,
         f"With --lexical_shortlist: most frequent target words, which may always follow. Default: {FREQUENT_WORDS}.",
         minimum=0,
+        group="lexical shortlist",
     )
 
     def check(self) -> None:
@@ -113,6 +120,7 @@ class ShardOptions(Configuration):
         "Processes that share the work, each with a model of its own and its share of the processors. Default: this "
         "process alone; of Ray, as many as its processors and GPUs allow.",
         minimum=1,
+        group="shards and processes",
     )
     shard_lines: int | None = hyperparameter(
         None,
@@ -120,19 +128,26 @@ class ShardOptions(Configuration):
         "4,096 to select from, 2,048 to generate from, 8 to decode): a command that is killed and started again does "
         "only the shards that are missing.",
         minimum=1,
+        group="shards and processes",
     )
 
     engine: str = hyperparameter(
         "local",
         "Who works on the shards: this machine (local), or the workers of a Ray cluster (ray); it needs the extra ray.",
         choices=ENGINES,
+        group="shards and processes",
     )
     ray_address: str | None = hyperparameter(
         None,
         "Address of the Ray cluster, such as auto, or ray://head:10001. Default: Ray is started on this machine.",
+        group="shards and processes",
     )
-    num_cpus: float | None = hyperparameter(None, "Processors that each of Ray's workers needs. Default: 1.", minimum=0)
-    num_gpus: float | None = hyperparameter(None, "GPUs that each of Ray's workers needs. Default: 0.", minimum=0)
+    num_cpus: float | None = hyperparameter(
+        None, "Processors that each of Ray's workers needs. Default: 1.", minimum=0, group="shards and processes"
+    )
+    num_gpus: float | None = hyperparameter(
+        None, "GPUs that each of Ray's workers needs. Default: 0.", minimum=0, group="shards and processes"
+    )
 
     @property
     def in_shards(self) -> bool:

@@ -44,7 +44,7 @@ class TrainingConfig(Configuration):
         fixed=True,
     )
     keep_pruned: bool = hyperparameter(
-        False, "With an initial model that was pruned: keep its pruned weights at zero.", fixed=True
+        False, "With an initial model that was pruned: keep its pruned weights at zero.", fixed=True, group="pruning"
     )
     gradual_pruning: float | None = hyperparameter(
         None,
@@ -53,21 +53,27 @@ class TrainingConfig(Configuration):
         above=0,
         maximum=1,
         fixed=True,
+        group="pruning",
     )
     pruning_scheme: str = hyperparameter(
-        "class_blind", f"With gradual pruning. {SCHEME_HELP}", choices=SCHEMES, fixed=True
+        "class_blind", f"With gradual pruning. {SCHEME_HELP}", choices=SCHEMES, fixed=True, group="pruning"
     )
-    updates: int | None = hyperparameter(None, "Stop after this number of updates.", minimum=1)
+    updates: int | None = hyperparameter(None, "Stop after this number of updates.", minimum=1, group="when to stop")
     epochs: float | None = hyperparameter(
-        None, "Stop after this number of passes over the pairs.", above=0, published={_LUONG: 12.0}
+        None,
+        "Stop after this number of passes over the pairs.",
+        above=0,
+        published={_LUONG: 12.0},
+        group="when to stop",
     )
     minutes: float | None = hyperparameter(
-        None, "Stop after this number of minutes of training; compiling does not count.", above=0
+        None, "Stop after this number of minutes of training; compiling does not count.", above=0, group="when to stop"
     )
     patience: int | None = hyperparameter(
         None,
         "Stop when validation perplexity, or BLEU where that is measured, has not improved for this number of rounds.",
         minimum=1,
+        group="when to stop",
     )
     patience_epochs: float | None = hyperparameter(
         None,
@@ -75,15 +81,20 @@ class TrainingConfig(Configuration):
         "over the pairs.",
         above=0,
         published={"CSLM of Cho et al., 2014, section 4.1.2": 10.0},
+        group="when to stop",
     )
     validation_bleu: bool = hyperparameter(
         False,
         "After each round, translate the sources of the validation pairs greedily; the best model is then that of the "
         "highest BLEU. Needs sacrebleu.",
         fixed=True,
+        group="rounds and checkpoints",
     )
     round_updates: int = hyperparameter(
-        500, "Updates per round, the interval of validation and of the checkpoints after it.", minimum=1
+        500,
+        "Updates per round, the interval of validation and of the checkpoints after it.",
+        minimum=1,
+        group="rounds and checkpoints",
     )
     checkpoint_minutes: float = hyperparameter(
         15.0,
@@ -91,6 +102,7 @@ class TrainingConfig(Configuration):
         "loses at most, besides the time of a validation.",
         above=0,
         maximum=1440,
+        group="rounds and checkpoints",
     )
     optimizer: str = hyperparameter(
         "adadelta",
@@ -98,26 +110,39 @@ class TrainingConfig(Configuration):
         choices=("adadelta", "adam", "adamw", "rmsprop", "sgd"),
         published={_CHO: "adadelta", _LUONG: "sgd"},
         fixed=True,
+        group="updates",
     )
-    learning_rate: float = hyperparameter(1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0})
+    learning_rate: float = hyperparameter(
+        1.0, "Learning rate (step size).", minimum=0, published={_LUONG: 1.0}, group="updates"
+    )
     warmup_updates: int = hyperparameter(
         0,
         "Number of updates at the start over which the learning rate rises linearly from near 0 to the value of the "
         "schedule; 0: no warm-up.",
         minimum=0,
         published={"Vaswani et al., 2017, section 5.3": 4000},
+        group="updates",
     )
     schedule: str = hyperparameter(
         "constant",
         "Learning rate over the training: constant, decayed to 0 at the end (linear, cosine), or halved repeatedly.",
         choices=("constant", "linear", "cosine", "halving"),
         published={_LUONG: "halving"},
+        group="updates",
     )
     halving_start: float = hyperparameter(
-        5.0, "For the schedule halving: epochs before the first halving.", minimum=0, published={_LUONG: 8.0}
+        5.0,
+        "For the schedule halving: epochs before the first halving.",
+        minimum=0,
+        published={_LUONG: 8.0},
+        group="updates",
     )
     halving_every: float = hyperparameter(
-        1.0, "For the schedule halving: epochs from one halving to the next.", above=0, published={_LUONG: 1.0}
+        1.0,
+        "For the schedule halving: epochs from one halving to the next.",
+        above=0,
+        published={_LUONG: 1.0},
+        group="updates",
     )
     reduction: str = hyperparameter(
         "sum",
@@ -125,6 +150,7 @@ class TrainingConfig(Configuration):
         choices=("sum", "mean"),
         published={_LUONG: "mean"},
         fixed=True,
+        group="updates",
     )
     clip_norm: float = hyperparameter(
         1.0,
@@ -132,9 +158,14 @@ class TrainingConfig(Configuration):
         minimum=0,
         published={"code of the authors of Cho et al., 2014": 1.0, _LUONG: 5.0},
         fixed=True,
+        group="updates",
     )
     clip_elements: float = hyperparameter(
-        0.0, "Clip each element of the gradient to this bound, before its norm; 0: no clipping.", minimum=0, fixed=True
+        0.0,
+        "Clip each element of the gradient to this bound, before its norm; 0: no clipping.",
+        minimum=0,
+        fixed=True,
+        group="updates",
     )
     label_smoothing: float = hyperparameter(
         0.0,
@@ -143,18 +174,23 @@ class TrainingConfig(Configuration):
         maximum=0.99,
         published={"Vaswani et al., 2017, section 5.4": 0.1},
         fixed=True,
+        group="updates",
     )
     average_rounds: int = hyperparameter(
         0,
         "At the end, average the weights after this number of last rounds, and save the average if it is the best "
         "model; 0: no average.",
         minimum=0,
+        group="rounds and checkpoints",
     )
-    batch_size: int = hyperparameter(64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True)
+    batch_size: int = hyperparameter(
+        64, "Pairs per update.", minimum=1, published={_CHO: 64, _LUONG: 128}, fixed=True, group="updates"
+    )
     devices: str = hyperparameter(
         "1",
         "Devices that share each batch: a number or all. Under PyTorch, and on several machines, a launcher starts the "
         "processes, and this is the number in all of them. The batch size must be a multiple.",
+        group="devices and speed",
     )
     dtype_policy: str = hyperparameter(
         "float32",
@@ -163,15 +199,20 @@ class TrainingConfig(Configuration):
         "AMX-FP16, or ARM's FP16.",
         choices=("float32", "mixed_bfloat16", "mixed_float16", "bfloat16"),
         fixed=True,
+        group="devices and speed",
     )
     jit_compile: str = hyperparameter(
-        "auto", "Compile with XLA; auto: if that is faster on the backend.", choices=("auto", "true", "false")
+        "auto",
+        "Compile with XLA; auto: if that is faster on the backend.",
+        choices=("auto", "true", "false"),
+        group="devices and speed",
     )
     pad_to: tuple[int, ...] = hyperparameter(
         (4, 6, 8, 12, 16, 24, 32),
         "Widths in tokens that batches are padded to if each shape is compiled: fewer widths need less compilation, "
         "more widths less padding.",
         minimum=1,
+        group="devices and speed",
     )
     seed: int = hyperparameter(
         1,
@@ -181,7 +222,9 @@ class TrainingConfig(Configuration):
         fixed=True,
     )
     tensorboard: bool = hyperparameter(
-        True, "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed."
+        True,
+        "Write TensorBoard logs to logs/ in the model directory, if TensorFlow and tensorboard are installed.",
+        group="rounds and checkpoints",
     )
 
     def __post_init__(self) -> None:

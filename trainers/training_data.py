@@ -56,12 +56,17 @@ class TrainingData(EncodingOption, MalformedLinesOption):
         minimum=1,
         published={_CHO: 15_000, _LUONG: 50_000},
         fixed=True,
+        group="vocabularies",
     )
     source_vocabulary: str | None = hyperparameter(
-        None, "Vocabulary file for the model's source, one word per line, instead of a new vocabulary."
+        None,
+        "Vocabulary file for the model's source, one word per line, instead of a new vocabulary.",
+        group="vocabularies",
     )
     target_vocabulary: str | None = hyperparameter(
-        None, "Vocabulary file for the model's target, one word per line, instead of a new vocabulary."
+        None,
+        "Vocabulary file for the model's target, one word per line, instead of a new vocabulary.",
+        group="vocabularies",
     )
     unknown: str = hyperparameter(
         "unk",
@@ -70,19 +75,24 @@ class TrainingData(EncodingOption, MalformedLinesOption):
         "are part of the shortlist.",
         choices=("unk", "posunk"),
         fixed=True,
+        group="vocabularies",
     )
     alignment: str | None = hyperparameter(
         None,
         "With posunk: file with the word alignment of the input, lines of links such as 0-0 2-1, source-target in the "
         "order of the files. Default: the alignment in a phrase table; other pairs are aligned by sil-thot.",
+        group="vocabularies",
     )
     validation: tuple[str, ...] = hyperparameter(
-        (), "Pairs to validate on, in the format of the training data: one file, or two for parallel text."
+        (),
+        "Pairs to validate on, in the format of the training data: one file, or two for parallel text.",
+        group="validation data",
     )
     validation_alignment: str | None = hyperparameter(
         None,
         "With posunk: file with the word alignment of the pairs to validate on. Default: as for the input; without a "
         "phrase table these pairs are aligned separately.",
+        group="validation data",
     )
     held_out_fraction: float = hyperparameter(
         0.01,
@@ -91,8 +101,11 @@ class TrainingData(EncodingOption, MalformedLinesOption):
         maximum=0.5,
         published={"CSLM of Cho et al., 2014, section 4.1.2": 0.001},
         fixed=True,
+        group="validation data",
     )
-    held_out_pairs: int = hyperparameter(2000, "Maximum number of held-out pairs.", minimum=1, fixed=True)
+    held_out_pairs: int = hyperparameter(
+        2000, "Maximum number of held-out pairs.", minimum=1, fixed=True, group="validation data"
+    )
 
     def check(self) -> None:
         if bool(self.input) != bool(self.format):

@@ -31,17 +31,22 @@ class ConnectionOptions(Configuration):
         ConfigurationError: a ValueError, for a version together with a label.
     """
 
-    model_name: str = hyperparameter("encdec", "Name of the model on the server.")
+    model_name: str = hyperparameter("encdec", "Name of the model on the server.", group="server")
     version: int | None = hyperparameter(
-        None, "Version of the model. Default: the server's choice, the latest.", minimum=1, maximum=LARGEST
+        None,
+        "Version of the model. Default: the server's choice, the latest.",
+        minimum=1,
+        maximum=LARGEST,
+        group="server",
     )
-    label: str | None = hyperparameter(None, "Label of the version, such as stable.")
-    deadline: float = hyperparameter(DEADLINE, "Seconds that a call may take.", minimum=1e-3)
+    label: str | None = hyperparameter(None, "Label of the version, such as stable.", group="server")
+    deadline: float = hyperparameter(DEADLINE, "Seconds that a call may take.", minimum=1e-3, group="server")
     patience: float | None = hyperparameter(
         None,
         "Seconds for which a call that finds the server unavailable is repeated, with growing pauses. Default: 60; "
         "with --health 0.",
         minimum=0.0,
+        group="server",
     )
 
     @property

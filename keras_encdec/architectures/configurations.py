@@ -100,29 +100,34 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "Attention of the decoder to the source positions: to all (global), to those around the target's position "
         "(local_m) or around a predicted one (local_p), or none.",
         published={_ATTENTION: "local_p"},
+        group="attention",
     )
     attention_score: str | None = hyperparameter(
         None,
         "With attention, how a state of the decoder is compared with a source position; general by default.",
         choices=("dot", "general", "concat"),
         published={_ATTENTION: "general"},
+        group="attention",
     )
     attention_units: int | None = hyperparameter(
         None,
         "With the attention score concat, the width of its hidden layer; as wide as the decoder by default.",
         minimum=1,
+        group="attention",
     )
     attention_window: int | None = hyperparameter(
         None,
         "With local attention, the number of source positions on each side of its centre; 10 by default.",
         minimum=1,
         published={_ATTENTION: 10},
+        group="attention",
     )
     input_feeding: bool | None = hyperparameter(
         None,
         "With attention, whether the decoder also reads the previous step's attentional state (input feeding); it does "
         "by default.",
         published={_ATTENTION: True},
+        group="attention",
     )
     characters: str = hyperparameter(
         "none",
@@ -130,26 +135,30 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "which needs attention), both, or are one unknown word (none).",
         choices=("none", "source", "target", "both"),
         published={_HYBRID: "both"},
+        group="characters",
     )
     character_units: int | None = hyperparameter(
         None,
         "With characters, the hidden units of their layers and the dimension of their embeddings; 128 by default.",
         minimum=1,
+        group="characters",
     )
     character_layers: int | None = hyperparameter(
-        None, "With characters, the recurrent layers over them; 1 by default.", minimum=1
+        None, "With characters, the recurrent layers over them; 1 by default.", minimum=1, group="characters"
     )
     character_shortlist: int | None = hyperparameter(
         None,
         "With characters, their number in each vocabulary: the most frequent ones; 200 by default.",
         minimum=1,
         maximum=60_000,
+        group="characters",
     )
     character_dropout: float | None = hyperparameter(
         None,
         "With characters, the dropout rate of the layers over them; that of the other layers by default.",
         minimum=0,
         maximum=0.99,
+        group="characters",
     )
     character_path: str | None = hyperparameter(
         None,
@@ -157,6 +166,7 @@ class RecurrentEncoderDecoderConfig(RecurrentLanguageModelConfig):
         "or the one that the word is predicted from (same); separate by default.",
         choices=("separate", "same"),
         published={_HYBRID: "separate"},
+        group="characters",
     )
 
     @property

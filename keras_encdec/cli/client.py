@@ -18,12 +18,19 @@ class ClientCommandOptions(ClientOptions):
         False,
         "Print the model's versions and their states, and succeed if the one asked for is AVAILABLE; without --version "
         "and --label, if any is.",
+        group="instead of scoring",
     )
-    metadata: bool = hyperparameter(False, "Print the model's signatures, their inputs and outputs.")
+    metadata: bool = hyperparameter(
+        False, "Print the model's signatures, their inputs and outputs.", group="instead of scoring"
+    )
     bench: bool = hyperparameter(
-        False, "Send the input's pairs for some time, and print requests per second and how long the answers took."
+        False,
+        "Send the input's pairs for some time, and print requests per second and how long the answers took.",
+        group="instead of scoring",
     )
-    seconds: float = hyperparameter(10.0, "With --bench: how long requests are sent.", above=0.0)
+    seconds: float = hyperparameter(
+        10.0, "With --bench: how long requests are sent.", above=0.0, group="instead of scoring"
+    )
 
     def check(self) -> None:
         super().check()

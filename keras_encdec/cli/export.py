@@ -25,12 +25,14 @@ class ExportCommandOptions(ExportOptions):
         "Export nothing: move the label `stable` in models.config to this version, to publish or roll back.",
         minimum=1,
         maximum=LARGEST,
+        group="versions and models.config",
     )
     remove_version: int | None = hyperparameter(
         None,
         "Export nothing: remove this version, after its labels in models.config. The stable version cannot be removed.",
         minimum=1,
         maximum=LARGEST,
+        group="versions and models.config",
     )
 
 

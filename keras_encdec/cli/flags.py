@@ -146,7 +146,7 @@ def define_configuration_flags(
         flag_values: defines the flags here.
         configurations: a configuration class, or a dict of classes, each by the name of what it configures ("encdec").
             If several have a hyper-parameter, it is one flag, and its help names them and their defaults.
-        section: str. Heading of the flags in `--help`.
+        section: str. Heading in `--help` of the flags whose hyper-parameters name no group.
         flag_names: dict of hyper-parameter to the name of its flag, if they differ. Optional.
         own_flags: names of hyper-parameters whose flags the command defines itself. Defaults to none.
         repeated: names of tuples of text whose flags are given once for each item. Defaults to none.
@@ -177,7 +177,7 @@ def define_configuration_flags(
             flag = flags.BooleanFlag(flag_name, None, help_text)
         else:
             flag = flags.Flag(parser, None, flag_name, None, help_text)
-        flags.DEFINE_flag(flag, flag_values, module_name=section)
+        flags.DEFINE_flag(flag, flag_values, module_name=parser.parameter.group or section)
 
 
 def text_flag(name: str, help: str, repeated: bool) -> flags.Flag:

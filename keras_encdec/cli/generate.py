@@ -68,6 +68,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         None,
         "Weight of each model of an ensemble, as often as --model_dir. Default: equal weights.",
         flag_values=flag_values,
+        module_name="ensembles",
     )
     flags.DEFINE_flag(
         path_flag(
@@ -76,6 +77,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
             "word names; --replace_unknown=FILE gives the --dictionary, too.",
         ),
         flag_values=flag_values,
+        module_name="unknown words",
     )
     own_flags = ("weights", "replace_unknown")
     define_configuration_flags(flag_values, GenerationOptions, __name__, FLAG_NAMES, own_flags)

@@ -40,6 +40,7 @@ COMMAND = task_command(
         "sources. Default: the model's training data.",
         "input": "Text, a phrase or sentence per line, to use instead of a phrase table.",
     },
+    interrupted="the server has ended.",
     serves=True,
     progress=True,
     example="encdec-serve --port=8080",

@@ -19,12 +19,16 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
     """
 
     weights: tuple[float, ...] | None = hyperparameter(
-        None, "Weight of each model of an ensemble, one for each model. Default: equal weights.", above=0
+        None,
+        "Weight of each model of an ensemble, one for each model. Default: equal weights.",
+        above=0,
+        group="ensembles",
     )
     average: str | None = hyperparameter(
         None,
         "How an ensemble averages the probabilities that its models give a word. Default: arithmetic.",
         choices=("arithmetic", "geometric"),
+        group="ensembles",
     )
     dtype: str | None = hyperparameter(
         None,
@@ -37,12 +41,14 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
         "The best target of each source, one per line; or lines of source (if any), target, ln p and (of samples) "
         "count; or a Moses n-best list.",
         choices=tuple(TARGET_WRITERS),
+        group="form of the output",
     )
     most: int | None = hyperparameter(
         None,
         "Number of distinct samples to write for each source, the most probable first. Default: 5 with "
         "encdec-generate, otherwise all.",
         minimum=1,
+        group="form of the output",
     )
     max_length_factor: float | None = hyperparameter(
         None,
@@ -60,31 +66,39 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
         "For a model that spells words outside its shortlist: partial spellings that a beam search keeps for each of "
         "these words. Default: 5.",
         minimum=1,
+        group="unknown words",
     )
     escape: bool = hyperparameter(
         False,
         "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.",
+        group="form of the output",
     )
-    feature_name: str | None = hyperparameter(None, "Name of ln p in a Moses n-best list. Default: RNN0.")
+    feature_name: str | None = hyperparameter(
+        None, "Name of ln p in a Moses n-best list. Default: RNN0.", group="form of the output"
+    )
     replace_unknown: bool = hyperparameter(
         False,
         "Replace each unknown word by the translation of the source word that it attends to, or that its position "
         "word names.",
+        group="unknown words",
     )
     dictionary: str | None = hyperparameter(
         None,
         "With --replace_unknown: file of lines of a source word, a tab and its translation. Source words that are not "
         "in it are copied.",
+        group="unknown words",
     )
     full_scores: bool = hyperparameter(
         False,
         "With --lexical_shortlist: compute the scores of what the search found once more, with all words, and rank by "
         "them.",
+        group="lexical shortlist",
     )
     join_subwords: str | None = hyperparameter(
         None,
         "Join subwords into words: byte-pair encoding (@@) or SentencePiece (\u2581).",
         choices=tuple(SUBWORD_JOINERS),
+        group="form of the output",
     )
 
     def check(self) -> None:

@@ -14,35 +14,53 @@ class DistillationOptions(Configuration):
         ConfigurationError: a ValueError, for options that contradict one another.
     """
 
-    preset: str = hyperparameter("student", "Preset of the student's training, by name or as a file.")
+    preset: str = hyperparameter(
+        "student", "Preset of the student's training, by name or as a file.", group="student's training"
+    )
     keep: str = hyperparameter(
         "best",
         "Which of the teachers' translations of a sentence the student learns: the best; or, of all that the beam "
         "found, the closest to the reference, by smoothed sentence BLEU.",
         choices=("best", "closest"),
         published={"Kim and Rush, 2016, section 3.2": "best", "Kim and Rush, 2016, section 3.3": "closest"},
+        group="teacher's translations",
     )
-    num_beams: int = hyperparameter(12, "Partial sequences of the teachers' search for each sentence.", minimum=1)
+    num_beams: int = hyperparameter(
+        12, "Partial sequences of the teachers' search for each sentence.", minimum=1, group="teacher's translations"
+    )
     length_penalty: float = hyperparameter(
-        0.0, "The teachers rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.", minimum=0
+        0.0,
+        "The teachers rank hypotheses by ln p / ((5 + tokens) / 6)^x for this x; 0: by ln p.",
+        minimum=0,
+        group="teacher's translations",
     )
     replace_unknown: bool = hyperparameter(
-        False, "Replace unknown words in what the student learns, and in what is evaluated; see encdec-generate."
+        False,
+        "Replace unknown words in what the student learns, and in what is evaluated; see encdec-generate.",
+        group="teacher's translations",
     )
     dictionary: str | None = hyperparameter(
-        None, "With --replace_unknown: file of lines of a source word, a tab and its translation."
+        None,
+        "With --replace_unknown: file of lines of a source word, a tab and its translation.",
+        group="teacher's translations",
     )
     number_of_processes: int | None = hyperparameter(
-        None, "Processes that share the teachers' translation. Default: this process alone.", minimum=1
+        None,
+        "Processes that share the teachers' translation. Default: this process alone.",
+        minimum=1,
+        group="teacher's translations",
     )
     minutes: float | None = hyperparameter(
-        None, "Minutes of the student's training. Default: that of the preset.", above=0
+        None, "Minutes of the student's training. Default: that of the preset.", above=0, group="student's training"
     )
     updates: int | None = hyperparameter(
-        None, "Updates of the student's training. Default: that of the preset.", minimum=1
+        None, "Updates of the student's training. Default: that of the preset.", minimum=1, group="student's training"
     )
     epochs: float | None = hyperparameter(
-        None, "Passes of the student's training over the pairs. Default: that of the preset.", above=0
+        None,
+        "Passes of the student's training over the pairs. Default: that of the preset.",
+        above=0,
+        group="student's training",
     )
 
     def check(self) -> None:

@@ -20,9 +20,10 @@ class ColumnOptions(Configuration):
         False,
         "Add the number of target words outside the shortlist: n is written as e^n in a phrase table, as n in TSV, as "
         "feature Unknown0 in an n-best list.",
+        group="columns to add",
     )
     token_scores: bool = hyperparameter(
-        False, "TSV: add a column with ln p of each target token, the end of sequence last."
+        False, "TSV: add a column with ln p of each target token, the end of sequence last.", group="columns to add"
     )
 
 
@@ -49,14 +50,18 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
         False,
         "Add the number of target tokens, the end of sequence included: written in the same way, as feature Length0 in "
         "an n-best list.",
+        group="columns to add",
     )
     surprisal_per_character: bool = hyperparameter(
         False,
         "TSV and n-best lists: add -log2 p of the target per character, spaces and the end of the line included, in "
         "bits, as feature Surprisal0 in an n-best list. Models of different vocabularies compare by it.",
+        group="columns to add",
     )
     feature_name: str | None = hyperparameter(
-        None, "N-best list: name of the new feature; the second model's gets the next number, RNN1. Default: RNN0."
+        None,
+        "N-best list: name of the new feature; the second model's gets the next number, RNN1. Default: RNN0.",
+        group="columns to add",
     )
     dtype: str | None = hyperparameter(
         "float32",
@@ -79,10 +84,12 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
         minimum=0,
         maximum=1,
     )
-    moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.")
-    moses_ini_out: str | None = hyperparameter(None, "moses.ini to write for the output table, with the added scores.")
+    moses_ini: str | None = hyperparameter(None, "moses.ini of the input table.", group="moses.ini")
+    moses_ini_out: str | None = hyperparameter(
+        None, "moses.ini to write for the output table, with the added scores.", group="moses.ini"
+    )
     moses_feature: str | None = hyperparameter(
-        None, "Name of the table's feature in a moses.ini that has several tables."
+        None, "Name of the table's feature in a moses.ini that has several tables.", group="moses.ini"
     )
     dry_run: bool = hyperparameter(
         False,

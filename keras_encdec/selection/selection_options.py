@@ -89,16 +89,23 @@ class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
         "domain; bilingual: both sides do.",
         choices=tuple(METHODS),
     )
-    top: int | None = hyperparameter(None, "Number of pairs to select.", minimum=1)
+    top: int | None = hyperparameter(None, "Number of pairs to select.", minimum=1, group="pairs to select")
     share: float | None = hyperparameter(
         None,
         "Share of the pairs to select, such as 0.5, not counting malformed and duplicate pairs.",
         above=0,
         maximum=1,
+        group="pairs to select",
     )
-    threshold: float | None = hyperparameter(None, "Select the pairs with this score or a higher one.")
-    deduplicate: bool = hyperparameter(False, "Of pairs with the same text only the first may be selected.")
-    max_tokens: int | None = hyperparameter(1000, "A pair with more words on a side is never selected.", minimum=1)
+    threshold: float | None = hyperparameter(
+        None, "Select the pairs with this score or a higher one.", group="pairs to select"
+    )
+    deduplicate: bool = hyperparameter(
+        False, "Of pairs with the same text only the first may be selected.", group="pairs to select"
+    )
+    max_tokens: int | None = hyperparameter(
+        1000, "A pair with more words on a side is never selected.", minimum=1, group="pairs to select"
+    )
     end_weight: float = hyperparameter(
         1.0,
         "dual: number of tokens that the end of a sentence counts as. 1 is the published score; 4 also detects most "

@@ -43,6 +43,8 @@ def test_the_example_in_the_help_has_flags_of_the_command_and_the_guide_exists(n
     text = in_process(shown, "--help").stdout
     assert f"\nusage: {name} " in text and "\nexample:\n  encdec-" in text
     assert ("\nrequired flags:\n" in text) == bool(shown.required)
+    groups = [group.count("\n  -") for group in text.split("\n\n")]
+    assert max(groups) <= 16, groups  # flags under one heading
 
 
 def test_no_flag_is_global_and_nothing_heavy_is_imported():

@@ -56,7 +56,7 @@ def test_the_command_serves_until_it_is_interrupted(model_dirs, tmp_path, monkey
     asking.join()
     assert done.returncode == 128 + number, done.stderr
     lines = done.stderr.splitlines()
-    assert lines[0] == "Compiling." and lines[-1] == "encdec-serve: interrupted; no unfinished output is left."
+    assert lines[0] == "Compiling." and lines[-1] == "encdec-serve: the server has ended."
     assert lines[-2] == f"Open http://{host}:{port} in a browser; Ctrl-C ends the server."
     warned = [line for line in lines if line.startswith("warning: everyone who can reach")]
     assert len(warned) == (host == "0.0.0.0") and len(lines) == 3 + len(warned)

@@ -40,10 +40,14 @@ class EvaluationOptions(EncodingOption):
     )
     unescape: bool = hyperparameter(False, "Remove Moses's escapes, such as &apos;, from all texts.")
     bootstrap_samples: int = hyperparameter(
-        BOOTSTRAP_SAMPLES, "Number of bootstrap samples of the test set.", minimum=1
+        BOOTSTRAP_SAMPLES, "Number of bootstrap samples of the test set.", minimum=1, group="significance"
     )
-    trials: int = hyperparameter(RANDOMIZATION_TRIALS, "Number of trials of approximate randomization.", minimum=1)
-    seed: int = hyperparameter(SEED, "Random seed of both tests. The default is sacrebleu's.", minimum=0)
+    trials: int = hyperparameter(
+        RANDOMIZATION_TRIALS, "Number of trials of approximate randomization.", minimum=1, group="significance"
+    )
+    seed: int = hyperparameter(
+        SEED, "Random seed of both tests. The default is sacrebleu's.", minimum=0, group="significance"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,10 +50,16 @@ class TuningOptions(WeightSearchOptions, EncodingOption):
     word_penalty: bool = hyperparameter(
         False, "Add the feature WordPenalty0, minus the number of words, to lists that lack it."
     )
-    weights_out: str | None = hyperparameter(None, "File for the best weights, for encdec-rerank --weights.")
-    moses_ini_out: str | None = hyperparameter(None, "File for the moses.ini of --weights with the best weights.")
+    weights_out: str | None = hyperparameter(
+        None, "File for the best weights, for encdec-rerank --weights.", group="files to write"
+    )
+    moses_ini_out: str | None = hyperparameter(
+        None, "File for the moses.ini of --weights with the best weights.", group="files to write"
+    )
     all_weights_out: str | None = hyperparameter(
-        None, "Directory for the weights of each seed, in files weights.1 and so on; it is made if it is missing."
+        None,
+        "Directory for the weights of each seed, in files weights.1 and so on; it is made if it is missing.",
+        group="files to write",
     )
 
 
