@@ -32,6 +32,13 @@ def test_each_notebook_is_run():
 
 
 @pytest.mark.parametrize("name", BACKENDS)
+def test_what_a_notebook_defines_says_what_it_does(name):
+    tree = ast.parse((NOTEBOOKS / f"{name}.py").read_text(encoding="utf-8"))
+    defined = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    assert defined and not [node.name for node in defined if not ast.get_docstring(node)]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 def test_the_extra_of_the_documentation_installs_what_a_notebook_imports(name):
     project = tomllib.loads((NOTEBOOKS.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = project["dependencies"] + project["optional-dependencies"]["docs"]

@@ -105,8 +105,6 @@ def fit(
         ]
         callbacks = [callback for callback in callbacks if callback]
         left = updates - progress.updates + progress.round_updates if updates else config.round_updates
-        if compilation.unannounced:
-            reporter.compiling(())
         with record or contextlib.nullcontext(), devices.training(), update_reports:
             try:
                 model.fit(

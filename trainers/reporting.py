@@ -144,15 +144,13 @@ class TrainingReporter:
 
         Args:
             shapes: list of the shapes of the parts of a batch, for which it is compiled: the source and the target, if
-                there are two; empty if it is compiled for each shape without a further call.
+                there are two.
         """
         parts = [" x ".join(map(str, shape)) for shape in shapes]
         if len(parts) == 2:
             self.say(f"Compiling for batches of {parts[0]} source words and {parts[1]} target words.")
-        elif parts:
-            self.say(f"Compiling for batches of the shape {', '.join(dict.fromkeys(parts))}.")
         else:
-            self.say("The first updates take longer: they include compiling, for each shape of batches.")
+            self.say(f"Compiling for batches of the shape {', '.join(dict.fromkeys(parts))}.")
 
     def updated(self, updates: int, rate: float, perplexity: float) -> None:
         """Called about every 25 seconds until the first round has ended.

@@ -77,6 +77,7 @@ scorer = TextScorer(directory)
 
 
 def draw(english, french):
+    """Draws how much each French word attends to each English word: a row a word of the target, darker for more."""
     pair = scorer.words(english, french)
     [weights] = scorer.attention([pair])
     columns, rows = [*english.split(), "</s>"], [*french.split(), "</s>"]

@@ -37,6 +37,7 @@ DIGITS, BEGIN, LENGTH = 9, 10, 6
 
 
 def make(number, seed):
+    """Makes sequences of digits and what the model is to write: inputs and targets `(number, LENGTH)`, int32."""
     rng = np.random.default_rng(seed)
     source = np.zeros((number, LENGTH), "int32")
     target = np.zeros((number, LENGTH), "int32")
@@ -48,6 +49,7 @@ def make(number, seed):
 
 
 def dataset(number, seed):
+    """Makes shuffled batches of inputs, targets, and weights that are 0 for padding."""
     inputs, target = make(number, seed)
     weights = (target > 0).astype("float32")  # padding does not count
     return tf.data.Dataset.from_tensor_slices((inputs, target, weights)).shuffle(number, seed=seed).batch(128)
@@ -103,6 +105,8 @@ def reverse(digits):
 
 
 class Example(keras.callbacks.Callback):
+    """Writes one sequence backwards after each epoch."""
+
     def on_epoch_end(self, epoch, logs=None):
         print(f"epoch {epoch + 1}: loss {logs['loss']:.3f}, 1 2 3 4 5 -> {reverse([1, 2, 3, 4, 5])}")
 

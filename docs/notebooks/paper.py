@@ -59,6 +59,7 @@ b_r, b_z, b = np.split(bias, 3)
 
 
 def sigmoid(values):
+    """The logistic function of each value."""
     return 1 / (1 + np.exp(-values))
 
 

@@ -25,14 +25,12 @@ class Compilation:
     """The cost of compiling so far.
 
     Attributes:
-        shapes: int. Shapes of batches; 0 under JAX, which compiles them itself.
+        shapes: int. Shapes of batches.
         seconds: float. Time of the first step of each shape, most of it compiling; under JAX of compiling alone.
-        unannounced: bool. Whether the backend compiles within steps, and does not tell when.
     """
 
     shapes: int = 0
     seconds: float = 0.0
-    unannounced: bool = False
 
 
 def train_function_by_shape(

@@ -72,8 +72,7 @@ class StepCompilation:
 
         Args:
             model: TranslationModel.
-            begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled. It is not
-                called under JAX, which does not tell when it compiles.
+            begin: callable of the shapes of the parts of a batch, for which the step is about to be compiled.
             devices: Replicas that share the step. Defaults to one device.
 
         Returns:
@@ -83,7 +82,7 @@ class StepCompilation:
         if shared := (devices or Replicas()).set_up(model, by_xla, begin):
             return shared
         if self.compiled and name() == "jax":
-            return _jax_compilation()
+            return _announced_by_jax(model, begin)
         return compile_by_shape(model, by_xla, begin) if self._by_shape else Compilation()
 
     def uses_xla(self, model: keras.Model) -> bool:
@@ -99,12 +98,29 @@ class StepCompilation:
 _jax_compilations: list[Compilation] = []
 
 
-def _jax_compilation() -> Compilation:
-    """Returns the cost of all that JAX compiles until the next call."""
+def _announced_by_jax(model: keras.Model, begin: Begin) -> Compilation:
+    """Makes a model's training step call `begin` before it is compiled, and counts all that JAX compiles from now on.
+
+    JAX runs the Python code of a step only to trace it, before it compiles the step for a new shape.
+    """
     if not _jax_compilations:
         importlib.import_module("jax").monitoring.register_event_duration_secs_listener(_add_compilation)
-    _jax_compilations[:] = [Compilation(unannounced=True)]
-    return _jax_compilations[0]
+    compilation = Compilation()
+    _jax_compilations[:] = [compilation]
+    traced: set[tuple[int, int, Shapes]] = set()
+    step = model.train_step
+
+    def announced_step(state: Any, data: Any) -> Any:
+        shapes: Shapes = tuple(tuple(part.shape) for part in keras.tree.flatten(data))
+        of_task = id(getattr(model, "encoder", None)), id(model.decoder), shapes
+        if of_task not in traced:  # JAX may trace a shape again, as when the state has moved to its device
+            traced.add(of_task)
+            compilation.shapes += 1
+            begin(shapes)
+        return step(state, data)
+
+    model.train_step = announced_step
+    return compilation
 
 
 def _add_compilation(event: str, seconds: float, **_: object) -> None:

@@ -44,6 +44,9 @@ class Batches:
     pairs. The pairs at the end of an epoch that do not fill a batch are left out of that epoch. The stream depends on
     the seed alone: a stream that starts at a later update gives the same batches as one that has reached it.
 
+    With `widths`, the first epoch begins with a batch of each shape, the largest first, so that all is compiled at the
+    beginning, and too large a batch fails at the first update.
+
     Args:
         pairs: PreparedPairs.
         batch_size: int. Number of pairs in a batch; all pairs if there are fewer.
@@ -80,7 +83,7 @@ class Batches:
         """
         epoch, skipped = divmod(first_update, self.updates_per_epoch)
         while True:
-            for update, indices in enumerate(self._epoch(epoch)):
+            for update, indices in enumerate(self._epoch(epoch) if epoch else self._first_epoch()):
                 if update >= skipped:
                     yield self._batch(indices)
             epoch, skipped = epoch + 1, 0
@@ -102,6 +105,18 @@ class Batches:
             random.shuffle(firsts)
             for first in firsts:
                 yield chunk[first : first + size]
+
+    def _first_epoch(self) -> Iterator[Indices]:
+        """Yields the batches of `_epoch(0)`, but a batch of each shape of its first updates before the others."""
+        batches = self._epoch(0)
+        if self._widths:
+            first = list(itertools.islice(batches, COUNTED_UPDATES))
+            shapes = list(map(self._widths_of, first))
+            leading = sorted({shape: shapes.index(shape) for shape in shapes}.items(), key=lambda item: -sum(item[0]))
+            moved = [index for _, index in leading]
+            yield from (first[index] for index in moved)
+            yield from (batch for index, batch in enumerate(first) if index not in set(moved))
+        yield from batches
 
     def _order(self, random: np.random.Generator) -> Callable[[int, int], Indices]:
         """Returns a function that returns a slice, from start to stop, of a random order of the indices.
