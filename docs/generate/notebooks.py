@@ -16,8 +16,8 @@ SOURCE = """
 This page is a notebook. [Download it as a file]({stem}.ipynb) for Jupyter or Colab. In the repository it is text,
 `docs/notebooks/{stem}.py`, which Jupyter opens with the extension [jupytext](https://jupytext.readthedocs.io).
 
-In Colab, choose *File*, *Upload notebook*. Then upload the package's wheel, which `make wheel` writes to `dist/`, and run
-`%pip install 'NAME.whl[analysis]'`, with the wheel's name, in a cell before the others.
+In Colab, choose *File*, *Upload notebook*. Then upload the package's wheel, which `make wheel` writes to `dist/`, and
+run `%pip install 'NAME.whl[analysis]'`, with the wheel's name, in a cell before the others.
 """
 
 
