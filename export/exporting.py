@@ -87,6 +87,7 @@ def export_model(
 def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOptions) -> ExportResult:
     """Exports to a folder on this machine."""
     from keras_encdec.export.saved_model import write_saved_model
+    from keras_encdec.export.stored_weights import rounded_model
 
     config, model_name = options.serving_config, options.model_name
     labels = ModelsConfig(
@@ -99,7 +100,8 @@ def _export(model_dir: FilePath, export_dir: pathlib.Path, options: ExportOption
         new_version(export_dir, options.version, labels.largest_labelled) as made,
     ):
         write_saved_model(directory, made.path, config, tokenization, model_name)
-        check_version(directory, made.path, tokenization, config.max_tokens)
+        served = dataclasses.replace(directory, model=rounded_model(directory.model, config.weights))
+        check_version(served, made.path, tokenization, config.max_tokens)
     with locked(export_dir):
         # Read again: another process may have moved labels meanwhile.
         labels = ModelsConfig(export_dir, model_name, options.base_path)

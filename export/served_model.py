@@ -18,6 +18,7 @@ from keras_encdec.export.scoring_graph import Tensors, encode_in_graph, score_in
 from keras_encdec.export.search_graph import ServedShortlist, alignment_text, search_in_graph, target_limits
 from keras_encdec.export.serving_config import ServingConfig
 from keras_encdec.export.spelling_graph import spell_in_graph
+from keras_encdec.export.stored_weights import StoredWeights
 from keras_encdec.model_config import SOURCE_VOCABULARY, TARGET_VOCABULARY
 from keras_encdec.model_directory import ModelDirectory
 from keras_encdec.models.log_probs import sequence_log_probs
@@ -73,6 +74,7 @@ class ServedModel:
                 (directory.target_vocabulary, TARGET_VOCABULARY),
             )
         )
+        self._stored = StoredWeights(self._model, self._config.weights)
         spells_words = self._model.decoder.speller is not None
         self._replacement = (
             self._replacement_of(directory) if self._config.replace_unknown and not spells_words else None
@@ -84,9 +86,9 @@ class ServedModel:
         phrases = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
         if self._read_ids.characters:
             phrases.append(tf.TensorSpec([None, SPELLING_WIDTH], tf.int32))
-        self._encode = _shared(functools.partial(encode_in_graph, self._model.encoder), *phrases)
-        self._encoded = _shared(self._encode_distinct, texts)
-        self._scored = _shared(self._score_pairs, texts, texts)
+        self._encode = self._shared(functools.partial(encode_in_graph, self._model.encoder), *phrases)
+        self._encoded = self._shared(self._encode_distinct, texts)
+        self._scored = self._shared(self._score_pairs, texts, texts)
         self.signatures: dict[str, ConcreteFunction] = self._signatures()
         self.resources = tf.Module()
         self.resources.tables = [*self._read_ids.resources, *self._predicted_ids.resources]
@@ -96,6 +98,8 @@ class ServedModel:
             self.resources.tables += self._shortlist.resources
         graphs = [function.graph for function in self.signatures.values()]
         self.resources.weights = list({weight.ref(): weight for graph in graphs for weight in graph.variables}.values())
+        self.resources.stored_weights = self._stored.weights
+        self.resources.parts = [weight.parts for weight in self._stored.weights]
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Computes ln p of each pair, and counts its predicted tokens and its target words outside the shortlist."""
@@ -216,32 +220,43 @@ class ServedModel:
         text = checked(text, name, self._config.max_tokens)
         return text if self._tokenizer is None else self._tokenizer(text)
 
+    def _shared(self, function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Callable[..., Structure]:
+        """Makes a `tf.function` that computes with the stored weights. Its callers share its graph."""
+
+        def compute(*values: tf.Tensor) -> Structure:
+            with self._stored.in_use():
+                return function(*values)
+
+        shared: Callable[..., Structure] = tf.function(compute, input_signature=inputs, autograph=False)
+        return shared
+
+    def _traced(self, function: Callable[..., Tensors], *texts: str, **others: str | tf.DType) -> ConcreteFunction:
+        """Traces a function of vectors with names: `texts` are strings, `others` have the given dtypes."""
+        # The names of the specs become the names of the signature's inputs.
+        specs = [tf.TensorSpec([None], tf.string, name) for name in texts]
+        specs += [tf.TensorSpec([None], dtype, name) for name, dtype in others.items()]
+        return self._shared(function, *specs).get_concrete_function()
+
     def _signatures(self) -> dict[str, ConcreteFunction]:
-        score = _traced(self.score, "source", "target")
+        score = self._traced(self.score, "source", "target")
         signatures = {
             "serving_default": score,
             "score": score,
-            "score_tokens": _traced(self.score_tokens, "source", "target"),
-            "encode": _traced(self.encode, self._read_side),
-            "regress": _traced(self.regress, "inputs"),
+            "score_tokens": self._traced(self.score_tokens, "source", "target"),
+            "encode": self._traced(self.encode, self._read_side),
+            "regress": self._traced(self.regress, "inputs"),
         }
         for entry in registered_samplers().values():
             search = self._search(entry, self._config.served_sampler(entry))
-            signatures[entry.signature] = _traced(search, self._read_side, **entry.inputs)
+            signatures[entry.signature] = self._traced(search, self._read_side, **entry.inputs)
         if self._tokenizer:
-            signatures["tokenize"] = _traced(self.tokenize, "text")
+            signatures["tokenize"] = self._traced(self.tokenize, "text")
         return signatures
 
 
 def _given(phrases: Phrases) -> tuple[tf.Tensor, ...]:
     """Returns the fields that are not `None`."""
     return tuple(field for field in phrases if field is not None)
-
-
-def _shared(function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Callable[..., Structure]:
-    """Makes a `tf.function`. Its callers share its graph."""
-    shared: Callable[..., Structure] = tf.function(function, input_signature=inputs, autograph=False)
-    return shared
 
 
 def _input_checks(entry: RegisteredSampler, text: tf.Tensor, inputs: Tensors) -> list[tf.Operation]:
@@ -267,14 +282,6 @@ def _input_checks(entry: RegisteredSampler, text: tf.Tensor, inputs: Tensors) ->
         expected = [f"found the {parameter.name}s", values, f"expected for each {parameter.expectation}"]
         checks.append(tf.debugging.Assert(tf.reduce_all(fits), expected))
     return checks
-
-
-def _traced(function: Callable[..., Tensors], *texts: str, **others: str | tf.DType) -> ConcreteFunction:
-    """Traces a function of vectors with names: `texts` are strings, `others` have the given dtypes."""
-    # The names of the specs become the names of the signature's inputs.
-    specs = [tf.TensorSpec([None], tf.string, name) for name in texts]
-    specs += [tf.TensorSpec([None], dtype, name) for name, dtype in others.items()]
-    return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
 
 
 class ServedReplacement:

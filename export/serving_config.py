@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.export.versions import LARGEST
+from keras_encdec.export.versions import LARGEST, WEIGHTS
 from keras_encdec.formats import open_output
 from keras_encdec.task_options import ShortlistOptions
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class ServingConfig(ShortlistOptions):
-    """Limits and search options of a served model.
+    """Limits, search options and stored weights of a served model.
 
     Attributes:
         max_tokens: int. Largest number of tokens of a phrase, without the end of sequence. The server refuses longer
@@ -39,6 +39,7 @@ class ServingConfig(ShortlistOptions):
         top_k: int. For `sample`: number of most probable words to draw from; `None` for all.
         top_p: float. For `sample`: draw from the smallest set of most probable words whose probabilities add up to
             this value.
+        weights: str. How the weights are stored, see `keras_encdec.export.stored_weights`.
 
     Raises:
         ConfigurationError: a ValueError, for a value out of bounds, and for values that contradict one another.
@@ -103,6 +104,12 @@ class ServingConfig(ShortlistOptions):
         above=0.0,
         maximum=1.0,
         group="signatures that generate",
+    )
+    weights: str = hyperparameter(
+        "float32",
+        "How weights are stored: bfloat16 takes half of the space and int8 a quarter, with a scale for each row or "
+        "column of a matrix. The server computes in float32 with the rounded weights.",
+        choices=WEIGHTS,
     )
 
     def check(self) -> None:

@@ -23,7 +23,8 @@ from keras_encdec.export.comparison import (
 )
 from keras_encdec.export.exporting import load_served_directory, require_tensorflow
 from keras_encdec.export.serving_config import VerificationOptions
-from keras_encdec.export.versions import check_unchanged, read_tokenization, version_folder
+from keras_encdec.export.stored_weights import rounded_model
+from keras_encdec.export.versions import check_unchanged, read_description, version_folder
 from keras_encdec.runtime.remote import copied_folder
 from keras_encdec.runtime.urls import is_url, joined
 
@@ -40,7 +41,8 @@ class VerificationReport:
     Attributes:
         path: pathlib.Path of the version's folder; of a remote one the URL, a str.
         comparisons: tuple of ScoreDifference: for the exported model with many pairs in a batch, for the exported model
-            with one pair at a time, and for each backend.
+            with one pair at a time, and for each backend. The first two are differences from the model with the weights
+            that are stored. If these are rounded, the difference that this makes comes first.
     """
 
     path: FilePath
@@ -87,33 +89,39 @@ def verify_export(
             report = verify_export(model_dir, folder, options, pairs=pairs, made_pairs=made_pairs)
         return dataclasses.replace(report, path=joined(export_dir, number))
     path = version_folder(export_dir, options.version)
-    tokenization = read_tokenization(path)
+    description = read_description(path)
+    tokenization = description.tokenization
     check_unchanged(path)
     directory = load_served_directory(model_dir)
     if made_pairs is None:
         made_pairs = 0 if pairs else 1000
     texts = [*pairs, *random_pairs(directory, made_pairs)]
     words = pairs_of_words(texts, tokenization)
-    expected = model_scores(directory, words)
+    expected = own = model_scores(directory, words)
+    comparisons: list[ScoreDifference] = []
+    if description.weights != "float32":
+        rounded = rounded_model(directory.model, description.weights)
+        expected = model_scores(dataclasses.replace(directory, model=rounded), words)
+        most = float(np.abs(expected - own).max(initial=0))
+        comparisons.append(ScoreDifference(f"weights rounded to {description.weights}", len(own), most))
     alone = texts[: len(texts) // 10 + 1]
     runs = [{"pairs": texts, "batch_size": SERVED_BATCH}, {"pairs": alone, "batch_size": 1}]
     request = {"path": os.fspath(path), "text": tokenization is not None, "runs": runs}
     remedy = "check that --model_dir is the model that was exported, and export it again"
-    comparisons: list[ScoreDifference] = []
 
-    def compare(scorer: str, scores: np.ndarray, tolerance: float = TOLERANCE) -> None:
+    def compare(scorer: str, scores: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> None:
         comparisons.append(compared(scorer, scores, expected, texts, export_dir, remedy, tolerance))
 
     # Python runs the script by its path: `-m` would import this package.
     script = [sys.executable, "-P", os.fspath(pathlib.Path(__file__).with_name("scoring_process.py"))]
     together, one_by_one = process_scores([*script, "saved_model"], request, path)
-    compare("exported", together)
-    compare("exported, one at a time", one_by_one)
+    compare("exported", together, expected)
+    compare("exported, one at a time", one_by_one, expected)
     for backend in options.backends:
         command = [*script, "model_directory", *sys.path]
         request = {"path": os.fspath(model_dir), "pairs": words}
         [scores] = process_scores(command, request, model_dir, KERAS_BACKEND=backend)
-        compare(f"encdec-score on {backend}", scores, BACKENDS_TOLERANCE)
+        compare(f"encdec-score on {backend}", scores, own, BACKENDS_TOLERANCE)
     return VerificationReport(path, tuple(comparisons))
 
 

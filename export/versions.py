@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.files import file_checksum
@@ -204,22 +205,51 @@ def _sync(path: str | os.PathLike[str]) -> None:
 
 DESCRIPTION = "keras_encdec.json"
 TOKENS, RAW_TEXT = "tokens separated by spaces", "raw text"
+#: Forms in which the weights of a version may be stored.
+WEIGHTS = ("float32", "bfloat16", "int8")
 
 
-def read_tokenization(version: pathlib.Path) -> dict[str, bool] | None:
-    """Reads from a version's description how it tokenizes requests.
+class Description(NamedTuple):
+    """What a version says of itself.
+
+    Attributes:
+        tokenization: dict of arguments of `Tokenizer`; `None` if the version reads tokens.
+        weights: str. The form in which its weights are stored, see `ServingConfig`.
+        checksums: dict of path within the folder to SHA-256 checksum; of a version that an early version of this
+            package exported it is empty.
+    """
+
+    tokenization: dict[str, bool] | None
+    weights: str
+    checksums: dict[str, str]
+
+
+def read_description(version: pathlib.Path) -> Description:
+    """Reads a version's description.
 
     Args:
         version: pathlib.Path of the version's folder.
 
-    Returns:
-        dict of arguments of `Tokenizer`; `None` if the version reads tokens.
-
     Raises:
         InputError: when the description is missing or cannot be parsed.
     """
-    tokenization, _ = _read(version)
-    return tokenization
+    path = version / "assets.extra" / DESCRIPTION
+    try:
+        description = read_parsed(path, json.loads)
+        reads, tokenization = description["reads"], description["tokenization"]
+        checksums, weights = description.get("sha256", {}), description.get("weights", "float32")
+        if not all(isinstance(value, str) and _is_within(name) for name, value in checksums.items()):
+            raise ValueError("its checksums are not strings by path")
+        if weights not in WEIGHTS:
+            raise ValueError(f"its weights are {weights!r}")
+        return Description(dict(tokenization) if reads == RAW_TEXT else None, weights, checksums)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"found no valid description of the version ({error})",
+            "expected the file that encdec-export writes",
+            "export the model again",
+            path,
+        ) from None
 
 
 def version_checksums(version: pathlib.Path) -> dict[str, str]:
@@ -245,8 +275,7 @@ def check_unchanged(version: pathlib.Path) -> None:
     Raises:
         InputError: when a file has changed or is missing, or the description cannot be parsed.
     """
-    _, checksums = _read(version)
-    for name, expected in checksums.items():
+    for name, expected in read_description(version).checksums.items():
         if file_checksum(version / name) != expected:
             raise InputError(
                 "found a file that has changed since the model was exported",
@@ -260,25 +289,6 @@ def _served_files(version: pathlib.Path) -> Iterator[pathlib.Path]:
     yield version / "saved_model.pb"
     for folder in ("variables", "assets"):
         yield from (file for file in (version / folder).rglob("*") if file.is_file())
-
-
-def _read(version: pathlib.Path) -> tuple[dict[str, bool] | None, dict[str, str]]:
-    """Reads the tokenization and the checksums from a version's description."""
-    path = version / "assets.extra" / DESCRIPTION
-    try:
-        description = read_parsed(path, json.loads)
-        reads, tokenization = description["reads"], description["tokenization"]
-        checksums = description.get("sha256", {})
-        if not all(isinstance(value, str) and _is_within(name) for name, value in checksums.items()):
-            raise ValueError("its checksums are not strings by path")
-        return (dict(tokenization) if reads == RAW_TEXT else None), checksums
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"found no valid description of the version ({error})",
-            "expected the file that encdec-export writes",
-            "export the model again",
-            path,
-        ) from None
 
 
 def _is_within(name: str) -> bool:

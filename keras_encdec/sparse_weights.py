@@ -48,7 +48,7 @@ def encoded(array: np.ndarray) -> dict[str, np.ndarray] | None:
     >>> encoded(np.ones(4)) is None
     True
     """
-    if array.dtype.itemsize not in (2, 4, 8) or not array.size:
+    if array.dtype.itemsize not in (1, 2, 4, 8) or not array.size:
         return None
     rows = np.ascontiguousarray(array).reshape(-1, array.shape[-1] if array.ndim else 1)
     present = rows.view(f"u{array.dtype.itemsize}") != 0
