@@ -26,6 +26,7 @@ from keras_encdec.runtime.shards import windows
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.pair_scorer import ModelScorer, PairScorer, PairScores, ScoreCounts, UnknownWords, WordPair
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
+from keras_encdec.text.spelling import characters_of
 
 # Records that are scored together: equal pairs among them are scored once, and equal sources encoded once.
 WINDOW = 1 << 15
@@ -168,7 +169,8 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
 
         -log2 p(target | source) / (characters + 1)
 
-    The characters are the Unicode code points of the words and of the spaces between them; 1 is the end of the line.
+    The characters are those of the words, as models with characters spell them (Unicode code points in NFC, at most 50
+    of a word), and the spaces between them; 1 is the end of the line.
 
     Args:
         log_probs: float array `(n,)`, ln p of each target.
@@ -179,10 +181,10 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
 
     Example:
 
-    >>> surprisals_per_character(np.log([0.25, 0.5]), [["a"], []]).tolist()
-    [1.0, 1.0]
+    >>> surprisals_per_character(np.log([0.25, 0.5, 2.0**-51]), [["a"], [], ["a" * 100]]).tolist()
+    [1.0, 1.0, 1.0]
     """
-    characters = np.array([len(" ".join(words)) + 1 for words in targets], np.float64)
+    characters = np.array([len(" ".join(map(characters_of, words))) + 1 for words in targets], np.float64)
     bits: np.ndarray = -np.asarray(log_probs) / np.log(2) / characters
     return bits
 
