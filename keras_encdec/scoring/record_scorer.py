@@ -181,7 +181,7 @@ def surprisals_per_character(log_probs: np.ndarray, targets: Sequence[Sequence[s
 
     Example:
 
-    >>> surprisals_per_character(np.log([0.25, 0.5, 2.0**-51]), [["a"], [], ["a" * 100]]).tolist()
+    >>> surprisals_per_character(np.log([0.25, 0.5, 2.0**-51]), [["a"], [], ["a" * 100]]).round(6).tolist()
     [1.0, 1.0, 1.0]
     """
     characters = np.array([len(" ".join(map(characters_of, words))) + 1 for words in targets], np.float64)
