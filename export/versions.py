@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from keras_encdec.errors import FilePath, InputError
 from keras_encdec.runtime.files import file_checksum
-from keras_encdec.runtime.remote import staged_folder
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_parsed
 from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.runtime.urls import is_url
@@ -68,7 +68,7 @@ def export_folder(export_dir: FilePath) -> Iterator[pathlib.Path]:
         yield pathlib.Path(export_dir)
         return
     last = ["saved_model.pb", MODELS_CONFIG]
-    with staged_folder(os.fspath(export_dir), existing=True, last=last, only=lambda name: "/" not in name) as folder:
+    with StagedFolder(os.fspath(export_dir), existing=True, last=last, only=lambda name: "/" not in name) as folder:
         yield folder
 
 

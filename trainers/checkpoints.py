@@ -7,7 +7,7 @@ import math
 import os
 import pathlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -96,6 +96,7 @@ class Checkpoints(keras.callbacks.Callback):
         patience: int. Stop after this number of rounds without a better model. Defaults to `None`: never.
         patience_updates: float. Stop after this number of updates without a better model. Defaults to `None`: never.
         minutes: float. Maximum time between checkpoints. Defaults to no maximum.
+        saved: callable, called when a checkpoint is saved. Defaults to no call.
 
     Attributes:
         folder: pathlib.Path.
@@ -116,6 +117,7 @@ class Checkpoints(keras.callbacks.Callback):
         patience: int | None = None,
         patience_updates: float | None = None,
         minutes: float = math.inf,
+        saved: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__()
         self.folder = pathlib.Path(folder)
@@ -123,7 +125,7 @@ class Checkpoints(keras.callbacks.Callback):
         self._budget, self._batch_size, self._monitor = budget, batch_size, monitor
         self._patience, self._patience_updates = patience or math.inf, patience_updates or math.inf
         self._plain: keras.Model | None = None
-        self._seconds_between, self._saved = 60 * minutes, 0.0
+        self._seconds_between, self._saved, self._call_saved = 60 * minutes, 0.0, saved
         self._writes = budget.devices.is_chief
         for partial in self.folder.glob(f"{PARTIAL}*") if self._writes else ():
             partial.unlink()  # left by a killed process
@@ -262,6 +264,8 @@ class Checkpoints(keras.callbacks.Callback):
         )
         self._write(self.folder, LAST, self.model, progress)
         self._saved = self._budget.clock
+        if self._writes:
+            self._call_saved()
 
     def _save_best(self, weights: Sequence[np.ndarray] = ()) -> None:
         """Saves the model of each task; that of the main task, the first, is in the model directory itself."""

@@ -5,6 +5,7 @@ import importlib.util
 import math
 import pathlib
 import sys
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -47,6 +48,7 @@ def fit(
     reporter: TrainingReporter,
     compilation: Compilation,
     devices: Replicas,
+    saved: Callable[[], object] = lambda: None,
 ) -> tuple[Checkpoints, Budget]:
     """Trains round by round until the budget is spent, the patience is exhausted or a signal arrives.
 
@@ -59,6 +61,7 @@ def fit(
         reporter: TrainingReporter, which gets the progress.
         compilation: Compilation, the cost of compiling, whose time does not count.
         devices: Replicas that share the training.
+        saved: callable, called when a checkpoint is saved. Defaults to no call.
 
     Returns:
         tuple: Checkpoints with the rounds; Budget with the time and the signal.
@@ -85,7 +88,7 @@ def fit(
     if config.validation_bleu and validation:
         held_out = validation.pairs.padded(np.asarray(validation.indices), with_rare_ids=True)
         bleu = ValidationBleu(model, [held_out], validation.pairs.spellings)
-    checkpoints = _checkpoints(config, progress, batches, validation, folder, budget)
+    checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
     # A training that was killed in its first round has no best model: its round is ended even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ProgressRecord("encdec-train", folder / PROGRESS) if devices.is_chief else None
@@ -198,6 +201,7 @@ def _checkpoints(
     validation: Batches | None,
     folder: pathlib.Path,
     budget: Budget,
+    saved: Callable[[], object],
 ) -> Checkpoints:
     monitor = PERPLEXITY
     if validation:
@@ -211,6 +215,7 @@ def _checkpoints(
         config.patience,
         config.patience_epochs and config.patience_epochs * batches.updates_per_epoch,
         config.checkpoint_minutes,
+        saved,
     )
 
 

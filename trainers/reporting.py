@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import pathlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
 
+from keras_encdec.errors import FilePath, shown_path
 from keras_encdec.trainers.budget import Budget
 
 
@@ -62,7 +62,7 @@ class TrainingResult:
     """The result of a training.
 
     Attributes:
-        model_dir: pathlib.Path. The model directory.
+        model_dir: pathlib.Path. The model directory; of a remote one the URL, a str.
         rounds: tuple of TrainingRound, the complete rounds, including those before a resumption.
         best: TrainingRound. The round whose model was saved as the best; `None` if a signal stopped the first round.
         updates: int. Number of updates, including those of a round that a signal stopped.
@@ -73,7 +73,7 @@ class TrainingResult:
         compile_seconds: float. Time of this compilation in seconds.
     """
 
-    model_dir: pathlib.Path
+    model_dir: FilePath
     rounds: tuple[TrainingRound, ...]
     best: TrainingRound | None
     updates: int
@@ -220,9 +220,9 @@ class TrainingReporter:
 
 
 def _summary(result: TrainingResult) -> str:
-    best = result.best
+    best, folder = result.best, shown_path(result.model_dir)
     if best is None:
-        return f"{result.updates:,} updates in {result.seconds:,.0f} s. No round is complete: {result.model_dir}"
+        return f"{result.updates:,} updates in {result.seconds:,.0f} s. No round is complete: {folder}"
     held_out = best.val_perplexity is not None
     perplexity = best.val_perplexity if held_out else best.perplexity
     log_likelihood = best.val_log_likelihood if held_out else best.log_likelihood
@@ -234,7 +234,7 @@ def _summary(result: TrainingResult) -> str:
     return (
         f"{result.updates:,} updates, {pairs:,} pairs in {result.seconds:,.0f} s. Best "
         f"{'held-out ' if held_out else ''}{bleu}perplexity {perplexity:.3f} per token, log-likelihood "
-        f"{log_likelihood:.3f} per pair, {after}: {result.model_dir}"
+        f"{log_likelihood:.3f} per pair, {after}: {folder}"
     )
 
 

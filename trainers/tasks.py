@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 import re
 import tomllib
@@ -10,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from keras_encdec.configuration import Configuration, ConfigurationError, hyperparameter
-from keras_encdec.errors import InputError, shortened
+from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.formats import open_output
+from keras_encdec.runtime.files import exists
 from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.urls import absolute, beside
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
@@ -167,7 +168,7 @@ class TrainingTasks:
         for name, task in self.tasks.items():
             if path := getattr(task, setting):
                 other, expected = owners.setdefault(getattr(task, side), (name, path))
-                if os.path.abspath(path) != os.path.abspath(expected):
+                if absolute(path) != absolute(expected):
                     raise ConfigurationError(
                         f"found {setting}=%s in [tasks.%s] and %s in [tasks.%s], expected one vocabulary of their "
                         f"{side} %s",
@@ -210,7 +211,7 @@ class TrainingTasks:
         named = {**data.files, **{name: getattr(data, name) for name in ("source_vocabulary", "target_vocabulary")}}
         for name, path in named.items():
             own = self.main_files.get(name)
-            if path and (own is None or os.path.abspath(path) != os.path.abspath(own)):
+            if path and (own is None or absolute(path) != absolute(own)):
                 raise ConfigurationError(
                     f"found {{{name}}}=%s with {{tasks}}, expected the file in the section [tasks.%s]", path, self.main
                 )
@@ -253,13 +254,13 @@ class TrainingTasks:
         lines = ["# The tasks that this model was trained on.", f"main = {_toml(self.main)}"]
         for name, task in self.tasks.items():
             values = {key: value for key, value in task.to_dict().items() if value is not None}
-            values |= {key: os.path.abspath(file) for key, file in task.files.items()}
+            values |= {key: absolute(file) for key, file in task.files.items()}
             lines += ["", f"[tasks.{name}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
         with open_output(path) as file:
             file.write(("\n".join(lines) + "\n").encode())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: FilePath) -> Self:
         """Reads the tasks from a TOML file, whose relative paths start from the file's directory.
 
         Args:
@@ -270,7 +271,6 @@ class TrainingTasks:
             InputError: if the file, or a file that it names, cannot be read, or a setting cannot be used; the error
                 names the section.
         """
-        path = pathlib.Path(path)
         try:
             values = read_parsed(path, tomllib.loads)
         except (OSError, ValueError) as error:
@@ -295,18 +295,18 @@ class TrainingTasks:
             raise InputError(str(error), path=path) from None
 
 
-def _task(path: pathlib.Path, name: str, section: Any) -> TaskConfig:
+def _task(path: FilePath, name: str, section: Any) -> TaskConfig:
     where = f"[tasks.{shortened(name)}]"
     if not isinstance(section, dict):
         raise InputError(f"found tasks.{name} = {shortened(repr(section))}", f"expected a section {where}", "", path)
     files = {key: section[key] for key in FILES if isinstance(section.get(key), str)}
-    files = {key: str(path.parent / pathlib.Path(file).expanduser()) for key, file in files.items()}
+    files = {key: beside(path, file) for key, file in files.items()}
     try:
         task = TaskConfig.from_dict({**section, **files})
     except ConfigurationError as error:
         raise InputError(f"{error}, in {where}", path=path) from None
     for key, file in task.files.items():
-        if not os.path.exists(file):
+        if not exists(file):
             raise InputError(f"found no file {file}, {key} in {where}", "expected one", "check the path", path)
     return task
 

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
@@ -21,7 +22,8 @@ from keras_encdec.models import build_model, model_class
 from keras_encdec.models.translation_model import TranslationModel, copy_weights
 from keras_encdec.pruning.masked_training import PruningMasks
 from keras_encdec.runtime.imports import import_sacrebleu
-from keras_encdec.runtime.remote import remote_exists, staged_folder
+from keras_encdec.runtime.remote import remote_exists
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.trainers.checkpoints import building
@@ -35,7 +37,7 @@ from keras_encdec.trainers.preparation import (
     with_vocabularies,
 )
 from keras_encdec.trainers.reporting import TrainingReporter, TrainingResult, TrainingRound
-from keras_encdec.trainers.resumption import PREPARED, Progress, TrainingState, has_checkpoint, load_checkpoint
+from keras_encdec.trainers.resumption import LAST, PREPARED, Progress, TrainingState, has_checkpoint, load_checkpoint
 from keras_encdec.trainers.task_training import PreparedTasks, check_same_tasks, prepare_tasks
 from keras_encdec.trainers.tasks import TrainingTasks
 from keras_encdec.trainers.training_config import TrainingConfig, check_together
@@ -49,6 +51,9 @@ from keras_encdec.trainers.training_settings import (
 )
 from keras_encdec.trainers.validation import WITHOUT
 
+# Files of a remote model directory in the order of uploading, after all others: the weights before their checksum, and
+# the checkpoint after the best model that it refers to.
+_UPLOADED_LAST = [WEIGHTS, CONFIG, LAST]
 _ALREADY = "%s already contains a model; give another {model_dir}, or {resume} to continue its training"
 
 
@@ -76,7 +81,8 @@ def train(
         config: TrainingConfig: the model, and how it is trained.
         data: TrainingData: the pairs to train and validate on.
         model_dir: path of the model directory, which is created if it does not exist. It gets the best and the last
-            model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`.
+            model, the vocabularies, the history of the rounds, the settings, and a model card, `README.md`. A remote
+            one gets them after each checkpoint, while the training goes on.
         resume: bool. Whether to continue the training in the model directory. If it has no checkpoint, a new training
             begins; if it has already ended, nothing is trained. Defaults to `False`.
         reporter: TrainingReporter, which gets the progress. Defaults to `TrainingReporter()`, which prints it.
@@ -105,8 +111,7 @@ def train(
     if is_url(model_dir):
         if not resume and remote_exists(joined(model_dir, CONFIG)):
             raise ConfigurationError(_ALREADY, model_dir)
-        with staged_folder(os.fspath(model_dir), existing=resume, last=[CONFIG]) as local:
-            return train(config, data, local, resume, reporter, tasks)
+        return _train_remotely(config, data, os.fspath(model_dir), resume, reporter, tasks)
     folder = pathlib.Path(model_dir)
     if folder.resolve().is_relative_to(PACKAGED):
         raise InputError(
@@ -117,6 +122,29 @@ def train(
         reporter = TrainingReporter(lambda line: None)
     with training_lock(folder) if devices.is_chief else contextlib.nullcontext():
         return _train(_Job(config, data, folder, reporter or TrainingReporter(), devices, tasks), resume)
+
+
+def _train_remotely(
+    config: TrainingConfig,
+    data: TrainingData,
+    url: str,
+    resume: bool,
+    reporter: TrainingReporter | None,
+    tasks: TrainingTasks | None,
+) -> TrainingResult:
+    """Trains in a temporary folder, whose files are uploaded after each checkpoint, at the end, and after errors."""
+    devices = replicas(config.devices)
+    if devices.processes > 1:
+        raise ConfigurationError(
+            "found {model_dir}=%s in %d processes, expected a directory on a disk that all of them share",
+            url,
+            devices.processes,
+        )
+    staged = StagedFolder(url, existing=resume, last=_UPLOADED_LAST, after_errors=True)
+    with staged as folder:
+        job = _Job(config, data, folder, reporter or TrainingReporter(), devices, tasks, staged.upload_in_background)
+        result = _train(job, resume)
+    return dataclasses.replace(result, model_dir=url)
 
 
 def training_lock(folder: str | os.PathLike[str]) -> contextlib.AbstractContextManager[None]:
@@ -134,6 +162,7 @@ class _Job:
     reporter: TrainingReporter
     devices: Replicas
     tasks: TrainingTasks | None
+    saved: Callable[[], object] = lambda: None  # called when a checkpoint is saved
 
 
 class _Prepared(NamedTuple):
@@ -172,7 +201,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
     if others:
         updates = others.updates(config, widths, state.progress.updates)
         update_tasks_between(state.model, updates, step, compilation, reporter.compiling)
-    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, devices)
+    checkpoints, budget = fit(config, state, batches, validation, folder, reporter, compilation, devices, job.saved)
     result = TrainingResult(
         folder,
         tuple(map(TrainingRound.from_dict, checkpoints.rounds)),

@@ -16,7 +16,7 @@ from keras_encdec.configuration import ConfigurationError
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, open_output
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.remote import staged_folder
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import directory_lock, new_folder
 from keras_encdec.runtime.urls import is_url, joined
 
@@ -36,7 +36,7 @@ def report_folder(output: FilePath) -> Iterator[pathlib.Path]:
         InputError: if `output` is a file, if the folder cannot be created, or if another report is being written to it.
     """
     if is_url(output):
-        with staged_folder(os.fspath(output), last=[PAGE]) as folder:
+        with StagedFolder(os.fspath(output), last=[PAGE]) as folder:
             yield folder
         return
     with new_folder(output) as folder, directory_lock(folder, "report", "--output"):

@@ -22,7 +22,7 @@ from keras_encdec.architectures.configurations import (
     RNNEncoderDecoderConfig,
 )
 from keras_encdec.configuration import Configuration, ConfigurationError
-from keras_encdec.errors import InputError, shortened
+from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.registry import Registry
 from keras_encdec.runtime.settings_files import read_parsed
 
@@ -109,7 +109,7 @@ class Preset:
         data: dict. Hyper-parameters of `keras_encdec.trainers.TrainingData`.
     """
 
-    path: pathlib.Path
+    path: FilePath
     architecture: str
     model: dict[str, Any]
     training: dict[str, Any]
@@ -149,7 +149,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     """Reads a preset of the package or of a user, such as the `settings.toml` in a model directory.
 
     Args:
-        name: str. One of `preset_names()`, or the path of a TOML file: `architecture = "..."` and the tables
+        name: str. One of `preset_names()`, or the path or URL of a TOML file: `architecture = "..."` and the tables
             [model], [training] and [data], each optional.
 
     Raises:
@@ -158,7 +158,7 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
             and [data] are checked when they are used.
     """
     name = os.fspath(name)
-    path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in preset_names() else pathlib.Path(name)
+    path: FilePath = pathlib.Path(str(_folder() / f"{name}.toml")) if name in preset_names() else name
     try:
         values = read_parsed(path, tomllib.loads)
     except FileNotFoundError:

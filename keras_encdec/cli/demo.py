@@ -81,10 +81,12 @@ def demonstrate(output_dir: str | os.PathLike[str] = "demo", minutes: float = 3.
     from keras_encdec.datasets import libreoffice_en_fr
     from keras_encdec.model_directory import ModelDirectory
     from keras_encdec.runtime.progress import ReadingProgress
+    from keras_encdec.runtime.urls import check_local
     from keras_encdec.scoring.score_file import score_file
     from keras_encdec.scoring.scoring_options import ScoringOptions
     from keras_encdec.trainers import train
 
+    check_local(output_dir, "--output_dir")
     folder, dataset = pathlib.Path(output_dir), libreoffice_en_fr()
     model_dir, table, ini = folder / "model", folder / "phrase-table.gz", folder / "moses.ini"
     page = folder / "report" / "index.html"

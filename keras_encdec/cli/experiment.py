@@ -1,12 +1,12 @@
 """encdec-experiment: measures what features add to a translation system, the paper's Table 1 on your own data."""
 
-import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
 from keras_encdec.backend.startup import import_keras
 from keras_encdec.cli.task_command import Arguments, task_command
 from keras_encdec.configuration import Configuration
+from keras_encdec.runtime.urls import joined
 
 if TYPE_CHECKING:
     from keras_encdec.experiment import Stage, StageResult
@@ -36,7 +36,7 @@ def main(arguments: Arguments, _options: Configuration) -> int:
     except TrainingStopped as stopped:
         print("Stopped by a signal; run the same command again to continue.", file=sys.stderr)
         return 128 + stopped.signal
-    print(f"{result.title}\n\n{result}\n\nWritten to {pathlib.Path(arguments['output']) / 'results.md'}")
+    print(f"{result.title}\n\n{result}\n\nWritten to {joined(arguments['output'], 'results.md')}")
     return 0
 
 

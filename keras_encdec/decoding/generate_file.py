@@ -34,7 +34,7 @@ from keras_encdec.runtime.files import (
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.urls import absolute, is_url
 from keras_encdec.text.lexical_shortlist import LexicalShortlist
 from keras_encdec.text.rare_words import read_dictionary
 from keras_encdec.text.tokenizer import SUBWORD_JOINERS
@@ -248,7 +248,7 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
         )
     directories = [model_dirs] if isinstance(model_dirs, str | os.PathLike | ModelDirectory) else model_dirs
     paths = [each.path if isinstance(each, ModelDirectory) else each for each in directories]
-    return [os.fspath(path) if is_url(path) else os.path.abspath(model_path(path)) for path in paths]
+    return [absolute(path if is_url(path) else model_path(path)) for path in paths]
 
 
 def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, Any]:

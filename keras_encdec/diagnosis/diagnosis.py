@@ -3,9 +3,11 @@
 Functions import the libraries themselves, so that a missing one is reported, too.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -20,7 +22,8 @@ from keras_encdec.diagnosis.libraries import (
     probe_backend,
 )
 from keras_encdec.diagnosis.machine import Machine, find_machine
-from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.errors import FilePath, InputError, explained, shown_path
+from keras_encdec.runtime.urls import is_url
 
 _MANIFEST, _DONE = "manifest.json", "*.done.json"
 _BLOCK = 1 << 20
@@ -56,7 +59,8 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     """Checks a model directory, an export or the folder of an unfinished sharded job.
 
     Args:
-        path: of the directory, of a file in a model directory, or the name of a model of the package.
+        path: path or URL of the directory, path of a file in a model directory, or the name of a model of the
+            package.
         backend_works: bool. Whether Keras can be imported, which loads models. Defaults to `True`.
 
     Returns:
@@ -66,20 +70,12 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     problems: list[str] = []
     try:
         from keras_encdec.model_config import model_path
+        from keras_encdec.runtime.remote_folders import copied_folder
 
-        folder = model_path(path)
-        kind = _kind(folder)
-        if folder.is_file():
-            folder = folder.parent
-        checked = kind != _MODEL or backend_works
-        if kind == _SHARDS:
-            found, problems = _check_shards(folder)
-        elif kind in (_EXPORT, _VERSION):
-            found, problems = _check_versions(folder, kind == _VERSION)
-        elif backend_works:
-            found, problems = _check_model(folder)
-        else:
-            problems.append(f"{path}: models cannot be loaded without a backend that works; mend the backend first.")
+        with copied_folder(os.fspath(path)) if is_url(path) else contextlib.nullcontext(model_path(path)) as folder:
+            kind = _kind(folder)
+            checked = kind != _MODEL or backend_works
+            found, problems = _check(folder.parent if folder.is_file() else folder, kind, backend_works)
     except InputError as error:
         problems.append(str(error))
     except ImportError as error:
@@ -120,6 +116,17 @@ def _kind(path: pathlib.Path) -> str:
         "check the path",
         path,
     )
+
+
+def _check(folder: pathlib.Path, kind: str, backend_works: bool) -> tuple[str, list[str]]:
+    """Checks a folder of a kind, and returns what was checked, and the problems."""
+    if kind == _SHARDS:
+        return _check_shards(folder)
+    if kind in (_EXPORT, _VERSION):
+        return _check_versions(folder, kind == _VERSION)
+    if backend_works:
+        return _check_model(folder)
+    return "", [f"{shown_path(folder)}: models cannot be loaded without a backend that works; mend the backend first."]
 
 
 def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
@@ -165,7 +172,7 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
     """Checks the parts that the records of a sharded job list. Without a manifest the job cannot go on."""
     from keras_encdec.runtime.settings_files import read_parsed
 
-    remedy = f"remove {folder} and run the job again"
+    remedy = f"remove {shown_path(folder)} and run the job again"
     try:
         read_parsed(folder / _MANIFEST, json.loads)
         records = [read_parsed(path, json.loads) for path in sorted(folder.glob(_DONE))]

@@ -13,11 +13,12 @@ from keras_encdec.decoding.generation_options import GenerationOptions
 from keras_encdec.errors import FilePath
 from keras_encdec.experiment import stage_functions
 from keras_encdec.experiment.distillation_options import DistillationOptions
-from keras_encdec.experiment.stage_runner import Stage, StageResult, run_stages
+from keras_encdec.experiment.stage_runner import Stage, StageResult, result_folder, run_stages
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.model_config import model_path
 from keras_encdec.runtime.files import InputLines, open_output
-from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.runtime.remote_folders import LocalFiles
+from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.evaluation.corpus_metric import CorpusMetric, check_lines, read_text
 from keras_encdec.smt.evaluation.evaluate import BASELINE, EvaluationOptions, evaluate
 from keras_encdec.smt.nbest.nbest_sentences import hypotheses_by_sentence
@@ -33,14 +34,14 @@ class DistillationResult:
     """The result of `distill`.
 
     Attributes:
-        student: path of the student's model directory.
-        text: path of the translations that the student learnt, a line for each sentence.
+        student: pathlib.Path of the student's model directory; of a remote one the URL, a str.
+        text: the same, of the translations that the student learnt, a line for each sentence.
         stages: list of StageResult.
         scores: dict of "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
     """
 
-    student: pathlib.Path
-    text: pathlib.Path
+    student: FilePath
+    text: FilePath
     stages: Sequence[StageResult]
     scores: Mapping[str, float]
 
@@ -108,13 +109,22 @@ def distill(
             raise ConfigurationError(f"found one of {{{names[0]}}} and {{{names[1]}}}, expected both or none")
     files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
     files |= {"test_source": test_source, "test_target": test_target}
-    folder = pathlib.Path(output)
-    texts = {name: pathlib.Path(path) for name, path in files.items() if path is not None}
-    stages = _stages([pathlib.Path(model_path(path)) for path in model_dirs], texts, folder, options, training, model)
-    with directory_lock(folder, "distillation", "--output"):
-        results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended)
+    with result_folder(output, "distillation") as (folder, saved), LocalFiles() as local:
+        texts = {name: pathlib.Path(local.path(path)) for name, path in files.items() if path is not None}
+        stages = _stages([model_path(path) for path in model_dirs], texts, folder, options, training, model)
+
+        def ended_and_saved(result: StageResult) -> None:
+            saved()
+            ended(result)
+
+        results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)
     scores = dict(results[-1].result) if test_source is not None else {}
-    return DistillationResult(folder / "student", folder / "train.target", results, scores)
+    student, text = (_path(joined(output, name)) for name in ("student", "train.target"))
+    return DistillationResult(student, text, results, scores)
+
+
+def _path(path: str) -> FilePath:
+    return path if is_url(path) else pathlib.Path(path)
 
 
 def _stages(

@@ -2,22 +2,24 @@
 
 import functools
 import json
-import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from keras_encdec.errors import FilePath, InputError
 from keras_encdec.experiment import moses, stage_functions
 from keras_encdec.experiment.experiment_config import DATA_FILES, ExperimentConfig, FeatureConfig
 from keras_encdec.experiment.experiment_file import load_experiment
 from keras_encdec.experiment.results import ExperimentResult, draw_results, read_result, write_results
-from keras_encdec.experiment.stage_runner import Stage, StageFunction, StageResult, run_stages
-from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.experiment.stage_runner import Stage, StageFunction, StageResult, result_folder, run_stages
+from keras_encdec.model_config import model_path
+from keras_encdec.runtime.remote_folders import LocalFiles
+from keras_encdec.runtime.urls import is_url
 
 
 def experiment(
-    config: ExperimentConfig | str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    config: ExperimentConfig | FilePath,
+    output: FilePath,
     *,
     begun: Callable[[Stage, int], object] = lambda stage, number_of_stages: None,
     ended: Callable[[StageResult], object] = lambda result: None,
@@ -29,8 +31,8 @@ def experiment(
     the stages whose inputs or settings have changed since, and continues interrupted stages.
 
     Args:
-        config: ExperimentConfig; or the path of its TOML file; or the name of an experiment of the package.
-        output: directory to write to, made if it is missing: `results.md`, `results.json`, `results.svg`,
+        config: ExperimentConfig; or the path or URL of its TOML file; or the name of an experiment of the package.
+        output: directory to write to, or its URL, made if it is missing: `results.md`, `results.json`, `results.svg`,
             `results.png`, the models, the n-best lists with features, weights and translations.
         begun: callable of a Stage and the number of all stages, called before each stage that runs. Defaults to no
             call.
@@ -49,13 +51,24 @@ def experiment(
         print(experiment("experiment.toml", "table1"))
     """
     config = config if isinstance(config, ExperimentConfig) else load_experiment(config)
-    output = pathlib.Path(output)
-    stages = plan_stages(config, output)
-    with directory_lock(output, "experiment", "--output"):
-        results = run_stages(stages, output / "stages", lambda stage: begun(stage, len(stages)), ended)
-        result = read_result(config, json.loads((output / EVALUATION).read_text(encoding="utf-8")), results)
-        write_results(result, output)
-        draw_results(result, output)
+    if is_url(output) and config.baseline.system == "moses":
+        raise InputError(
+            "found a URL and the system moses, whose moses.ini names files by their paths",
+            "expected a directory on this machine",
+            "give a local --output",
+            output,
+        )
+    with result_folder(output, "experiment") as (folder, saved), LocalFiles() as local:
+        stages = plan_stages(config, folder, local)
+
+        def ended_and_saved(result: StageResult) -> None:
+            saved()
+            ended(result)
+
+        results = run_stages(stages, folder / "stages", lambda stage: begun(stage, len(stages)), ended_and_saved)
+        result = read_result(config, json.loads((folder / EVALUATION).read_text(encoding="utf-8")), results)
+        write_results(result, folder)
+        draw_results(result, folder)
     return result
 
 
@@ -66,26 +79,27 @@ Lists = Mapping[str, pathlib.Path]
 MODEL_COLUMN, UNKNOWN_COLUMN = -2, -1
 
 
-def plan_stages(config: ExperimentConfig, output: pathlib.Path) -> list[Stage]:
+def plan_stages(config: ExperimentConfig, output: pathlib.Path, local: LocalFiles) -> list[Stage]:
     """Plans the stages of an experiment, each after the stages that it depends on.
 
     Args:
         config: ExperimentConfig.
         output: directory for everything that the stages write.
+        local: LocalFiles, the copies of remote files that stages read.
 
     Returns:
         list of Stage. The last one writes `EVALUATION`.
     """
-    return _Plan(config, output).stages()
+    return _Plan(config, output, local).stages()
 
 
 class _Plan:
     """Collects the stages of an experiment."""
 
-    def __init__(self, config: ExperimentConfig, output: pathlib.Path) -> None:
-        self._config, self._output = config, output
+    def __init__(self, config: ExperimentConfig, output: pathlib.Path, local: LocalFiles) -> None:
+        self._config, self._output, self._local = config, output, local
         self._stages: list[Stage] = []
-        self._text = {name: pathlib.Path(path) for name, path in config.data.files.items()}
+        self._text = {name: self._path(path) for name, path in config.data.files.items()}
 
     def stages(self) -> list[Stage]:
         """Plans the stages of all rows, and of everything that the rows need."""
@@ -116,6 +130,9 @@ class _Plan:
         )
         return self._stages
 
+    def _path(self, path: str) -> pathlib.Path:
+        return pathlib.Path(self._local.path(path))
+
     def _add(
         self,
         name: str,
@@ -134,14 +151,14 @@ class _Plan:
         """Returns the n-best lists by part, and the file of the initial weights."""
         baseline = self._config.baseline
         if baseline.system == "lists":
-            files = {name: pathlib.Path(path) for name, path in baseline.files.items()}
+            files = {name: self._path(path) for name, path in baseline.files.items()}
             return {"dev": files["dev_nbest"], "test": files["test_nbest"]}, files["weights"]
         return self._decoder_baseline() if baseline.system == "decoder" else self._moses_baseline()
 
     def _decoder_baseline(self) -> tuple[Lists, pathlib.Path]:
         baseline = self._config.baseline
         models = {"phrase_table": self._phrase_table, "language_model": self._language_model()}
-        start = {"weights": pathlib.Path(baseline.weights)} if baseline.weights else {}
+        start = {"weights": self._path(baseline.weights)} if baseline.weights else {}
         tuned = self._add(
             "tune-decoder",
             stage_functions.tune_baseline,
@@ -164,7 +181,7 @@ class _Plan:
         settings = {"moses_dir": baseline.moses_dir, "nbest_size": baseline.nbest_size}
         text = {name: self._escaped(name) for name in ("dev_source", "dev_target", "test_source")}
         if baseline.weights:
-            ini = pathlib.Path(baseline.weights)
+            ini = self._path(baseline.weights)
             # moses.ini only names these files, but the output of Moses depends on them.
             models = {f"model_{number}": path for number, path in enumerate(moses.files_of_ini(ini))}
         else:
@@ -197,7 +214,7 @@ class _Plan:
     def _language_model(self, escaped: bool = False) -> pathlib.Path:
         baseline = self._config.baseline
         if baseline.language_model:
-            return pathlib.Path(baseline.language_model)
+            return self._path(baseline.language_model)
         text = self._escaped("train_target") if escaped else self._text["train_target"]
         return self._add(
             "ngrams", stage_functions.estimate, {"text": text}, {"arpa": "ngrams.arpa"}, {"order": baseline.ngram_order}
@@ -207,7 +224,7 @@ class _Plan:
     def _phrase_table(self) -> pathlib.Path:
         baseline = self._config.baseline
         if baseline.phrase_table:
-            return pathlib.Path(baseline.phrase_table)
+            return self._path(baseline.phrase_table)
         return self._add(
             "extract",
             stage_functions.extract,
@@ -246,11 +263,11 @@ class _Plan:
     def _model(self, name: str, feature: FeatureConfig) -> pathlib.Path:
         """Returns the given directory of a model, or that of a stage that trains the model."""
         if feature.model_dir:
-            return pathlib.Path(feature.model_dir)
+            return model_path(feature.model_dir)
         files = self._training_files(feature)
         config, data = feature.training_settings()
         options = data.to_dict()
-        files |= {option: pathlib.Path(options.pop(option)) for option in DATA_FILES if options.get(option)}
+        files |= {option: self._path(options.pop(option)) for option in DATA_FILES if options.get(option)}
         settings: dict[str, Any] = {"config": config.to_dict(), "data": options}
         return self._add(f"train-{name}", stage_functions.train_model, files, {"model_dir": f"models/{name}"}, settings)
 

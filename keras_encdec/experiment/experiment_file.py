@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from keras_encdec.architectures.architecture_registry import preset_names
 from keras_encdec.configuration import Configuration, ConfigurationError
-from keras_encdec.errors import InputError, shortened
+from keras_encdec.errors import FilePath, InputError, shortened
 from keras_encdec.experiment.experiment_config import (
     DATA_FILES,
     SIDES,
@@ -24,7 +24,9 @@ from keras_encdec.experiment.experiment_config import (
     TuningConfig,
 )
 from keras_encdec.experiment.moses import check_programs
+from keras_encdec.runtime.files import exists, is_file
 from keras_encdec.runtime.settings_files import read_parsed
+from keras_encdec.runtime.urls import beside
 
 Section = TypeVar("Section", bound=Configuration)
 
@@ -44,7 +46,7 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
         InputError: if the file cannot be read, or a setting cannot be used; the error names the section.
     """
     name = os.fspath(name)
-    path = pathlib.Path(str(_folder() / f"{name}.toml")) if name in experiment_names() else pathlib.Path(name)
+    path: FilePath = pathlib.Path(str(_folder() / f"{name}.toml")) if name in experiment_names() else name
     try:
         values = read_parsed(path, tomllib.loads)
     except (OSError, ValueError) as error:
@@ -58,7 +60,7 @@ def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
 class _Reader:
     """Makes configurations from the values of a file. Its errors name the section of a wrong value."""
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: FilePath) -> None:
         self._path = path
 
     def read(self, values: Mapping[str, Any]) -> ExperimentConfig:
@@ -66,7 +68,7 @@ class _Reader:
         for name in values:
             if name not in sections:
                 raise self._error(f"found the unknown section {shortened(name)}", f"expected {', '.join(sections)}")
-        title = values.get("title", self._path.stem)
+        title = values.get("title", pathlib.PurePath(os.fspath(self._path)).stem)
         data = self._section(DataConfig, "data", values.get("data", {}), SIDES)
         baseline = self._section(
             BaselineConfig,
@@ -99,10 +101,8 @@ class _Reader:
         if isinstance(data, dict):
             table["data"] = self._with_paths(data, DATA_FILES)
         preset = table.get("preset")
-        is_file = (
-            isinstance(preset, str) and preset not in preset_names() and os.path.isfile(self._path.parent / preset)
-        )
-        return self._section(FeatureConfig, section, table, ("model_dir", "preset") if is_file else ("model_dir",))
+        from_file = isinstance(preset, str) and preset not in preset_names() and is_file(beside(self._path, preset))
+        return self._section(FeatureConfig, section, table, ("model_dir", "preset") if from_file else ("model_dir",))
 
     def _check(self, config: ExperimentConfig) -> None:
         self._check_features(config)
@@ -172,7 +172,7 @@ class _Reader:
                 raise self._error(f"{error} {where}") from None
 
     def _check_exists(self, path: str, setting: str) -> None:
-        if not os.path.exists(path):  # False for a name that no file can have
+        if not exists(path):  # False for a name that no file can have
             raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
     def _section(self, kind: type[Section], name: str, values: Any, paths: Collection[str] = ()) -> Section:
@@ -185,8 +185,7 @@ class _Reader:
     def _with_paths(self, values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
         """Returns the values, with relative paths resolved from the file's directory."""
         paths = {name: values[name] for name in names if isinstance(values.get(name), str)}
-        folder = self._path.parent
-        return {**values, **{name: str(folder / pathlib.Path(path).expanduser()) for name, path in paths.items()}}
+        return {**values, **{name: beside(self._path, path) for name, path in paths.items()}}
 
     def _table(self, name: str, values: Any) -> Mapping[str, Any]:
         if not isinstance(values, dict):

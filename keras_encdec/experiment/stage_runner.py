@@ -1,5 +1,6 @@
 """Runs the stages of an experiment, each one only if its inputs, settings or outputs have changed."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -7,12 +8,15 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_encdec.errors import InputError, explained
+from keras_encdec.errors import FilePath, InputError, explained
 from keras_encdec.runtime.files import file_checksum
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record, write_json
+from keras_encdec.runtime.unfinished import directory_lock
+from keras_encdec.runtime.urls import is_url
 
 # The files of a model. Other files in its directory belong to training, and may change while the model does not.
 _MODEL_FILES = ("config.json", "best.keras", "source.vocab", "target.vocab")
@@ -95,6 +99,29 @@ class StageResult:
     seconds: float
     result: Mapping[str, Any]
     was_run: bool
+
+
+@contextlib.contextmanager
+def result_folder(output: FilePath, job: str) -> Iterator[tuple[pathlib.Path, Callable[[], object]]]:
+    """Locks the folder of a job's results; of a remote one, a copy on this machine is uploaded when the job ends.
+
+    Args:
+        output: path or URL of the folder.
+        job: str, the kind of job for the lock.
+
+    Yields:
+        tuple: pathlib.Path of the folder; a function to call after each stage, which uploads what is done.
+
+    Raises:
+        InputError: if another such job is at work in the folder, or the store refuses.
+    """
+    if is_url(output):
+        staged = StagedFolder(os.fspath(output), existing=True, after_errors=True)
+        with staged as folder:
+            yield folder, staged.upload_in_background
+    else:
+        with directory_lock(output, job, "--output"):
+            yield pathlib.Path(output), lambda: None
 
 
 def run_stages(

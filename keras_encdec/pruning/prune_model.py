@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -14,7 +15,10 @@ from keras_encdec.model_directory import ModelDirectory, replace_weights
 from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.pruning.pruning_options import PruningOptions
 from keras_encdec.pruning.pruning_schemes import may_be_pruned, pruning_masks, shares_pruned, weight_classes
+from keras_encdec.runtime.files import exists
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.unfinished import temporary_folder_beside
+from keras_encdec.runtime.urls import is_url
 from keras_encdec.sparse_weights import store_sparse
 
 # Beside the files whose checksums are in `config.json`.
@@ -46,13 +50,13 @@ class PruningResult:
     """The result of `prune_model`.
 
     Attributes:
-        path: pathlib.Path. The new model directory.
+        path: pathlib.Path. The new model directory; of a remote one the URL, a str.
         classes: tuple of PrunedClass, in the order of the model's weights.
         size: int. Bytes of the new file of weights.
         size_before: int. Bytes of the file of weights that was read.
     """
 
-    path: pathlib.Path
+    path: FilePath
     classes: tuple[PrunedClass, ...]
     size: int
     size_before: int
@@ -81,7 +85,7 @@ def prune_model(
 
     Args:
         model_dir: path of a model directory, or the name of a model of the package. It is not changed.
-        output: path of the model directory to write, which must not exist.
+        output: path or URL of the model directory to write, which must not exist.
         options: PruningOptions. Defaults to `None`: the defaults of the command.
         **values: options by name, which override those in `options`.
 
@@ -97,9 +101,14 @@ def prune_model(
         - See, Luong and Manning, 2016 (arXiv 1606.09274)
     """
     options = PruningOptions.combined(options, values)
+    if exists(output):
+        raise InputError("found a directory or a file", "expected no such path yet", "give another --output", output)
+    if is_url(output):
+        with StagedFolder(os.fspath(output), last=[WEIGHTS, CONFIG]) as staged:
+            staged.rmdir()
+            result = prune_model(model_dir, staged, options)
+        return dataclasses.replace(result, path=output)
     source, folder = model_path(model_dir), pathlib.Path(output)
-    if folder.exists():
-        raise InputError("found a directory or a file", "expected no such path yet", "give another --output", folder)
     directory = ModelDirectory.load(source)
     _check_share(directory, options.share)
     prune_weights(directory.model, options.share, options.scheme)

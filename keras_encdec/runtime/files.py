@@ -18,6 +18,8 @@ from keras_encdec.runtime.remote import (
     RemoteOutput,
     check_remote_readable,
     check_remote_writable,
+    is_remote_file,
+    remote_exists,
 )
 from keras_encdec.runtime.streams import GZIP_MAGIC, BrokenGzip, CountedFile, GzipStream, OutputFile, decompressed
 from keras_encdec.runtime.unfinished import temporary_beside
@@ -327,6 +329,16 @@ def read_contents(path: FilePath) -> bytes:
             return io.BufferedReader(remote, _BLOCK).read()
     with explained(path, "to read a file"), open(path, "rb") as file:
         return file.read()
+
+
+def exists(path: FilePath) -> bool:
+    """Returns whether there is a file or folder at a path or URL."""
+    return remote_exists(os.fspath(path)) if is_url(path) else os.path.exists(path)
+
+
+def is_file(path: FilePath) -> bool:
+    """Returns whether there is a file, not a folder, at a path or URL."""
+    return is_remote_file(os.fspath(path)) if is_url(path) else os.path.isfile(path)
 
 
 def check_readable(path: FilePath) -> None:

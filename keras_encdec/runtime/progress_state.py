@@ -1,23 +1,25 @@
 """Keeps the state of a long task in one JSON file beside its output, while it runs and after its end."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
 import json
 import os
-import pathlib
 import threading
 import time
 from collections.abc import Callable
 from typing import Self
 
 from keras_encdec.errors import FilePath, InputError, explained
+from keras_encdec.runtime.files import exists, open_output
 from keras_encdec.runtime.settings_files import read_record
 from keras_encdec.runtime.unfinished import temporary_beside
-from keras_encdec.runtime.urls import check_local
+from keras_encdec.runtime.urls import is_url
 
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
-_PAUSE = 2.0
+# Seconds between two writings of the file, on this machine and in an object store.
+_PAUSE, _REMOTE_PAUSE = 2.0, 15.0
 _MOST_BYTES = 1 << 16
 
 
@@ -64,13 +66,14 @@ def _now() -> str:
 class ProgressRecord:
     """Records the state of a task; what runs in its `with` block finds it by `current_record`.
 
-    The file is written at most every two seconds and replaced at once, so that a reader never sees half of it. It stays
-    at the end, "finished", or "failed" if the block raises an exception. If the process is killed it says "running",
-    with the time of the last update. A record in the block of another one passes everything on to it.
+    The file is written at most every two seconds and replaced at once, so that a reader never sees half of it; a remote
+    one at most every 15 seconds, while the work goes on. It stays at the end, "finished", or "failed" if the block
+    raises an exception. If the process is killed it says "running", with the time of the last update. A record in the
+    block of another one passes everything on to it.
 
     Args:
         task: str, such as "encdec-score".
-        path: the file to keep. Optional.
+        path: the file to keep, or its URL. Optional.
 
     Attributes:
         state: ProgressState.
@@ -90,9 +93,10 @@ class ProgressRecord:
 
     def __init__(self, task: str, path: FilePath | None = None) -> None:
         self.state = ProgressState(task, os.getpid(), RUNNING, 0, "", 0, None, 0.0, None, _now(), _now(), 0, None)
-        if path:
-            check_local(path, "the progress")
-        self._path = path and os.path.realpath(path)
+        self._is_remote = is_url(path)
+        self._path = path and (os.fspath(path) if self._is_remote else os.path.realpath(path))
+        self._writer: concurrent.futures.ThreadPoolExecutor | None = None
+        self._writing: concurrent.futures.Future[None] | None = None
         self._outer: ProgressRecord | None = None
         self._written, self._lock = 0.0, threading.RLock()
         self._begin = (time.monotonic(), 0, 0.0)
@@ -102,6 +106,8 @@ class ProgressRecord:
             with explained(self._path, "to write the progress"):
                 self._check_replaceable()
                 self._write()
+            if self._is_remote:  # a store that does not answer for a minute must not stop the work
+                self._writer = concurrent.futures.ThreadPoolExecutor(1)
         self._outer = current_record()
         _current.append(self)
         return self
@@ -113,6 +119,9 @@ class ProgressRecord:
             self.fail("interrupted" if interrupted else str(error) or type(error).__name__)
         if self.state.state == RUNNING:
             self._change(state=FINISHED, total=self.state.done, eta_seconds=0.0)
+        if self._writer:
+            self._writer.shutdown()
+            self._writer = None
         self._keep()
 
     def begin(self, unit: str, done: int = 0, share: float = 0.0) -> None:
@@ -146,7 +155,7 @@ class ProgressRecord:
         if share is not None and share > first_share:
             eta = round(seconds * max(1 - share, 0.0) / (share - first_share), 1)
         self._change(done=done, total=total, rate=round((done - first_done) / seconds, 3), eta_seconds=eta)
-        if time.monotonic() - self._written >= _PAUSE:
+        if time.monotonic() - self._written >= (_REMOTE_PAUSE if self._is_remote else _PAUSE):
             self._keep()
         self._pass_on(lambda outer: outer.update(done, total, share))
 
@@ -169,28 +178,45 @@ class ProgressRecord:
     def _check_replaceable(self) -> None:
         """Checks that the file is a record of an earlier task, or does not exist: a wrong path must not cost a file."""
         assert self._path
-        path = pathlib.Path(self._path)
-        ours = path.is_file() and path.stat().st_size <= _MOST_BYTES and "eta_seconds" in read_record(path)
-        if path.exists() and not ours:
+        if exists(self._path) and not self._is_ours(self._path):
             remedy = "name another file for the progress, or remove this one"
-            raise InputError("found a file that holds no progress", "expected one to replace, or none", remedy, path)
+            found = "found a file that holds no progress"
+            raise InputError(found, "expected one to replace, or none", remedy, self._path)
+
+    def _is_ours(self, path: str) -> bool:
+        if not self._is_remote and (not os.path.isfile(path) or os.path.getsize(path) > _MOST_BYTES):
+            return False
+        return "eta_seconds" in read_record(path)
 
     def _pass_on(self, call: "Callable[[ProgressRecord], None]") -> None:
         if self._outer is not None:
             call(self._outer)
 
     def _keep(self) -> None:
-        if self._path:
-            with contextlib.suppress(OSError):
-                self._write()
+        if not self._path:
+            return
+        if self._writer is None:
+            self._write_if_possible()
+        elif self._writing is None or self._writing.done():
+            self._written = time.monotonic()
+            self._writing = self._writer.submit(self._write_if_possible)
+
+    def _write_if_possible(self) -> None:
+        with contextlib.suppress(OSError, InputError):
+            self._write()
 
     def _write(self) -> None:
         assert self._path
         self._change(updated=_now())
-        with temporary_beside(self._path) as (temporary, descriptor):
-            with open(descriptor, "wb") as file:
-                file.write(json.dumps(dataclasses.asdict(self.state), indent=1, ensure_ascii=False).encode() + b"\n")
-            os.replace(temporary, self._path)
+        content = json.dumps(dataclasses.asdict(self.state), indent=1, ensure_ascii=False).encode() + b"\n"
+        if self._is_remote:
+            with open_output(self._path) as file:
+                file.write(content)
+        else:
+            with temporary_beside(self._path) as (temporary, descriptor):
+                with open(descriptor, "wb") as file:
+                    file.write(content)
+                os.replace(temporary, self._path)
         self._written = time.monotonic()
 
 

@@ -5,20 +5,15 @@ URLs, so that tasks open local and remote files in the same way. Addresses, cred
 those of each store's own library, which reads its usual environment variables and configuration files.
 """
 
-import atexit
 import contextlib
-import functools
 import io
 import os
 import pathlib
 import secrets
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from keras_encdec.errors import InputError, name_in_errors
-from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.errors import InputError
 from keras_encdec.runtime.urls import joined
 
 if TYPE_CHECKING:
@@ -33,8 +28,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {name: {"consistency": "md5"} for name in 
 # Bytes that are fetched at once.
 _READ_BLOCK = 1 << 23
 _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "RefreshError"}
-# Files of a training that its model does not need.
-_CHECKPOINTS = {"last.keras", "previous.keras"}
 
 
 class RemoteInput(io.RawIOBase):
@@ -190,124 +183,55 @@ def remove_remote(url: str) -> None:
             store.rm(path, recursive=True)
 
 
-@functools.cache
-def local_copy(url: str) -> pathlib.Path:
-    """Copies a remote model directory to this machine, once for each process, which removes it when it ends.
-
-    Checkpoints, prepared pairs and hidden files are left out.
-
-    Raises:
-        InputError: if there is no such folder, or it cannot be read.
-    """
-    folder = _copies.enter_context(_temporary_folder(url))
-    with _explained(url, "to read it"):
+def is_remote_file(url: str) -> bool:
+    """Returns whether a remote file exists; a folder is none."""
+    with _explained(url, "to look for it"):
         store, path = _store(url)
-        found = [entry for entry in store.ls(path, detail=True) if entry["type"] == "file"]
-        names = {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in found}
-        if list(names) == [path.rpartition("/")[2]]:
-            raise NotADirectoryError
-        for name, entry in names.items():
-            if not name.startswith(".") and name not in _CHECKPOINTS:
-                _fetch(store, entry, folder / name)
-    return folder
+        return bool(store.isfile(path))
 
 
-@contextlib.contextmanager
-def fetched(url: str) -> Iterator[str]:
-    """Yields the path of a temporary copy of a remote file, for libraries that read files by their paths.
-
-    Raises:
-        InputError: if there is no such file, or it cannot be read.
-    """
-    with _temporary_folder(url.rpartition("/")[0]) as folder:
-        path = folder / url.rpartition("/")[2]
-        with contextlib.closing(RemoteInput(url)) as read, open(path, "wb") as file:
-            shutil.copyfileobj(io.BufferedReader(read, _READ_BLOCK), file)
-        yield os.fspath(path)
-
-
-@contextlib.contextmanager
-def staged_folder(
-    url: str, existing: bool = False, last: Sequence[str] = (), only: Callable[[str], bool] = lambda name: True
-) -> Iterator[pathlib.Path]:
-    """Yields a temporary local folder, whose files are uploaded when the `with` block ends without an exception.
+def remote_sizes(url: str, deep: bool = True) -> dict[str, int]:
+    """Lists the files of a remote folder.
 
     Args:
-        url: str. The remote folder.
-        existing: bool. Whether the folder has the files of the remote one at first. Defaults to `False`.
-        last: list of str. Names of the files to upload last, in this order, because they refer to the others. Optional.
-        only: callable of the name of a remote file, relative to the folder, which says whether to copy it. The folders
-            of other files are there, but empty. Defaults to all files.
+        url: str.
+        deep: bool. Whether to list the files in its folders, too. Defaults to `True`.
+
+    Returns:
+        dict from the name of a file, relative to the folder, to its size in bytes; empty if there is no such folder.
 
     Raises:
-        InputError: if the store refuses. Files that cannot be uploaded are kept on this machine.
+        InputError: if it is a file, or the store refuses.
     """
-    check_remote_writable(joined(url, "file"))
-    with _temporary_folder(url) as folder:
-        if existing:
-            _fetch_folder(url, folder, only)
-        yield folder
-        files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
-        try:
-            for file in sorted(files, key=lambda file: last.index(file.name) if file.name in last else -1):
-                with open(file, "rb") as read, contextlib.closing(RemoteOutput(joined(url, _name(file, folder)))) as to:
-                    shutil.copyfileobj(read, to, 1 << 20)
-                    to.commit()
-        except InputError as error:
-            kept = folder.rename(f"{folder}-kept")  # the temporary folder is about to be removed
-            raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(kept)!r}") from error
-
-
-@contextlib.contextmanager
-def copied_folder(url: str, only: Callable[[str], bool]) -> Iterator[pathlib.Path]:
-    """Yields a temporary local copy of a remote folder, see `staged_folder`.
-
-    Raises:
-        InputError: if the folder cannot be read.
-    """
-    with _temporary_folder(url) as folder:
-        _fetch_folder(url, folder, only)
-        yield folder
-
-
-def _fetch_folder(url: str, folder: pathlib.Path, only: Callable[[str], bool]) -> None:
     with _explained(url, "to read it"):
         store, path = _store(url)
-        found = store.find(path, detail=True) if store.exists(path) else {}
-        for found_path, entry in found.items():
-            name = found_path[len(path) :].lstrip("/")
-            if only(name):
-                _fetch(store, entry, folder / name)
-            else:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        path = path.rstrip("/")
+        if not store.exists(path):
+            return {}
+        found = store.find(path, detail=True).values() if deep else store.ls(path, detail=True)
+        files = {entry["name"].rstrip("/"): int(entry["size"] or 0) for entry in found if entry["type"] == "file"}
+        if path in files:
+            raise NotADirectoryError
+        return {name[len(path) :].lstrip("/"): size for name, size in files.items()}
 
 
-def _name(file: pathlib.Path, folder: pathlib.Path) -> str:
-    return file.relative_to(folder).as_posix()
+def fetch(url: str, path: pathlib.Path, size: int) -> None:
+    """Copies a remote file to this machine; the folder of its path is made if it is missing.
 
+    Args:
+        url: str.
+        path: pathlib.Path of the copy.
+        size: int. Its size in bytes.
 
-# Folders of this process, removed when it ends.
-_copies = contextlib.ExitStack()
-atexit.register(_copies.close)
-
-
-@contextlib.contextmanager
-def _temporary_folder(url: str) -> Iterator[pathlib.Path]:
-    """Makes a temporary folder that errors call by the URL."""
-    folder = tempfile.mkdtemp(prefix="encdec-")
-    with unfinished(folder):
-        name_in_errors(folder, url.rstrip("/"))
-        try:
-            yield pathlib.Path(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _fetch(store: Any, entry: dict[str, Any], path: pathlib.Path) -> None:
+    Raises:
+        InputError: if it cannot be read, or has another size.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    store.get_file(entry["name"], os.fspath(path))
-    if path.stat().st_size != entry["size"]:
-        raise OSError(f"{entry['name']}: {path.stat().st_size:,} bytes came of {entry['size']:,}")
+    with _explained(url, "to read it"):
+        store, remote_path = _store(url)
+        store.get_file(remote_path, os.fspath(path))
+        if path.stat().st_size != size:
+            raise OSError(f"{path.stat().st_size:,} bytes came of {size:,}")
 
 
 def _protocol(url: str) -> str:

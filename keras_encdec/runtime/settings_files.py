@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_encdec.errors import FilePath
-from keras_encdec.runtime.files import open_output
+from keras_encdec.runtime.files import open_output, read_contents
+from keras_encdec.runtime.urls import is_url
 
 
-def read_parsed(path: pathlib.Path, parse: Callable[[str], object]) -> dict[str, Any]:
+def read_parsed(path: FilePath, parse: Callable[[str], object]) -> dict[str, Any]:
     """Reads a settings file, and checks that it contains values by name.
 
     Args:
-        path: pathlib.Path. The file.
+        path: the file.
         parse: callable from the file's text to a value, such as `json.loads`. It raises ValueError.
 
     Returns:
@@ -21,10 +22,12 @@ def read_parsed(path: pathlib.Path, parse: Callable[[str], object]) -> dict[str,
 
     Raises:
         OSError: if the file cannot be read.
+        InputError: if it cannot be read, and is remote.
         ValueError: if the file is not UTF-8, cannot be parsed, is nested too deeply or does not contain a dict.
     """
     try:
-        values = parse(path.read_text(encoding="utf-8"))
+        content = read_contents(path) if is_url(path) else pathlib.Path(path).read_bytes()
+        values = parse(content.decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict):
@@ -32,11 +35,11 @@ def read_parsed(path: pathlib.Path, parse: Callable[[str], object]) -> dict[str,
     return values
 
 
-def read_record(path: pathlib.Path) -> dict[str, Any]:
+def read_record(path: FilePath) -> dict[str, Any]:
     """Reads the JSON record that a job wrote about its own work.
 
     Args:
-        path: pathlib.Path. The file.
+        path: the file.
 
     Returns:
         dict, empty if the file is missing or incomplete.

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self, TypeVar
 
 from keras_encdec.errors import FilePath, InputError, explained
-from keras_encdec.runtime.files import FilePart, InputLines, open_output, read_contents, unequal_lines
-from keras_encdec.runtime.remote import remote_contents, remote_exists, remove_remote
+from keras_encdec.runtime.files import FilePart, InputLines, exists, open_output, read_contents, unequal_lines
+from keras_encdec.runtime.remote import remote_contents, remove_remote
 from keras_encdec.runtime.streams import BrokenGzip, decompressed
 from keras_encdec.runtime.urls import is_url, joined
 
@@ -178,7 +178,7 @@ class ShardFolder:
         self._compressed = compressed
         expected = {"format": FORMAT, **json.loads(json.dumps(manifest))}
         manifest_path = joined(self.path, MANIFEST)
-        if remote_exists(manifest_path) if is_url(manifest_path) else os.path.exists(manifest_path):
+        if exists(manifest_path):
             self._check(expected)
             self.done = {record["shard"]: record for record in self._records()}
         else:

@@ -44,6 +44,27 @@ def check_local(path: FilePath, argument: str) -> None:
         )
 
 
+def absolute(path: FilePath) -> str:
+    """Returns the absolute path of a local file, and a URL as it is."""
+    return os.fspath(path) if is_url(path) else os.path.abspath(path)
+
+
+def beside(file: FilePath, name: str) -> str:
+    """Returns the path that a file names, relative to the file's folder.
+
+    Example:
+
+    >>> beside("s3://bucket/tasks.toml", "train.en"), beside("folder/tasks.toml", "s3://bucket/train.en")
+    ('s3://bucket/train.en', 's3://bucket/train.en')
+    """
+    if is_url(name):
+        return name
+    if is_url(file) and not os.path.isabs(os.path.expanduser(name)):
+        return joined(os.fspath(file).rpartition("/")[0], name)
+    folder = "" if is_url(file) else os.path.dirname(file)
+    return os.path.join(folder, os.path.expanduser(name))
+
+
 def joined(folder: FilePath, name: str) -> str:
     """Returns the path of a file in a local or remote folder."""
     return f"{folder}".rstrip("/") + f"/{name}" if is_url(folder) else os.path.join(folder, name)

@@ -22,7 +22,7 @@ from keras_encdec.formats.alignments import alignment_line
 from keras_encdec.formats.record_reader import RecordReader
 from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, read_contents
 from keras_encdec.runtime.progress import FileSummary, Progress
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.urls import absolute
 from keras_encdec.scoring.pair_scorer import NgramCounts, UnknownWords
 from keras_encdec.scoring.record_scorer import scored_windows, write_scores
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
@@ -57,7 +57,7 @@ def scored_moses_ini(
     """
     weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
     text = read_contents(path).decode("utf-8", "surrogateescape")
-    named = os.fspath(table) if is_url(table) else os.path.abspath(table)
+    named = absolute(table)
     text, notices = rewrite_moses_ini(text, named, len(weights), feature, weights, table_scores, path)
     return text.encode("utf-8", "surrogateescape"), notices
 

@@ -12,6 +12,7 @@ import numpy as np
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath, Record, model_words, pair_format
 from keras_encdec.formats.record_reader import RecordReader
+from keras_encdec.runtime.files import is_file
 from keras_encdec.runtime.shards import Shard, ShardResult, windows
 from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.cross_entropies import (
@@ -116,7 +117,7 @@ def open_entropies(
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]
         if name in _TRANSLATION:
             yield TranslationEntropies(model, name.startswith("reverse"), flag, options.end_weight)
-        elif isinstance(model, str | os.PathLike) and os.path.isfile(model):
+        elif isinstance(model, str | os.PathLike) and is_file(model):
             yield NgramEntropies(model, side)
         else:
             entropies = LanguageModelEntropies(model, side, flag)

@@ -16,10 +16,11 @@ from keras_encdec.backend.startup import KerasWork, software
 from keras_encdec.configuration import ConfigurationError
 from keras_encdec.formats import FilePath, InputLines, Record, open_output
 from keras_encdec.model_directory import ModelDirectory
-from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum
+from keras_encdec.runtime.files import STANDARD_STREAM, check_distinct_files, file_checksum, is_file
 from keras_encdec.runtime.progress import FileSummary, Progress
 from keras_encdec.runtime.sharded_job import ShardedJob, run_in_shards
 from keras_encdec.runtime.shards import ShardFolder
+from keras_encdec.runtime.urls import absolute
 from keras_encdec.runtime.workers import in_order, threads
 from keras_encdec.scoring.text_scorer import ModelOrPath
 from keras_encdec.selection.pair_scores import (
@@ -213,8 +214,8 @@ def _select_in_shards(
     given = dict(models)
     for name in names:
         model = models[name]
-        if isinstance(model, str | os.PathLike) and os.path.isfile(model):
-            checksums[name], given[name] = file_checksum(model), os.path.abspath(model)
+        if isinstance(model, str | os.PathLike) and is_file(model):
+            checksums[name], given[name] = file_checksum(model), absolute(model)
         else:
             directory = ModelDirectory.open(model, weights=False)
             checksums[name] = directory.checksums()

@@ -8,6 +8,7 @@ from keras_encdec.errors import InputError
 from keras_encdec.experiment.experiment import plan_stages
 from keras_encdec.experiment.experiment_file import experiment_names, load_experiment
 from keras_encdec.experiment.moses import PROGRAMS, TUNER
+from keras_encdec.runtime.remote_folders import LocalFiles
 
 FILES = ("train.en", "train.fr", "dev.en", "dev.fr", "test.en", "test.fr", "table.gz", "dev.nbest", "test.nbest", "ini")
 DATA = """
@@ -56,7 +57,7 @@ def load(tmp_path):
 
 
 def names(config, folder):
-    return [stage.name for stage in plan_stages(config, folder)]
+    return [stage.name for stage in plan_stages(config, folder, LocalFiles())]
 
 
 def test_a_model_of_phrases_is_trained_and_its_score_added_to_given_lists(load, tmp_path):
@@ -213,7 +214,7 @@ def test_files_of_a_feature_are_relative_to_the_configuration_and_inputs_of_its_
     config = load(DATA + LISTS + mine + ROWS)
     monkeypatch.chdir("/")
     assert config.features["RNN"].preset == str(tmp_path / "mine.toml")
-    (training,) = (stage for stage in plan_stages(config, tmp_path / "out") if stage.name == "train-RNN")
+    (training,) = (stage for stage in plan_stages(config, tmp_path / "out", LocalFiles()) if stage.name == "train-RNN")
     assert training.inputs["target_vocabulary"] == tmp_path / "v.vocab"
     assert "target_vocabulary" not in training.settings["data"] and training.settings["data"]["shortlist"] == 5
     with pytest.raises(InputError, match="no.vocab, target_vocabulary in .features.RNN."):
@@ -243,7 +244,7 @@ def test_stages_of_moses_depend_on_the_files_that_the_ini_names(load, with_moses
     moses, rows = with_moses, ROWS.replace('["RNN"]', "[]")
 
     def inputs(text):
-        stages = {stage.name: stage for stage in plan_stages(load(text), tmp_path / "out")}
+        stages = {stage.name: stage for stage in plan_stages(load(text), tmp_path / "out", LocalFiles())}
         return [{*stages[name].inputs.values()} for name in ("tune-moses", "decode-dev", "decode-test")]
 
     out = tmp_path / "out"

@@ -25,7 +25,7 @@ from keras_encdec.runtime.files import (
     open_output,
     read_contents,
 )
-from keras_encdec.runtime.remote import local_copy, staged_folder
+from keras_encdec.runtime.remote_folders import StagedFolder, local_copy
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url
 
@@ -203,7 +203,7 @@ def test_a_url_is_no_local_path(tmp_path):
 
 @needs_store
 def test_folders_are_copied_both_ways(tmp_path):
-    with staged_folder("s3://bucket/folder", last=["index"]) as folder:
+    with StagedFolder("s3://bucket/folder", last=["index"]) as folder:
         (folder / "sub").mkdir()
         (folder / "sub" / "part").write_bytes(TEXT)
         for name in ("index", "last.keras"):
@@ -213,7 +213,7 @@ def test_folders_are_copied_both_ways(tmp_path):
     assert [path.name for path in copy.iterdir()] == ["index"]
     with pytest.raises(InputError, match="^s3://bucket/folder/none: found no such"):
         InputLines(copy / "none")
-    with staged_folder("s3://bucket/folder", existing=True) as folder:
+    with StagedFolder("s3://bucket/folder", existing=True) as folder:
         assert (folder / "sub" / "part").read_bytes() == TEXT
     with pytest.raises(InputError, match="s3://bucket/none: found no such file or folder"):
         local_copy("s3://bucket/none")
@@ -224,7 +224,7 @@ def test_files_that_cannot_be_uploaded_are_kept(monkeypatch):
         raise InputError("found a full store", "expected room", "make some", "memory://full/folder/a")
 
     with pytest.raises(InputError, match="found a full store.*; the files are kept in '") as caught:
-        with staged_folder("memory://full/folder") as folder:
+        with StagedFolder("memory://full/folder") as folder:
             (folder / "a").write_bytes(TEXT)
             monkeypatch.setattr(remote.RemoteOutput, "commit", refuse)
     kept = pathlib.Path(re.search("kept in '(.*)'", str(caught.value))[1])
@@ -233,16 +233,58 @@ def test_files_that_cannot_be_uploaded_are_kept(monkeypatch):
 
 
 def test_a_copy_that_came_short_is_named(monkeypatch):
-    with staged_folder("memory://short/folder") as folder:
+    with StagedFolder("memory://short/folder") as folder:
         (folder / "a").write_bytes(TEXT)
     memory = type(fsspec.filesystem("memory"))
     monkeypatch.setattr(memory, "get_file", lambda self, path, to: pathlib.Path(to).write_bytes(TEXT[:9]))
-    with pytest.raises(InputError, match=f"memory://short/folder: .*9 bytes came of {len(TEXT):,}"):
+    with pytest.raises(InputError, match=f"memory://short/folder/a: .*9 bytes came of {len(TEXT):,}"):
         local_copy("memory://short/folder")
 
 
 def test_a_file_is_no_folder():
-    with staged_folder("memory://one/folder") as folder:
+    with StagedFolder("memory://one/folder") as folder:
         (folder / "a").write_bytes(TEXT)
     with pytest.raises(InputError, match="memory://one/folder/a: found a file when trying to read it; name a folder"):
         local_copy("memory://one/folder/a")
+
+
+def test_what_has_changed_is_uploaded_on_the_way(store, monkeypatch):  # noqa: F811
+    staged = StagedFolder("s3://bucket/work", last=["last"], after_errors=True)
+    with pytest.raises(KeyError), staged as folder:
+        for name in ("last", "first", "removed", ".hidden"):
+            (folder / name).write_bytes(name.encode())
+        staged.upload()
+        assert [target for method, target, _ in store.requests if method == "PUT"][-1].endswith("/last")
+        store.requests.clear()
+        (folder / "new").write_bytes(b"new")
+        os.replace(folder / "new", folder / "first")
+        (folder / "removed").unlink()
+        staged.upload_in_background()
+        staged.upload()
+        changed = [(method, target) for method, target, _ in store.requests if method in ("PUT", "DELETE", "POST")]
+        assert [target for method, target in changed if method == "PUT"] == ["/bucket/work/first"]
+        (folder / "first").write_bytes(b"at the end")
+        raise KeyError
+    assert sorted(store.files.find("bucket/work")) == ["bucket/work/first", "bucket/work/last"]
+    assert store.files.cat("bucket/work/first") == b"at the end"
+    with staged.__class__("s3://bucket/work", existing=True) as folder:
+        store.requests.clear()
+    assert not [target for method, target, _ in store.requests if method == "PUT" and "tmp" not in target]
+
+
+def test_an_upload_in_the_background_that_fails_is_tried_again(monkeypatch):
+    staged, commit = StagedFolder("memory://again"), remote.RemoteOutput.commit
+    failures = [1]
+
+    def fail_once(self):
+        if "part" in self._path and failures and failures.pop():
+            raise InputError("found a store that does not answer", path="memory://again/part")
+        commit(self)
+
+    monkeypatch.setattr(remote.RemoteOutput, "commit", fail_once)
+    with pytest.warns(UserWarning, match="does not answer. The next upload tries again"), staged as folder:
+        (folder / "part").write_bytes(TEXT)
+        staged.upload_in_background()
+        staged._running.result()
+        assert not remote.remote_exists("memory://again/part")
+    assert read_contents("memory://again/part") == TEXT

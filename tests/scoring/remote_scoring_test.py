@@ -9,7 +9,7 @@ from plain_or_gzipped import write
 from keras_encdec.decoding import generate_file
 from keras_encdec.errors import InputError
 from keras_encdec.runtime.files import read_contents
-from keras_encdec.runtime.remote import local_copy
+from keras_encdec.runtime.remote_folders import local_copy
 from keras_encdec.runtime.shards import ShardFolder
 from keras_encdec.scoring import record_scorer, score_file, sharded_scoring
 

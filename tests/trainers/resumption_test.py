@@ -10,11 +10,13 @@ import tomllib
 import zipfile
 
 import keras
+import numpy as np
 import pytest
 from tiny_trainings import number_of_updates, rounds, train_tiny
 
 from keras_encdec.errors import EncdecWarning, InputError
 from keras_encdec.model_directory import ModelDirectory, load_model
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.trainers import TrainingData, resumption
 from keras_encdec.trainers.resumption import has_checkpoint, load_checkpoint
 
@@ -292,3 +294,35 @@ def test_a_checkpoint_of_the_first_versions_is_resumed(tsv, folder, tmp_path):
         assert number_of_updates(path) == [2, 4, 6, 8]
     weights = [load_model(path / "last.keras").get_weights() for path in (old, new)]
     assert all((one == other).all() for one, other in zip(*weights, strict=True))
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_training_in_a_store_goes_on_from_the_last_checkpoint_when_its_machine_dies(tsv, tmp_path, monkeypatch):
+    pytest.importorskip("fsspec", reason="the extra remote is not installed")
+    train_tiny(tsv, tmp_path / "whole", updates=6, round_updates=2)
+    url = f"file://{tmp_path}/killed"
+
+    class Killed(BaseException):
+        pass
+
+    upload = StagedFolder.upload_in_background
+
+    def upload_and_die(self):
+        upload(self)
+        if (tmp_path / "killed" / "last.keras").exists():  # by the upload after the round before
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(StagedFolder, "upload_in_background", upload_and_die)
+        patch.setattr(StagedFolder, "upload", lambda self: None)  # the dead machine does not do the last one
+        train_tiny(tsv, url, updates=6, round_updates=2)
+    assert rounds(tmp_path / "killed") != rounds(tmp_path / "whole")
+    result, lines = train_tiny(tsv, url, resume=True, updates=6, round_updates=2)
+    assert result.model_dir == url and any(line.endswith(f": {url}") for line in lines)
+    for name in ("best.keras", "last.keras"):
+        models = [load_model(tmp_path / folder / name) for folder in ("whole", "killed")]
+        for one, other in zip(*(model.get_weights() for model in models), strict=True):
+            np.testing.assert_array_equal(one, other)
+    ModelDirectory.load(tmp_path / "killed")  # its checksums are those of its files
+    with pytest.raises(ValueError, match=f"{url} already contains a model"):
+        train_tiny(tsv, url, updates=6, round_updates=2)

@@ -21,7 +21,7 @@ from keras_encdec.runtime.progress import CountedWork, FileSummary, Progress, Sh
 from keras_encdec.runtime.sharded_job import ShardedJob, ShardedRun, run_in_shards
 from keras_encdec.runtime.shards import Shard, ShardResult
 from keras_encdec.runtime.unfinished import unfinished
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.urls import absolute
 from keras_encdec.runtime.workers import available_processors, in_order, processes
 from keras_encdec.smt.decoder.phrase_options import (
     DecoderWeights,
@@ -231,8 +231,7 @@ def _decode_in_shards(
 ) -> ShardedRun:
     """Translates the sentences in shards and writes the list."""
     options, language_model = task.options, task.language_model
-    if not is_url(language_model):
-        task = task._replace(language_model=os.path.abspath(language_model))
+    task = task._replace(language_model=absolute(language_model))
     settings = {
         "software": {"keras-encdec": __version__},
         "phrase table": file_checksum(phrase_table),

@@ -12,8 +12,7 @@ from keras_encdec.errors import FilePath, InputError, quoted, shortened
 from keras_encdec.formats.encodings import FileEncoding
 from keras_encdec.formats.fields import LARGEST
 from keras_encdec.runtime.files import InputLines
-from keras_encdec.runtime.remote import fetched
-from keras_encdec.runtime.urls import is_url
+from keras_encdec.runtime.remote_folders import LocalFiles
 from keras_encdec.smt.ngrams.ngram_estimation import END, UNKNOWN
 
 if TYPE_CHECKING:
@@ -140,8 +139,7 @@ class NgramModel:
 def _readable_by_kenlm(path: FilePath, encoding: FileEncoding) -> Iterator[FilePath]:
     """Checks that an ARPA file is complete text, and yields its path, or that of a copy in UTF-8."""
     with contextlib.ExitStack() as stack:
-        if is_url(path):
-            path = stack.enter_context(fetched(os.fspath(path)))
+        path = stack.enter_context(LocalFiles()).path(path)
         lines = stack.enter_context(InputLines(path))
         copy = None
         for number, line in enumerate(lines):

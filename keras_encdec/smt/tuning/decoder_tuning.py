@@ -1,6 +1,7 @@
 """Tunes the phrase-based decoder: rounds of translating sentences and tuning the weights on their n-best lists."""
 
 import dataclasses
+import os
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,10 @@ from keras_encdec.formats.feature_weights import weights_text
 from keras_encdec.formats.phrase_table import number_of_scores
 from keras_encdec.runtime.files import file_checksum
 from keras_encdec.runtime.progress import Progress, ShowProgress
+from keras_encdec.runtime.remote_folders import StagedFolder
 from keras_encdec.runtime.settings_files import read_record, write_json
 from keras_encdec.runtime.unfinished import new_folder
+from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.decoder.phrase_decoder import decode_nbest
 from keras_encdec.smt.decoder.phrase_options import initial_weights
 from keras_encdec.smt.decoder.phrase_search import DecodingOptions
@@ -45,14 +48,14 @@ class TuningRound:
         number: int, from 1.
         weights: dict of feature to list of float. The weights that the sentences were translated with.
         score: float. The metric's score of the best translations, 0 to 100.
-        nbest: path of the n-best list.
+        nbest: pathlib.Path of the n-best list; of a remote one the URL, a str.
         seconds: float. Duration of translating and of the search for the next weights.
     """
 
     number: int
     weights: dict[str, list[float]]
     score: float
-    nbest: pathlib.Path
+    nbest: FilePath
     seconds: float
 
     def __str__(self) -> str:
@@ -84,12 +87,12 @@ class DecoderTuning:
         return self.best.weights
 
     @property
-    def nbest(self) -> pathlib.Path:
+    def nbest(self) -> FilePath:
         """The list of the best round."""
         return self.best.nbest
 
     @property
-    def lists(self) -> tuple[pathlib.Path, ...]:
+    def lists(self) -> tuple[FilePath, ...]:
         """The lists of all rounds."""
         return tuple(tuned.nbest for tuned in self.rounds)
 
@@ -126,7 +129,7 @@ def tune_decoder(
         source: sentences, one a line.
         references: files of their translations, a sentence a line.
         phrase_table, language_model: see `decode_nbest`.
-        output_dir: directory, which is made if it is missing.
+        output_dir: directory or its URL, which is made if it is missing.
         weights: dict of feature to list of float, the initial weights. Defaults to `initial_weights`.
         options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
         decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
@@ -157,6 +160,20 @@ def tune_decoder(
     if weights is None:
         weights = initial_weights(number_of_scores(phrase_table))
     initial = {name: [float(value) for value in numbers] for name, numbers in weights.items()}
+    if is_url(output_dir):
+        staged = StagedFolder(os.fspath(output_dir), existing=True, after_errors=True)
+
+        def report_and_save(tuned: TuningRound) -> None:
+            staged.upload_in_background()
+            report(tuned)
+
+        with staged as folder:
+            given = (source, references, phrase_table, language_model, folder, initial, options, decoding)
+            tuning = tune_decoder(*given, report=report_and_save, progress=progress)
+        there = [
+            dataclasses.replace(each, nbest=joined(output_dir, os.path.basename(each.nbest))) for each in tuning.rounds
+        ]
+        return dataclasses.replace(tuning, rounds=tuple(there))
     with new_folder(output_dir) as folder:
         decoder = _RecordedDecoder(folder, (source, phrase_table, language_model), decoding, progress)
         rounds, is_converged = _tune_in_turns(decoder, references, metric, initial, options, report)

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import pathlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -15,6 +14,7 @@ from keras_encdec.formats import FilePath, InputLines, open_output, read_weights
 from keras_encdec.formats.feature_weights import check_weights, replace_moses_weights, weights_text
 from keras_encdec.runtime.files import check_distinct_files
 from keras_encdec.runtime.unfinished import new_folder
+from keras_encdec.runtime.urls import is_url, joined
 from keras_encdec.smt.evaluation.corpus_metric import TOKENIZERS, Array, CorpusMetric, read_references
 from keras_encdec.smt.tuning.nbest_features import NBestFeatures, read_nbest_features
 from keras_encdec.smt.tuning.tuning_result import TunedWeights, Tuning
@@ -189,14 +189,14 @@ class _Outputs:
         """The files that are written."""
         names: list[FilePath | None] = [self._options.weights_out, self._options.moses_ini_out]
         if (folder := self._options.all_weights_out) is not None:
-            names += [pathlib.Path(folder, f"weights.{seed}") for seed in range(1, self._options.seeds + 1)]
+            names += [joined(folder, f"weights.{seed}") for seed in range(1, self._options.seeds + 1)]
         return [name for name in names if name is not None]
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
         """Makes the folder, and raises before the search if a file cannot be written."""
         folder = self._options.all_weights_out
-        with new_folder(folder) if folder is not None else contextlib.nullcontext():
+        with new_folder(folder) if folder is not None and not is_url(folder) else contextlib.nullcontext():
             for path in self.files:
                 with open_output(path, keep=False):
                     pass
@@ -218,8 +218,8 @@ class _Outputs:
                 self._moses_ini, tuning.best.weights, self._moses_ini_path
             )
         if options.all_weights_out is not None:
-            folder = pathlib.Path(options.all_weights_out)
-            texts |= {folder / f"weights.{tuned.seed}": _text(tuning, tuned) for tuned in tuning.tuned}
+            folder = options.all_weights_out
+            texts |= {joined(folder, f"weights.{tuned.seed}"): _text(tuning, tuned) for tuned in tuning.tuned}
         for path, text in texts.items():
             with open_output(path) as file:
                 file.write(text.encode("utf-8", "surrogateescape"))

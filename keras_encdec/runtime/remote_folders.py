@@ -1,0 +1,253 @@
+"""Remote folders, which are worked on as copies on this machine."""
+
+import atexit
+import concurrent.futures
+import contextlib
+import functools
+import io
+import os
+import pathlib
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO, Self
+
+from keras_encdec.errors import EncdecWarning, FilePath, InputError, explained, name_in_errors
+from keras_encdec.runtime.remote import (
+    RemoteInput,
+    RemoteOutput,
+    check_remote_writable,
+    fetch,
+    remote_sizes,
+    remove_remote,
+)
+from keras_encdec.runtime.unfinished import unfinished
+from keras_encdec.runtime.urls import is_url, joined
+
+_BLOCK = 1 << 20
+# Files of a training that its model does not need.
+_CHECKPOINTS = {"last.keras", "previous.keras"}
+# What tells whether a file was changed: when it was written, its size and its number on the disk.
+_Stamp = tuple[int, int, int]
+
+
+class StagedFolder:
+    """A temporary folder on this machine whose files are uploaded when the `with` block ends without an exception.
+
+    The block gets the path of the folder. Within the block, `upload` and `upload_in_background` upload what is new or
+    has changed since the last time. Files that were uploaded, or copied at first, and that no longer exist, are removed
+    there, too. Hidden files and folders are not uploaded.
+
+    Args:
+        url: str. The remote folder.
+        existing: bool. Whether the folder has the files of the remote one at first. Defaults to `False`.
+        last: list of str. Names of the files to upload last, in this order, because they refer to the others. Optional.
+        only: callable of the name of a remote file, relative to the folder, which says whether to copy it. The folders
+            of other files are there, but empty. Defaults to all files.
+        after_errors: bool. Whether to upload the files after an exception, too, so that the work can go on. Defaults to
+            `False`.
+
+    Raises:
+        InputError: if the store refuses. Files that cannot be uploaded are kept on this machine.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        existing: bool = False,
+        last: Sequence[str] = (),
+        only: Callable[[str], bool] = lambda name: True,
+        after_errors: bool = False,
+    ) -> None:
+        self._url, self._existing, self._last, self._only = url, existing, last, only
+        self._after_errors = after_errors
+        self._uploaded: dict[str, _Stamp] = {}
+        self._stack = contextlib.ExitStack()
+        self._executor = concurrent.futures.ThreadPoolExecutor(1)
+        self._running: concurrent.futures.Future[None] | None = None
+
+    def __enter__(self) -> pathlib.Path:
+        check_remote_writable(joined(self._url, "file"))
+        self._path = self._stack.enter_context(_temporary_folder(self._url))
+        if self._existing:
+            try:
+                _fetch_folder(self._url, self._path, self._only)
+            except BaseException:
+                self._stack.close()
+                raise
+            self._uploaded = {name: _stamp(path) for name, path in self._files().items()}
+        return self._path
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        with self._stack, self._executor:
+            if kind is None or self._after_errors:
+                self.upload()
+
+    def upload(self) -> None:
+        """Uploads what is new or has changed.
+
+        Raises:
+            InputError: if the store refuses; the files are then kept.
+        """
+        if self._running:
+            concurrent.futures.wait([self._running])
+        try:
+            self._send(self._opened())
+        except InputError as error:
+            kept = self._path.rename(f"{self._path}-kept")  # the temporary folder is about to be removed
+            raise InputError(f"{error}".rstrip("."), "", f"the files are kept in {os.fspath(kept)!r}") from error
+
+    def upload_in_background(self) -> None:
+        """Uploads what is new or has changed while the work goes on, unless the last upload still runs.
+
+        Files must be replaced, not written over. A failure is a warning; the next upload tries again.
+        """
+        if self._running is None or self._running.done():
+            self._running = self._executor.submit(self._send_or_warn, self._opened())
+
+    def _files(self) -> dict[str, pathlib.Path]:
+        """The files to upload by their names, in the order of uploading."""
+        files = {
+            path.relative_to(self._path).as_posix(): path for path in sorted(self._path.rglob("*")) if path.is_file()
+        }
+        names = [name for name in files if not any(part.startswith(".") for part in name.split("/"))]
+        names.sort(key=lambda name: self._last.index(base) if (base := name.rpartition("/")[2]) in self._last else -1)
+        return {name: files[name] for name in names}
+
+    def _opened(self) -> dict[str, tuple[BinaryIO, _Stamp] | None]:
+        """Opens the files to upload, which keeps what is in them now; `None` for those to remove."""
+        files = self._files()
+        with explained(self._path, "to read its files"):
+            stamps = {name: _stamp(path) for name, path in files.items()}
+            changed = [name for name in files if stamps[name] != self._uploaded.get(name)]
+            opened: dict[str, tuple[BinaryIO, _Stamp] | None] = {
+                name: (open(files[name], "rb"), stamps[name])  # noqa: SIM115  # closed when it is uploaded
+                for name in changed
+            }
+        return opened | dict.fromkeys(self._uploaded.keys() - files.keys())
+
+    def _send(self, opened: Mapping[str, tuple[BinaryIO, _Stamp] | None]) -> None:
+        with contextlib.ExitStack() as stack:
+            for each in filter(None, opened.values()):
+                stack.enter_context(each[0])
+            for name, found in opened.items():
+                url = joined(self._url, name)
+                if found is None:
+                    remove_remote(url)
+                    del self._uploaded[name]
+                    continue
+                with contextlib.closing(RemoteOutput(url)) as output:
+                    shutil.copyfileobj(found[0], output, _BLOCK)
+                    output.commit()
+                self._uploaded[name] = found[1]
+
+    def _send_or_warn(self, opened: Mapping[str, tuple[BinaryIO, _Stamp] | None]) -> None:
+        try:
+            self._send(opened)
+        except InputError as error:
+            warnings.warn(EncdecWarning(f"{error} The next upload tries again."), stacklevel=2)
+
+
+def _stamp(path: pathlib.Path) -> _Stamp:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@contextlib.contextmanager
+def copied_folder(url: str, only: Callable[[str], bool] = lambda name: True) -> Iterator[pathlib.Path]:
+    """Yields a temporary local copy of a remote folder, see `StagedFolder`.
+
+    Raises:
+        InputError: if the folder cannot be read.
+    """
+    with _temporary_folder(url) as folder:
+        _fetch_folder(url, folder, only)
+        yield folder
+
+
+@functools.cache
+def local_copy(url: str) -> pathlib.Path:
+    """Copies a remote model directory to this machine, once for each process, which removes it when it ends.
+
+    Checkpoints, prepared pairs and hidden files are left out.
+
+    Raises:
+        InputError: if there is no such folder, or it cannot be read.
+    """
+    folder = _copies.enter_context(_temporary_folder(url))
+    sizes = remote_sizes(url, deep=False)
+    if not sizes:
+        raise InputError("found no such file or folder when trying to read it", "", "check the URL", url)
+    for name, size in sizes.items():
+        if not name.startswith(".") and name not in _CHECKPOINTS:
+            fetch(joined(url, name), folder / name, size)
+    return folder
+
+
+class LocalFiles:
+    """Temporary copies on this machine of remote files, for libraries and programs that read files by their paths.
+
+    They are removed at the end of the `with` block.
+
+    Example:
+
+        with LocalFiles() as local:
+            program(local.path("s3://bucket/table.gz"), local.path("local.gz"))
+    """
+
+    def __init__(self) -> None:
+        self._stack, self._copies = contextlib.ExitStack(), dict[str, str]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def path(self, path: FilePath) -> str:
+        """Returns the path of a local file as it is, and that of a copy of a remote one.
+
+        Raises:
+            InputError: if there is no such file, or it cannot be read.
+        """
+        url = os.fspath(path)
+        if not is_url(path):
+            return url
+        if url not in self._copies:
+            self._copies[url] = self._stack.enter_context(_fetched(url))
+        return self._copies[url]
+
+
+@contextlib.contextmanager
+def _fetched(url: str) -> Iterator[str]:
+    with _temporary_folder(url.rpartition("/")[0]) as folder:
+        path = folder / url.rpartition("/")[2]
+        with contextlib.closing(RemoteInput(url)) as read, open(path, "wb") as file:
+            shutil.copyfileobj(io.BufferedReader(read, _BLOCK), file)
+        yield os.fspath(path)
+
+
+def _fetch_folder(url: str, folder: pathlib.Path, only: Callable[[str], bool]) -> None:
+    for name, size in remote_sizes(url).items():
+        if only(name):
+            fetch(joined(url, name), folder / name, size)
+        else:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+
+
+# Folders of this process, removed when it ends.
+_copies = contextlib.ExitStack()
+atexit.register(_copies.close)
+
+
+@contextlib.contextmanager
+def _temporary_folder(url: str) -> Iterator[pathlib.Path]:
+    """Makes a temporary folder that errors call by the URL."""
+    folder = tempfile.mkdtemp(prefix="encdec-")
+    with unfinished(folder):
+        name_in_errors(folder, url.rstrip("/"))
+        try:
+            yield pathlib.Path(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
