@@ -40,13 +40,13 @@ class AttentionDecoder(RecurrentDecoder):
         attention_arguments: dict. Further arguments of the attention layer: "score_units", "half_width". Defaults to no
             further arguments.
         input_feeding: bool. Whether the first layer also reads h~_{t-1}. Defaults to `True`.
-        speller: dict. Arguments of the `Speller` of unknown words, but for the widths of this decoder. Defaults to
-            `None`: unknown words have no spelling.
+        speller: dict. Arguments of `Speller`, except `word_units` and `annotation_width`, which the decoder sets.
+            Defaults to `None`: the decoder does not spell unknown words.
 
     Call arguments:
         previous: integer tensor `(batch, time)`, see `RecurrentDecoder`.
         encoded: dict of tensors, from a `RecurrentEncoder` with annotations.
-        spelt: int32 tensor `(words,)`, the positions, row * time + column, of words that are spelt. Defaults to `None`.
+        spelt: int32 tensor `(words,)`, the positions, row * time + column, of the words to spell. Defaults to `None`.
 
     Returns:
         float tensor `(batch, time, vocabulary_size)`: logits. With `spelt` a tuple of the logits, and the first states
@@ -82,7 +82,7 @@ class AttentionDecoder(RecurrentDecoder):
         self.context_projection = dense(self.units, initial_scale, policy, use_bias=False)  # W_c
         self.state_projection = dense(self.units, initial_scale, policy, use_bias=False)  # W_h
         if input_feeding:
-            # Projects h~_{t-1} for the first layer, whose bias serves both.
+            # Projects h~_{t-1} for the first layer. The first layer already has a bias.
             self.feeding = dense(self.cells[0].gates * self.units, initial_scale, policy, use_bias=False)
         self.speller_arguments = speller
         self.word_speller = None
@@ -173,7 +173,7 @@ class AttentionDecoder(RecurrentDecoder):
         return logits if spelt is None else (logits, self._spelling_states(states, memory, spelt))
 
     def _spelling_states(self, states: State, memory: Memory, spelt: Tensor) -> Tensor:
-        """The first states of the speller at some positions of all steps; see the call argument `spelt`."""
+        """Computes the speller's first state at each position in `spelt`: `(words, speller.units)`."""
 
         def rows(table: Tensor) -> Tensor:
             return ops.take(ops.reshape(table, (-1, table.shape[-1])), spelt, axis=0)
@@ -222,11 +222,12 @@ class AttentionDecoder(RecurrentDecoder):
         return f"hidden_{self.layers}"
 
     def _fed(self, embedded: Tensor, state: State, memory: Memory, addend: Tensor, training: bool) -> State:
-        """The states of all steps with input feeding, step by step: each step needs h~ of the step before."""
+        """Computes the states of all steps with input feeding, one by one: each step needs h~ of the previous step."""
         first, *others = self.cells
         inputs = {"projected": first.project_inputs(self.input_dropout(embedded)) + addend}
         if training and self.dropout:
-            # Drawn for all steps at once: the mask of h~_{t-1}, and those of the inputs of the layers above the first.
+            # Draws the dropout masks of all steps at once: of h~_{t-1}, and of the inputs of the layers above the
+            # first.
             shape = (*ops.shape(embedded)[:2], self.layers, self.units)
             inputs["kept"] = self.input_dropout(ops.ones(shape, embedded.dtype)) > 0
         cells = [cell.step for cell in self.cells if isinstance(cell.step, RecurrentStep)]
@@ -246,7 +247,7 @@ class AttentionDecoder(RecurrentDecoder):
             return run_recurrence(step, inputs, state, parameters)
         steps = [WithoutGradient(cell.step) for cell in self.cells]
         plain = InputFeedingStep(steps, parts, WithoutGradient(self._step_weights), self.dropout)
-        # Automatic differentiation applies to plain functions only.
+        # The lambda hides that `plain` is a `RecurrentStep`: only plain functions are differentiated automatically.
         return run_recurrence(lambda *arguments: plain(*arguments), inputs, state, parameters)
 
     def _step_weights(self, hidden: Tensor, memory: Memory, position: Tensor | None) -> Tensor:
@@ -257,7 +258,7 @@ class AttentionDecoder(RecurrentDecoder):
         return ops.squeeze(weights, 1)
 
     def _attend(self, hidden: Tensor, state: State, memory: Memory, source_of_row: Tensor | None) -> State:
-        """The entries of the new state that attention computes, for one step; for the rows see `Decoder`."""
+        """Computes the entries of the state that attention gives, for one step; `Decoder` explains `source_of_row`."""
         new: State = {}
         rows, queries = ops.shape(hidden)[0], {"hidden": hidden}
         if self.attention_layer.needs_positions:

@@ -33,7 +33,7 @@ class CharacterReader(keras.layers.Layer):
     the sentence, and is computed once for each distinct word.
 
     Args:
-        characters: int. Characters of the vocabulary, without the three special ids and the begin mark.
+        characters: int. Number of characters in the vocabulary, without the three special ids and the begin mark.
         width: int. Width of the vector: that of a word embedding.
         units: int. Hidden units of each layer, and dimension of the characters' embeddings.
         cell: str. Name of a registered cell. Defaults to "lstm".
@@ -150,11 +150,16 @@ class CharacterDecoder(RecurrentDecoder):
 
 
 def without_unspellable(log_probs: Tensor, previous: Tensor) -> Tensor:
-    """Sets ln p of the unknown character, which cannot be written, and of the end of a word without characters to -inf.
+    """Forbids spellings that cannot be written: sets their ln p to -inf.
+
+    These are the unknown character, and the end of a word that has no characters yet.
 
     Args:
         log_probs: float tensor `(rows, characters)`: ln p of the next character.
         previous: integer tensor `(rows,)`: the previous character; 0 at the beginning of a word.
+
+    Returns:
+        float tensor `(rows, characters)`.
     """
     number = ops.arange(log_probs.shape[-1])[None]
     is_first = ops.equal(previous, 0)[:, None]
@@ -164,21 +169,21 @@ def without_unspellable(log_probs: Tensor, previous: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class Speller(keras.layers.Layer):
-    """Gives the words that the word decoder predicts as unknown a probability, character by character.
+    """Computes the probability of a word that the word decoder predicts as unknown, character by character.
 
         h'_t = tanh(c_t W_s + h_t W_t)        separate path
         h'_t = h~_t                           same path
         ln p(word) = sum over i of ln p(z_i | z_<i, h'_t),   z the characters of the word and the end mark
 
-    At most 50 characters are predicted: after as many a word is over, with the probability 1. The probabilities of all
-    spellings sum to one.
+    A word has at most 50 characters; after the fiftieth, the end mark has the probability 1. The probabilities of all
+    character sequences therefore sum to one.
 
     Args:
-        characters: int. Characters of the vocabulary, without the three special ids.
+        characters: int. Number of characters in the vocabulary, without the three special ids.
         word_units: int. Width of h_t and h~_t.
         annotation_width: int. Width of c_t.
-        units: int. Hidden units of each layer, and dimension of the characters' embeddings. The same path needs those
-            of the word decoder.
+        units: int. Hidden units of each layer, and dimension of the characters' embeddings. The same path needs
+            `word_units`.
         character_path: "separate" or "same". Defaults to "separate".
         cell, layers, dropout, initial_scale: see `RecurrentDecoder`.
 
@@ -251,7 +256,7 @@ class Speller(keras.layers.Layer):
         return ops.tanh(self.context_projection(context) + self.state_projection(hidden))
 
     def call(self, first: Tensor, characters: Tensor) -> Tensor:
-        characters = characters[:, :LONGEST_WORD]  # the end mark after as many is certain
+        characters = characters[:, :LONGEST_WORD]  # after so many characters, the end mark is certain
         logits = self.decoder(self.decoder.previous_words(characters), {"spelling": first})
         return sequence_log_probs(token_log_probs(logits, characters))
 

@@ -79,7 +79,7 @@ class Decoder(keras.layers.Layer):
 
     #: Number of ids that can be predicted, including the special ids.
     vocabulary_size: int
-    #: Whether the state has "attention" `(rows, source_time)`, the weights of the last step.
+    #: Whether the state contains "attention" `(rows, source_time)`, the attention weights of the last step.
     carries_attention: bool = False
     #: Number of previous words that the state depends on (0 before the beginning); `None` if it depends on all of them.
     #: With a number, a scorer computes each distinct n-gram of a language model once.
@@ -154,7 +154,7 @@ class Decoder(keras.layers.Layer):
         raise NotImplementedError
 
     def spelling_state(self, state: State, memory: Memory, source_of_row: Tensor | None = None) -> Tensor:
-        """Computes the first state of the `speller` for a word predicted as unknown; only of a decoder that has one.
+        """Computes the first state of the `speller` for a word predicted as unknown; only with a `speller`.
 
         Args:
             state: dict of tensors, the state that `advance` returned, from which the word is predicted.
@@ -220,8 +220,8 @@ class Decoder(keras.layers.Layer):
     def candidate_weights(self, words: Tensor, allowed: Tensor) -> dict[str, Tensor]:
         """Takes the columns of the output matrix and bias that belong to candidate words.
 
-        A search that knows which words may follow multiplies by these alone (Jean et al., 2015, arXiv 1412.2007,
-        section 3.2: the candidate list of a source).
+        A search that knows which words may follow computes the logits of these words only (Jean et al., 2015, arXiv
+        1412.2007, section 3.2: the candidate list of a source).
 
         Args:
             words: int32 tensor `(groups, candidates)`, ids: a row for each source, or one row for all sources.
@@ -332,10 +332,10 @@ class Encoder(keras.layers.Layer):
 
     @property
     def reader(self) -> Any:
-        """The `CharacterReader` of the words outside the shortlist; `None` if all these are the unknown word.
+        """The `CharacterReader` of words outside the shortlist; `None` if the encoder reads them as the unknown word.
 
-        The encoder's call takes the words' vectors, `reader.read(characters)`, as its second argument: the id
-        `vocabulary_size + i` is the word of row `1 + i`.
+        The encoder's call takes the words' vectors, `reader.read(characters)`, as its second argument. Row `1 + i` is
+        the vector of the id `vocabulary_size + i`.
         """
         return None
 

@@ -14,7 +14,7 @@ _NAME = "_gradient_norms"
 
 
 class GradientNorms:
-    """Counts the norms of the gradients that an optimizer gets, before it clips them.
+    """Adds up the norms of the gradients that an optimizer gets, before it clips them, and counts the clipped ones.
 
     The sums are variables of the optimizer, which a compiled step can change on every backend. The optimizer does not
     save them, so that its files do not change; they start at 0 in each process.
@@ -24,7 +24,7 @@ class GradientNorms:
 
     Attributes:
         variables: list of two scalar `keras.Variable`, the sums.
-        is_counting: bool. Whether `add` adds, in the step that is traced. Defaults to `True`.
+        is_counting: bool. Whether `add` has an effect. It is read while a step is traced. Defaults to `True`.
     """
 
     def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
@@ -33,18 +33,18 @@ class GradientNorms:
             optimizer.add_variable((), dtype="float32", aggregation="only_first_replica", name=name)
             for name in ("gradient_norms", "clipped_gradients")
         ]
-        #: Variables of the optimizer that it does not save: these, and others that are added.
+        #: Variables of the optimizer that it does not save: the sums, and those that other code appends.
         self.unsaved = [*self.variables]
         vars(optimizer)[_NAME] = self
         self.keep_out_of_files(optimizer)
 
     @classmethod
     def of(cls, optimizer: keras.optimizers.Optimizer) -> Self | None:
-        """The norms of an optimizer, or of the optimizer that it wraps; `None` if it has none."""
+        """Returns the norms of an optimizer, or of the optimizer that it wraps; `None` if it has none."""
         return vars(getattr(optimizer, "inner_optimizer", optimizer)).get(_NAME)
 
     def keep_out_of_files(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Makes an optimizer save and load only its other variables."""
+        """Makes an optimizer neither save nor load the `unsaved` variables."""
 
         def variables() -> list[keras.Variable]:
             own = {id(variable) for variable in self.unsaved}
@@ -68,7 +68,7 @@ class GradientNorms:
 
         Args:
             gradients: list of dense tensors, or `None`.
-            scale: float. The factor of the loss. Defaults to `1`.
+            scale: float. The factor by which the loss is scaled. Defaults to `1.0`.
         """
         if not self.is_counting:
             return
@@ -85,24 +85,24 @@ class GradientNorms:
 
     @property
     def totals(self) -> tuple[float, float | None]:
-        """The sum of the norms, and the number of clipped updates, `None` if norms are not clipped."""
+        """The sum of the norms, and the number of clipped updates (`None` if the optimizer does not clip norms)."""
         norms, clipped = (float(ops.convert_to_numpy(variable)) for variable in self.variables)
         return norms, clipped if self._bound else None
 
 
 def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None = None) -> keras.optimizers.Optimizer:
-    """Makes an optimizer clip each element of the gradient first, and then in its own way, exactly.
+    """Makes an optimizer clip the elements of the gradient before it clips in its own way, and clip embeddings exactly.
 
         g_i <- min(max(g_i, -bound), bound)
 
-    Each of Keras's optimizers clips in one way only. Here the elements are clipped before, and `global_clipnorm` then
-    clips the norm of the result. Under TensorFlow, Keras clips the gradient of an embedding before the rows of a
-    repeated word are added up; here they are added up first. Neither changes the optimizer's config. `GradientNorms.of`
-    has the norms after the first clipping.
+    A Keras optimizer clips in one way only. Here the elements are clipped first; `global_clipnorm` then clips the norm
+    of the result. Under TensorFlow, Keras clips the gradient of an embedding before it adds up the rows of a repeated
+    word; here the rows are added up first. The optimizer's config does not change. `GradientNorms.of` returns the norms
+    after the elements are clipped.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`.
-        elements: float. The bound, positive. Defaults to `None`: elements are not clipped.
+        elements: float. The bound of each element, positive. Defaults to `None`: elements are not clipped.
 
     Returns:
         the same optimizer.
@@ -117,7 +117,7 @@ def exact_clipping(optimizer: keras.optimizers.Optimizer, elements: float | None
     if elements is not None and not elements > 0:
         raise ValueError(f"found clip_elements={elements}, expected a positive number")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        exact_clipping(optimizer.inner_optimizer, elements)  # it gets gradients of the loss without its scale
+        exact_clipping(optimizer.inner_optimizer, elements)  # its gradients are no longer scaled
         return optimizer
     bound = elements and elements * (optimizer.loss_scale_factor or 1)
     # The method of the class, not the one that an earlier call has set.

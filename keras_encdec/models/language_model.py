@@ -81,7 +81,7 @@ class LanguageModel(TranslationModel):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """Returns the target twice: only the size of the batch is read of the source."""
+        """Returns the target twice; the encoder reads only the batch size of the source."""
         if isinstance(inputs, dict) and "target" not in inputs or isinstance(inputs, tuple | list):
             found = f"a dict of {', '.join(map(repr, inputs))}" if isinstance(inputs, dict) else "several inputs"
             raise ValueError(f'found {found}, expected {{"target": ids}}, or the ids alone')

@@ -37,7 +37,7 @@ class LogLikelihood(keras.metrics.Mean):
     """Mean log-probability of a target given its source, in nats per pair.
 
     `update_state` takes token log-probabilities `(batch, time)`, 0 on padding, and their target ids `(batch, time)`. A
-    row of padding alone, which fills up a batch, is no pair.
+    row of nothing but padding, which fills up a batch, does not count as a pair.
     """
 
     def __init__(self, name: str = "log_likelihood", **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class LikelihoodModel(keras.Model):
 
     A subclass defines `sides`, and sets `source_words` and `target_words`, the numbers of words in the shortlists. Its
     call returns token log-probabilities `(batch, time)` in nats, 0 on padding. In training with label smoothing it
-    returns a dict of these, `log_probs`, and of the means over all ids, `mean_log_probs`.
+    returns a dict: these as "log_probs", and their means over all ids that can be predicted as "mean_log_probs".
 
     Args:
         **arguments: arguments of `keras.Model`.
@@ -64,7 +64,7 @@ class LikelihoodModel(keras.Model):
 
     #: Whether targets depend on a source; those of a language model do not.
     has_source: bool = True
-    #: Whether each update changes all weights; one of a model of several tasks does not.
+    #: Whether each update changes all weights; `False` for a model of several tasks.
     updates_all_weights: bool = True
     source_words: int
     target_words: int
@@ -78,7 +78,7 @@ class LikelihoodModel(keras.Model):
 
     @staticmethod
     def sides(inputs: Structure) -> tuple[Tensor, Tensor]:
-        """The source and the target in the inputs of the model."""
+        """Returns the source and the target in the inputs of the model."""
         raise NotImplementedError
 
     def compile(
@@ -96,7 +96,7 @@ class LikelihoodModel(keras.Model):
 
             -((1 - e) log p(y_t | y_<t, x) + e / V sum over w of log p(w | y_<t, x))
 
-        The metrics and the loss of validation are without label smoothing.
+        The metrics and the validation loss use no label smoothing.
 
         Args:
             optimizer: see `keras.Model.compile`.
@@ -105,7 +105,7 @@ class LikelihoodModel(keras.Model):
             clip_elements: float. Bound of each element of the gradient, before the optimizer clips the norm. Defaults
                 to `None`: elements are not clipped.
             label_smoothing: float. e, from 0 to below 1. Defaults to `0.0`: no smoothing.
-            **arguments: further arguments of `keras.Model.compile`, but for the loss and the metrics.
+            **arguments: further arguments of `keras.Model.compile`, except the loss and the metrics.
 
         Raises:
             ValueError: for an unknown reduction, a bound that is not positive, or a label smoothing out of range.
@@ -159,7 +159,7 @@ class LikelihoodModel(keras.Model):
     def evaluate(
         self, x: Structure = None, y: Tensor | None = None, *args: Any, **arguments: Any
     ) -> list[float] | dict[str, float] | float:
-        """The loss and the metrics, see `keras.Model.evaluate`; for pairs as `fit` takes them."""
+        """Computes the loss and the metrics, see `keras.Model.evaluate`. Takes the same pairs as `fit`."""
         self._check_pairs(x, y)
         return super().evaluate(x, y, *args, **arguments)
 
@@ -178,7 +178,7 @@ class LikelihoodModel(keras.Model):
             check_training_arrays({"source": source, "target": target} if self.has_source else {"target": target}, ids)
 
     def _check_rare_words(self, x: Structure) -> None:
-        """Raises ValueError for arrays that `fit` would cut into batches wrongly, as of a model with characters."""
+        """Raises ValueError if `fit` would split these arrays into wrong batches, as for a model with characters."""
 
     def compute_loss(
         self,

@@ -1,4 +1,4 @@
-"""The definition of the score, and the id sequences that it reads."""
+"""The definition of the score, and the checks of the id sequences that it reads."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from keras_encdec.text.vocabulary import END
 
 
 def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
-    """log p(y_t | y_<t, x) of each target token; 0 on padding.
+    """Computes log p(y_t | y_<t, x) of each target token; 0 on padding.
 
     Args:
         logits: float tensor `(batch, time, vocabulary)`.
@@ -27,7 +27,7 @@ def token_log_probs(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
-    """The mean of log p(w | y_<t, x) over all ids w but 0, the padding, at each target token; 0 on padding.
+    """Computes, at each target token, the mean of log p(w | y_<t, x) over all ids w except 0; 0 on padding.
 
     Args:
         logits: float tensor `(batch, time, vocabulary)`.
@@ -42,7 +42,7 @@ def mean_log_probs(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def next_log_probs(logits: Tensor) -> Tensor:
-    """log p of every id as the next word, equal to `token_log_probs` with this id as the target.
+    """Computes log p of every id as the next word: what `token_log_probs` gives with this id as the target.
 
     Args:
         logits: float tensor `(..., vocabulary)`.
@@ -54,7 +54,7 @@ def next_log_probs(logits: Tensor) -> Tensor:
 
 
 def sequence_log_probs(log_probs: Tensor) -> Tensor:
-    """score(x, y): the sum over the tokens of a target, including the end of sequence, without length normalization.
+    """Computes score(x, y): the sum over the target's tokens and its end of sequence, without length normalization.
 
     Args:
         log_probs: float tensor `(batch, time)` from `token_log_probs`, nats.
@@ -94,7 +94,7 @@ def check_sequences(name: str, rows: np.ndarray, lengths: np.ndarray, ids: int) 
 
 
 def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None:
-    """Checks the NumPy arrays that `fit` and `evaluate` get.
+    """Checks the NumPy arrays that `fit` and `evaluate` receive.
 
     JAX does not report ids out of range, and no backend reports a row without its end of sequence.
 

@@ -19,7 +19,7 @@ _COUNTS = "_part_counts"
 
 @dataclasses.dataclass(frozen=True)
 class TaskParts:
-    """What a task is made of.
+    """The encoder and the decoder of a task, and their numbers of words.
 
     Attributes:
         encoder, decoder: str. Names; tasks that give the same name share the weights.
@@ -51,21 +51,22 @@ class MultiTaskModel(EncoderDecoder):
 
         p_i(y | x) = decoder_d(i)(y | encoder_e(i)(x))          task i, with the encoder e(i) and the decoder d(i)
 
-    The model is used as that of its first task, the main task. Inside `with model.task(name)` it is that of another
-    task. An update of a task changes only the weights that the task uses, and what the optimizer remembers of them.
-    `perplexity` and `log_likelihood` are those of the main task; `NAME_perplexity` is that of another task.
+    The model behaves as the model of its first task, the main task. Inside `with model.task(name)` it behaves as the
+    model of that task. An update of a task changes only the weights that the task uses, and the optimizer's state of
+    these weights. `perplexity` and `log_likelihood` are those of the main task; `NAME_perplexity` is that of another
+    task.
 
     Args:
-        architecture: str. Name of the architecture of all tasks, such as "recurrent".
+        architecture_name: str. Name of the architecture of all tasks, such as "recurrent".
         tasks: dict of name to `TaskParts`, or to a dict of its values; the first is the main task.
         **arguments: hyper-parameters of the architecture, the same for all tasks, and arguments of `keras.Model`, such
             as `dtype`.
 
     Call arguments:
-        inputs: as of an `EncoderDecoder`: ids of the task's vocabularies.
+        inputs: see `EncoderDecoder`; the ids are those of the current task's vocabularies.
 
     Returns:
-        as of an `EncoderDecoder`.
+        see `EncoderDecoder`.
 
     Raises:
         ValueError: without a task, for tasks that share an encoder or a decoder and differ in its number of words,
@@ -125,7 +126,7 @@ class MultiTaskModel(EncoderDecoder):
 
     @contextlib.contextmanager
     def task(self, name: str) -> Iterator[Self]:
-        """Makes the model that of another task during the `with` block, also for a step that is traced in it.
+        """Makes the model behave as the model of a task in the `with` block. A step traced there stays with that task.
 
         Args:
             name: str. One of `tasks`.
@@ -152,7 +153,7 @@ class MultiTaskModel(EncoderDecoder):
         self.source_words, self.target_words = self._parts[name].source_words, self._parts[name].target_words
 
     def task_models(self) -> dict[str, TranslationModel]:
-        """Makes an ordinary model of each task, which has the task's weights and shares nothing."""
+        """Builds an ordinary model for each task, by its name, with a copy of the task's weights."""
         return {name: self._with_weights(task) for name, task in self._parts.items()}
 
     def compile(self, *args: Any, **arguments: Any) -> None:
@@ -165,7 +166,7 @@ class MultiTaskModel(EncoderDecoder):
         update_parts(self.optimizer, self.trainable_variables, parts, lambda: self._parts[self._task].names)
 
     def evaluate(self, *args: Any, **arguments: Any) -> list[float] | dict[str, float] | float:
-        """The loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
+        """Computes the loss and the metrics of the main task, see `LikelihoodModel.evaluate`."""
         measured = super().evaluate(*args, **arguments)
         if isinstance(measured, dict):
             others = {metric.name for metric in self.task_perplexities.values()}
@@ -232,11 +233,11 @@ def update_parts(
 
         m / (1 - beta_1^n),   v / (1 - beta_2^n)
 
-    With one number for all, the first steps of a part that is seldom used would be up to six times as large. So tasks
-    that share nothing are trained exactly as if each were trained alone.
+    With one number for all parts, the first updates of a part that is seldom used would be up to six times as large.
+    With one number for each, tasks that share nothing are trained exactly as if each were trained alone.
 
     Args:
-        optimizer: `keras.optimizers.Optimizer`, which is built here.
+        optimizer: `keras.optimizers.Optimizer`. This function builds it.
         everything: list of all trainable variables, in the order of the model.
         parts: dict of the name of each part to its trainable variables. Each variable belongs to one part.
         in_use: callable that returns the names of the parts to update. It is called while a step is traced.
@@ -244,7 +245,7 @@ def update_parts(
     Reference:
         - Kingma and Ba, 2015 (arXiv 1412.6980), section 3: correction of the moments
     """
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of an optimizer that scales the loss
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # inside an optimizer that scales the loss
     part_of = {id(variable): name for name, variables in parts.items() for variable in variables}
     if _COUNTS not in vars(optimizer):
         optimizer.build(list(everything))
@@ -253,7 +254,7 @@ def update_parts(
             for number, name in enumerate(parts)
         }
     counts = vars(optimizer)[_COUNTS]
-    vars(optimizer).pop("_backend_update_step", None)  # of an earlier call
+    vars(optimizer).pop("_backend_update_step", None)  # set by an earlier call
     apply, update = optimizer.apply, optimizer._backend_update_step
 
     def apply_in_use(
@@ -264,7 +265,7 @@ def update_parts(
         kept = [(gradient, variable) for gradient, variable in pairs if part_of[id(variable)] in used]
         apply([gradient for gradient, _ in kept], [variable for _, variable in kept])
 
-    # Keras's optimizers read the number of updates from this attribute, wherever they are in `apply`.
+    # Throughout `apply`, Keras's optimizers read the number of updates from `_iterations`.
     def update_each(gradients: Sequence[Tensor], variables: Sequence[keras.Variable], learning_rate: Tensor) -> None:
         number_of_all = optimizer._iterations
         for name in dict.fromkeys(part_of[id(variable)] for variable in variables):

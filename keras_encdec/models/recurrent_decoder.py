@@ -68,7 +68,8 @@ class RecurrentDecoder(RecurrentLayers, Decoder):
         if summary:
             state_size = sum(self.cells[0].state_widths.values())
             self.first_states = [dense(state_size, initial_scale, policy, "tanh") for _ in range(layers)]
-            # Projects the summary for the first layer, whose bias serves both. Saved models know it by this name.
+            # Projects the summary for the first layer, which already has a bias. The name stays: saved models contain
+            # it.
             self.context = dense(self.cells[0].gates * units, initial_scale, policy, use_bias=False)
 
     def build(self, previous_shape: Shape | None = None, encoded_shape: dict[str, Shape] | None = None) -> None:

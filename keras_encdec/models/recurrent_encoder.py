@@ -1,4 +1,4 @@
-"""The layers of stacked recurrent models: the base class of encoder and decoder, and the encoder."""
+"""The encoder of stacked recurrent layers, in one direction or in both."""
 
 from typing import Any
 
@@ -20,12 +20,13 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
         h_t^(0) = e(x_t)
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   s_0^(l) = 0,   l = 1 .. L
 
-    s is the state of a cell: h and c of an LSTM, h of the other cells. The decoder gets the states after the last
-    symbol, s_N^(l), of every layer; or a summary of the last layer, c = tanh(h_N^(L) V + b_V).
+    s is the state of a cell: h and c of an LSTM, h of the other cells. The decoder gets the states after the last id,
+    s_N^(l), of every layer; or a summary of the last layer, c = tanh(h_N^(L) V + b_V).
 
     With two directions, each layer has a second cell that reads from right to left. The next layer reads the states of
-    both directions, concatenated ("concat") or added ("sum"). With either choice the decoder gets a projection of both
-    last states of a layer, [h h'] P = h P_1 + h' P_2, and of the c of an LSTM in the same way.
+    both directions, concatenated ("concat") or added ("sum"). With either choice, the decoder gets a projection of the
+    last states of both directions of each layer, [h h'] P = h P_1 + h' P_2. The c of an LSTM is projected in the same
+    way.
 
     Padding is skipped. A source that is all padding leaves the states at zero.
 
@@ -43,8 +44,8 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
             `False`.
         summary: bool. Whether the decoder gets the summary c instead of all states. Defaults to `False`.
         annotations: bool. Whether the decoder also gets the annotations. Defaults to `False`.
-        reader: dict. Arguments of the `CharacterReader` of words outside the shortlist, but for the width. Defaults to
-            `None`: they are the unknown word.
+        reader: dict. Arguments of `CharacterReader`, except `width`. Defaults to `None`: the encoder reads words
+            outside the shortlist as the unknown word.
         dropout: float. Share of the inputs of each layer that are set to zero in training. Defaults to `0.0`.
         initial_scale: float. Bound of the initial weights, which are uniform. Defaults to `0.1`.
 
@@ -120,7 +121,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
 
     @property
     def annotation_width(self) -> int:
-        """Width of the outputs of a layer."""
+        """Width of the outputs of a layer, and of the annotations."""
         return self.units * (2 if self.bidirectional == "concat" else 1)
 
     @property
@@ -160,7 +161,7 @@ class RecurrentEncoder(RecurrentLayers, Encoder):
     def _embedded(self, source: Tensor, rare: Tensor | None) -> Tensor:
         if rare is None:
             return self.embedding(source)
-        # Of the two vectors one is always zero: the embedding of id 0, or row 0 of the rare words.
+        # One of the two vectors is always zero: the embedding of id 0, or row 0 of the rare words.
         is_rare = source >= self.vocabulary_size
         rows = ops.where(is_rare, source - (self.vocabulary_size - 1), 0)
         return self.embedding(ops.where(is_rare, 0, source)) + ops.take(rare, rows, axis=0)

@@ -28,16 +28,16 @@ from keras_encdec.models.translation_model import EncoderDecoder, register_model
 class RecurrentEncoderDecoder(EncoderDecoder):
     """Learns p(target | source) of sentence pairs with stacked recurrent layers, and translates.
 
-        s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the encoder, over the source and its end
-        s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the decoder, over that end and the target
+        s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the encoder, over the source and its end of sequence
+        s_t^(l) = f(h_t^(l-1), s_{t-1}^(l))          of the decoder, over that end of sequence and the target
         p(y_t | y_<t, x) = softmax(h_t^(L) W_hy + b_hy)
 
     With attention, h~_t = tanh(c_t W_c + h_t^(L) W_h) replaces h_t^(L) in the last line; c_t is an average of the
     encoder's states, with new weights for each target word. See `AttentionDecoder`.
 
     f is a cell of `keras_encdec.layers`: `LSTMCell`, `GRUCell`, `RNNCell` or another registered cell. The thesis has no
-    biases; here the cells and the output have biases. The encoder of the thesis reads only the words; here, as all
-    encoders of this package, it also reads the end of sequence. See `RecurrentEncoder` and `RecurrentDecoder`.
+    biases; here the cells and the output have biases. The encoder of the thesis reads only the words; the encoders of
+    this package also read the end of sequence. See `RecurrentEncoder` and `RecurrentDecoder`.
 
     Ids: 0 padding, 1 unknown word, 2 end of sequence, words from 3. Source and target are both closed by 2 and
     then padded with 0. The loss is minus the sum of the token log-probabilities of a pair, here averaged over the
@@ -52,11 +52,11 @@ class RecurrentEncoderDecoder(EncoderDecoder):
     With characters (a hybrid model), the vector of a source word outside the shortlist is computed from its characters,
     see `CharacterReader`, and a target word outside the shortlist is predicted as the unknown word and then spelt, see
     `Speller`: ln p of its characters is added to that of the unknown word. The decoder reads the unknown word next. The
-    inputs have the ids and characters of these words, see `keras_encdec.data.rare_word_batches`.
+    inputs contain the ids and characters of these words, see `keras_encdec.data.rare_word_batches`.
 
     Args:
         source_words, target_words: int. Words in each shortlist, without the three special ids.
-        source_characters, target_characters: int. Characters in each vocabulary of characters. Default to the
+        source_characters, target_characters: int. Number of characters in each character vocabulary. Default to the
             hyper-parameter `character_shortlist`.
         **arguments: hyper-parameters of `RecurrentEncoderDecoderConfig`, and arguments of `keras.Model`, such as
             `dtype`. With `bidirectional` the decoder gets a projection of both last states of each layer, so that with
@@ -150,7 +150,7 @@ class RecurrentEncoderDecoder(EncoderDecoder):
         self.build()
 
     def _of_characters(self, number: int | None) -> dict[str, Any] | None:
-        """The arguments of a reader or a speller with this number of characters; `None` without characters."""
+        """Returns the arguments of a reader or a speller of this number of characters; `None` without characters."""
         config = self.config
         return (
             None
@@ -190,8 +190,8 @@ class RecurrentEncoderDecoder(EncoderDecoder):
     def _check_rare_words(self, x: Structure) -> None:
         if self.config.characters != "none":
             raise ValueError(
-                "found arrays for a model with characters, expected batches: those of keras_encdec.data.Batches, whose "
-                "stream has the characters of each batch's rare words"
+                "found arrays, but a model with characters is trained on batches with the characters of their rare "
+                "words; pass the stream of keras_encdec.data.Batches"
             )
 
     def get_config(self) -> dict[str, Any]:
@@ -200,17 +200,17 @@ class RecurrentEncoderDecoder(EncoderDecoder):
 
 
 def character_groups(inputs: Structure, side: str) -> list[Tensor]:
-    """Returns the characters of the rare words of a side in the inputs of a model; a group without words is left out.
+    """Returns the spellings of the rare words on one side of a model's inputs, without the empty groups.
 
     Args:
-        inputs: see `RecurrentEncoderDecoder`. Without these arrays there are no rare words.
+        inputs: see `RecurrentEncoderDecoder`. Inputs without arrays of characters have no rare words.
         side: "source" or "target".
     """
     return _groups(inputs, [characters_key(side, width) for width in SPELLING_WIDTHS])
 
 
 def position_groups(inputs: Structure) -> list[Tensor]:
-    """Returns the positions of the words of `character_groups` of the target, row * time + column."""
+    """Returns the positions, row * time + column, of the target words in `character_groups`."""
     return _groups(inputs, [positions_key(width) for width in SPELLING_WIDTHS])
 
 
@@ -243,8 +243,8 @@ class RecurrentLanguageModel(LanguageModel):
         s_t^(l) = f(h_t^(l-1), s_{t-1}^(l)),   h_t^(0) = e(y_{t-1}),   s_0^(l) = 0
         p(y_t | y_<t) = softmax(h_t^(L) W_hy + b_hy)
 
-    y_0 is the end of sequence of the sentence before. The model is the decoder of `RecurrentEncoderDecoder`, with the
-    same ids, loss and metrics:
+    y_0 is the end of sequence, as if of the previous sentence. The model is the decoder of `RecurrentEncoderDecoder`,
+    with the same ids, loss and metrics:
 
         model.compile(keras.optimizers.SGD(1.0, global_clipnorm=5.0), reduction="mean")
         model.fit({"target": target}, batch_size=128)

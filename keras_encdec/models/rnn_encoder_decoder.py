@@ -336,14 +336,14 @@ class RNNDecoder(Decoder):
 
 
 def published_optimizer() -> keras.optimizers.Optimizer:
-    """Returns Adadelta as published: rho 0.95, epsilon 1e-6, step size 1, the gradient's norm clipped at 1.
+    """Returns Adadelta as published: rho 0.95, epsilon 1e-6, learning rate 1, global norm of the gradient clipped at 1.
 
-    Keras's own defaults differ (step size 0.001, epsilon 1e-7).
+    Keras's own defaults differ (learning rate 0.001, epsilon 1e-7, no clipping).
 
     Returns:
         `keras.optimizers.Adadelta`.
 
     Reference:
-        - Cho et al., 2014 (arXiv 1406.1078), section 4.1; the clipping is of its authors' code.
+        - Cho et al., 2014 (arXiv 1406.1078), section 4.1; the clipping comes from the authors' code.
     """
     return keras.optimizers.Adadelta(learning_rate=1.0, rho=0.95, epsilon=1e-6, global_clipnorm=1.0)

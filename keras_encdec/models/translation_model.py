@@ -32,7 +32,8 @@ class TranslationModel(LikelihoodModel):
         log p(y | x) = sum over t of log p(y_t | y_<t, x)
 
     A subclass sets `config_class` and builds `self.encoder`, an `Encoder`, and `self.decoder`, a `Decoder`. The base
-    class defines the rest from these two. The methods that score are those of `EncoderDecoder` and `LanguageModel`.
+    class defines the rest from these two. The subclasses `EncoderDecoder` and `LanguageModel` add the methods that
+    score.
 
     Args:
         source_words, target_words: int. Words in each shortlist, without the three special ids.
@@ -94,6 +95,9 @@ class TranslationModel(LikelihoodModel):
                 path of a TOML file of settings.
             source_words, target_words: int. Words in each shortlist. A language model needs only the second.
             **arguments: further arguments of the constructor; they override the preset's.
+
+        Returns:
+            the model, an instance of this class.
 
         Raises:
             ValueError: for a preset that does not exist or is of another model, for a model directory, without the
@@ -198,7 +202,7 @@ class TranslationModel(LikelihoodModel):
         return self.decoder.start(self.encode(source, characters))
 
     def task_models(self) -> dict[str, "TranslationModel"]:
-        """Returns the ordinary models in this model by the name of their task: itself, whose task has no name."""
+        """Returns an ordinary model for each task, by the task's name; here this model alone, under the name ""."""
         return {"": self}
 
     def get_config(self) -> dict[str, Any]:
@@ -257,15 +261,15 @@ _MODELS: Registry[type[TranslationModel]] = Registry("architecture")
 
 
 def register_model(name: str) -> Callable[[type[TranslationModel]], type[TranslationModel]]:
-    """Registers a class of models, by a decorator, so that it can be trained and presets can name it.
+    """A decorator that registers a model class, so that commands can train it and presets can name it.
 
-    Its `config_class` and `has_source` are registered with `register_architecture`, unless they are already.
+    It also registers the class's `config_class` and `has_source` with `register_architecture`.
 
     Args:
-        name: str. What `encdec-train --architecture` calls the model.
+        name: str. The value of `encdec-train --architecture` that chooses the model.
 
     Raises:
-        ValueError: for the name of another model.
+        ValueError: for a name that another class has.
     """
 
     def register(cls: type[TranslationModel]) -> type[TranslationModel]:
@@ -276,7 +280,7 @@ def register_model(name: str) -> Callable[[type[TranslationModel]], type[Transla
 
 
 def unregister_model(name: str) -> None:
-    """Removes a class of models, and its architecture, from the registries.
+    """Removes a model class and its architecture from the registries.
 
     Raises:
         KeyError: for a name that is not registered.
@@ -286,7 +290,7 @@ def unregister_model(name: str) -> None:
 
 
 def model_class(name: str) -> type[TranslationModel]:
-    """Returns the class of models registered under the name of an architecture.
+    """Returns the model class registered under the name of an architecture.
 
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
@@ -334,6 +338,6 @@ def model_in_dtype(model: TranslationModel, dtype: str) -> TranslationModel:
 
 
 def copy_weights(model: TranslationModel, other: TranslationModel) -> None:
-    """Copies the weights of a model to another model of the same sizes, in its dtype."""
+    """Copies the weights of a model to another model of the same sizes, converted to that model's dtype."""
     for weight, original in zip(other.weights, model.weights, strict=True):
         weight.assign(ops.cast(original, weight.dtype))
