@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_encdec.text.spelling import LONGEST_WORD, READ_CHARACTERS
 from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, UNKNOWN, Vocabulary
 
-# No character: padding of code points, and what a table finds for a code point that it does not have.
+# Means no character: pads code points, and is what the tables return for a code point that they do not contain.
 NONE = -1
 # The combining class of a code point is less than this number.
 CLASSES = 256
@@ -57,8 +57,8 @@ class CharacterIds:
 class CanonicalComposition:
     """Unicode's normal form C of words, as `unicodedata.normalize` computes it.
 
-    Characters are decomposed, combining marks are sorted by their class, and each mark is composed with the last
-    character before it that is none, unless a mark of the same class or a higher one stands between.
+    Characters are decomposed, and combining marks are sorted by their class. Each mark is then composed with the last
+    character before it that is not a mark, unless a mark of the same or a higher class stands between them.
 
     Attributes:
         resources: list of the tables. They must be saved with the functions that use them.
@@ -85,7 +85,7 @@ class CanonicalComposition:
             row[: len(characters)] = list(map(ord, characters))
         self._rows = tf.constant(rows)
         self._row_of_code = _table({code: row for row, code in enumerate(decomposed)}, NONE)
-        # Words of other characters than these are in the normal form.
+        # A word without any of these characters is already in the normal form.
         self._class_of_code = _table(classes, NONE)
         self._composed = _table({first * 2**32 + second: code for (first, second), code in composed.items()}, NONE)
         self.resources = [self._row_of_code, self._class_of_code, self._composed]
@@ -113,7 +113,7 @@ class CanonicalComposition:
         return tuple(tf.gather(table, order, batch_dims=1) for table in (codes, classes))
 
     def _compose(self, codes: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-        """Composes characters with the marks after them; -1 takes the place of such a mark."""
+        """Composes characters with the marks after them; -1 replaces each composed mark."""
         rows = tf.range(tf.shape(codes)[0])
         none = tf.fill(tf.shape(rows), NONE)
 
@@ -139,7 +139,7 @@ class CanonicalComposition:
 
 
 def _compacted(codes: tf.Tensor) -> tf.Tensor:
-    """Moves the code points `(n, t)` of each word before all -1, and cuts what is -1 in all words."""
+    """Moves each -1 to the end of its word, and drops the columns of the words `(n, t)` that are -1 throughout."""
     order = tf.argsort(tf.cast(codes == NONE, tf.int32), stable=True)
     longest = tf.reduce_max(tf.math.count_nonzero(codes != NONE, axis=1, dtype=tf.int32))
     return tf.gather(codes, order, batch_dims=1)[:, : tf.maximum(longest, 0)]

@@ -103,7 +103,7 @@ def _model_order(directory: ModelDirectory, sides: tuple[_Side, _Side]) -> tuple
 
 
 def model_scores(directory: ModelDirectory, words: Sequence[tuple[list[str], list[str]]]) -> np.ndarray:
-    """Computes ln p with the Keras model in float32, each pair on its own: no states are shared, as scorers do.
+    """Computes ln p with the Keras model in float32. Unlike the scorers, it shares no states between pairs.
 
     Args:
         directory: ModelDirectory, with its model.
@@ -146,7 +146,8 @@ def compared(
         texts: list of pairs, for the error.
         export_dir: path, for the error.
         remedy: str. What the user should do, for the error.
-        tolerance: float. Allowed difference in nats; below ln p = -10, relative to ln p = -10. Defaults to `1e-5`.
+        tolerance: float. Allowed difference in nats; below ln p = -10, it grows in proportion to -ln p. Defaults to
+            `1e-5`.
 
     Raises:
         InputError: when a score differs by more than the tolerance, or is NaN.

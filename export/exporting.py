@@ -24,9 +24,9 @@ class ExportResult:
     """What `export_model` wrote.
 
     Attributes:
-        path: pathlib.Path of the version's folder; of a remote one the URL, a str.
+        path: pathlib.Path of the version's folder; for a remote folder its URL, a str.
         version: int.
-        stable: int. The version with the label `stable`; 0 if that version was deleted.
+        stable: int. The version with the label `stable`; 0 if the version with it was deleted.
         base_path: str. Path of the export folder on the server, if it was given, now or for an earlier version;
             otherwise `None`.
         tokenization: dict of arguments of `Tokenizer` if the version reads raw text, otherwise `None`.
@@ -67,8 +67,7 @@ def export_model(
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.
         InputError: when the model cannot be read or has no source, the version exists or cannot be written, or its
-            scores differ from the model's; nothing is published then. Also when Keras runs on another backend than
-            TensorFlow.
+            scores differ from the model's; then nothing is published. Also when the backend of Keras is not TensorFlow.
         ImportError: when tensorflow-serving-api is not installed.
     """
     require_tensorflow()
@@ -131,7 +130,7 @@ def load_served_directory(path: str | os.PathLike[str]) -> ModelDirectory:
 
 
 def require_tensorflow() -> None:
-    """Raises InputError if Keras runs on another backend than TensorFlow: only TensorFlow writes a SavedModel."""
+    """Raises InputError if the backend of Keras is not TensorFlow: only TensorFlow writes a SavedModel."""
     if devices.name() != "tensorflow":
         raise InputError(
             f"found Keras on {devices.name()}",

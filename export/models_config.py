@@ -22,7 +22,7 @@ except ImportError as error:
 
 
 STABLE, CANARY = "stable", "canary"
-# Begins a comment that names a model whose path was given, so that later exports do not replace it.
+# Begins a comment that names a model whose path on the server was given, so that later exports keep that path.
 _RELOCATED = "# --base_path was given for "
 
 
@@ -40,11 +40,11 @@ class ModelsConfig:
         export_dir: path of the folder of the versions.
         name: str. The model's name.
         base_path: str. Path of the folder on the server, if it differs, as in a container; a comment in the file
-            records that it was given. Defaults to `None`: the path that was given before, otherwise that of
-            `export_dir`, or the URL that it is a copy of.
+            records that it was given. Defaults to `None`: the path that was given before; otherwise `export_dir`, or
+            its URL if it is a copy of a remote folder.
 
     Raises:
-        InputError: when the file cannot be read or parsed, or it has another model for the folder.
+        InputError: when the file cannot be read or parsed, or names another model for this folder.
     """
 
     def __init__(self, export_dir: str | os.PathLike[str], name: str, base_path: str | None = None) -> None:
@@ -91,7 +91,7 @@ class ModelsConfig:
 
     @property
     def given_base_path(self) -> str | None:
-        """Path of the folder on the server, if it was given, now or for an earlier version."""
+        """Path of the folder on the server, if it was given for this or an earlier version; otherwise `None`."""
         return self._model.base_path if self._model.name in self._relocated else None
 
     @property
@@ -146,10 +146,10 @@ def move_stable_label(export_dir: FilePath, model_name: str, version: int, base_
         base_path: str. See `ModelsConfig`. Optional.
 
     Returns:
-        pathlib.Path of `models.config`; of a remote one the URL, a str.
+        pathlib.Path of `models.config`; for a remote folder its URL, a str.
 
     Raises:
-        InputError: when there is no such version, or `models.config` has another model for the folder.
+        InputError: when there is no such version, or `models.config` names another model for the folder.
     """
     with export_folder(export_dir) as folder:
         _require_version(folder, version)
@@ -168,7 +168,7 @@ def remove_version(export_dir: FilePath, model_name: str, version: int, base_pat
         base_path: str. See `ModelsConfig`. Optional.
 
     Raises:
-        InputError: when there is no such version, it has the label `stable`, or `models.config` has another model for
+        InputError: when there is no such version, it has the label `stable`, or `models.config` names another model for
             the folder.
     """
     with export_folder(export_dir) as folder:

@@ -91,7 +91,7 @@ class PhraseIds:
     def __init__(self, vocabulary: Vocabulary, path: str | os.PathLike[str], escaped: bool, max_tokens: int) -> None:
         self._escaped, self._max_tokens = escaped, max_tokens
         self._first_rare = FIRST_WORD + len(vocabulary)
-        # TensorFlow drops carriage returns when it reads the file, so that they are saved as tabs: no word has a tab.
+        # TensorFlow drops carriage returns when it reads the file, so they are saved as tabs, which no word contains.
         self._has_returns = any("\r" in word for word in vocabulary.words)
         Vocabulary(word.replace("\r", "\t") for word in vocabulary.words).save(path)
         line, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
@@ -103,7 +103,7 @@ class PhraseIds:
         self.resources = [self._table, self._words, *(self.characters.resources if self.characters else ())]
 
     def __call__(self, text: tf.Tensor, name: str) -> Phrases:
-        """Looks phrases up.
+        """Looks up the ids of phrases.
 
         Args:
             text: string tensor `(n,)`, checked.

@@ -1,4 +1,4 @@
-"""Encodes and scores phrases of mixed lengths in a TensorFlow graph, for any model that keeps the decoder contract."""
+"""Encodes and scores phrases of mixed lengths in a TensorFlow graph, for any model that meets the decoder contract."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -140,7 +140,7 @@ class TokenStates(NamedTuple):
 
     Attributes:
         indices: int32 tensor `(k, 2)`: the phrase and the position of each token.
-        previous: int32 tensor `(k,)`, the ids of the tokens before.
+        previous: int32 tensor `(k,)`, the id of the token before each token.
         state: dict of tensors, one row per token.
         memory: dict of tensors, one row per source.
         source: int32 tensor `(k,)`: the source of each token.

@@ -1,7 +1,7 @@
-"""Scores pairs in a process of its own: a script that `verify_export` runs by its path.
+"""Scores pairs in a separate process: a script that `verify_export` runs by its path.
 
-It reads a JSON object from standard input, the arguments of the function that its first argument names, and writes a
-JSON list to standard output: for each run a list of ln p of each pair in nats.
+The first argument names a function of the script. The script reads the arguments of this function from standard input,
+as a JSON object, and writes a JSON list to standard output: for each run, a list of ln p of each pair in nats.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from typing import TypedDict
 
 
 class Run(TypedDict):
-    """Pairs of texts, and the number of them that are scored together."""
+    """Pairs of texts, and how many of them are scored together."""
 
     pairs: list[tuple[str, str]]
     batch_size: int
@@ -28,7 +28,7 @@ def saved_model(path: str, runs: Sequence[Run], text: bool) -> list[list[float]]
         text: bool. Whether the graph needs the operations of tensorflow-text.
 
     Returns:
-        list of lists of float, for each run.
+        list of lists of float: for each run, ln p of each pair in nats.
 
     Raises:
         ImportError: when tensorflow-text is needed and not installed.
@@ -66,7 +66,7 @@ def model_directory(path: str, pairs: Sequence[tuple[list[str], list[str]]]) -> 
         pairs: list of pairs of lists of words.
 
     Returns:
-        list that holds a single list of float.
+        list that holds a single list of float: ln p of each pair in nats.
     """
     from keras_encdec.backend.startup import import_keras
 

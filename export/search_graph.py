@@ -16,7 +16,7 @@ from keras_encdec.text.vocabulary import END, FIRST_WORD, PADDING, Vocabulary
 
 # Largest number of target sequences that are extended together, unless one source needs more.
 MOST_ROWS = 256
-# Words among which a search with a lexical shortlist chooses, unless its sources have more together.
+# Number of words among which a search with a lexical shortlist chooses, unless its sources together have more.
 CANDIDATES = 1024
 # Random numbers are multiples of 1 / DRAWS, which float32 represents exactly.
 DRAWS = 1 << 24
@@ -304,7 +304,7 @@ class ServedShortlist:
                 words.append(word)
                 lists.append(np.array([i], np.int32))
         width = max(map(len, lists), default=0)
-        # The last row is that of all other words.
+        # The last row serves all other words.
         rows = [np.pad(ids, (0, width - len(ids)), constant_values=PADDING) for ids in lists]
         self._rows = tf.Variable(np.array([*rows, np.zeros(width)], np.int32), trainable=False)
         keys = tf.constant(words, tf.string, (len(words),))

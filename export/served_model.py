@@ -355,7 +355,7 @@ class ServedReplacement:
 
 
 def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the whole word that each subword unit belongs to, as `text.subwords.word_around` does.
+    """Finds the whole word that each subword unit belongs to, as `text.tokenizer.word_around` does.
 
     Args:
         pieces: string tensor `(sources, s)`.
@@ -378,7 +378,7 @@ def _whole_words(pieces: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _words_apart(pieces: tf.Tensor, apart: tf.Tensor, begin_with_marks: tf.Tensor) -> tf.Tensor:
-    """Does the same as `text.subwords.words_apart` for subword units `(sources, results, t)`."""
+    """Does what `text.tokenizer.words_apart` does, for subword units `(sources, results, t)`."""
     before_one = tf.pad(apart, [[0, 0], [0, 0], [0, 1]])[:, :, 1:]
     after_one = tf.pad(apart, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]
     pieces = tf.where(before_one & ~apart, tf.strings.regex_replace(pieces, f"{GOES_ON}$", ""), pieces)

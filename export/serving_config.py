@@ -82,8 +82,8 @@ class ServingConfig(ShortlistOptions):
     )
     replace_unknown: bool = hyperparameter(
         False,
-        "Replace each unknown word by the translation of the source word that it attends to, or that its position word "
-        "names, with all signatures; see the dictionary.",
+        "With all signatures, replace each unknown word by the translation of the source word that it attends to, or "
+        "that its position word names; see --dictionary.",
         group="signatures that generate",
     )
     dictionary: str | None = hyperparameter(
@@ -139,7 +139,7 @@ class ExportOptions(ServingConfig):
 
     version: int | None = hyperparameter(
         None,
-        "Number of the version. Default: one more than the newest there.",
+        "Number of the version. Default: one more than the newest version.",
         minimum=1,
         maximum=LARGEST,
         group="versions and models.config",

@@ -1,4 +1,4 @@
-"""Weights of an exported model, stored smaller: rounded, and without zeros. They are restored when it is loaded."""
+"""Stores the weights of an exported model in less space, rounded and without zeros, and restores them on loading."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from keras_encdec.sparse_weights import decoded, encoded
 Parts = Mapping[str, npt.NDArray[np.generic]]
 
 LARGEST = 127
-# Leaving out zeros has to save this share of an array: they are put back whenever the model is loaded.
+# Zeros are left out only if that saves this share of an array: loading the model must put them back.
 LEAST_SAVING = 0.1
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint8)
 
@@ -68,7 +68,10 @@ def restored(parts: Parts, shape: Sequence[int]) -> npt.NDArray[np.float32]:
 
     Args:
         parts: dict, from `stored`.
-        shape: of the array.
+        shape: tuple of int. Shape of the array.
+
+    Returns:
+        float32 array.
     """
     values = parts["values"]
     if _is_sparse(parts):
@@ -96,7 +99,7 @@ def _restored_in_graph(parts: Mapping[str, tf.Tensor], shape: Sequence[int]) -> 
 
 
 def rounded_model(model: TranslationModel, form: str) -> TranslationModel:
-    """Returns a copy of a model in float32, whose weights are those that are stored in this form.
+    """Returns a float32 model with the weights that an export stores in this form.
 
     Args:
         model: TranslationModel.
@@ -116,11 +119,11 @@ def rounded_model(model: TranslationModel, form: str) -> TranslationModel:
 class StoredWeight(tf.saved_model.experimental.TrackableResource):
     """A weight that is restored from its parts when the exported model is loaded.
 
-    A server has both in its memory, the parts and the weight.
+    A server keeps both the parts and the weight in memory.
 
     Args:
         parts: dict, from `stored`.
-        shape: of the weight.
+        shape: tuple of int. Shape of the weight.
 
     Attributes:
         parts: dict of tf.Variable. They must be saved with the functions that use the weight.
@@ -128,7 +131,7 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
 
     def __init__(self, parts: Parts, shape: Sequence[int]) -> None:
         self._shape = shape
-        # Versions that are loaded into the same process share weights of the same name: such weights are equal.
+        # Versions loaded into the same process share weights of the same name, so the name depends on the content.
         content = b"".join(name.encode() + part.tobytes() for name, part in sorted(parts.items()))
         self._name = f"weight_{hashlib.sha256(repr(shape).encode() + content).hexdigest()}"
         self.parts = {name: tf.Variable(part, trainable=False, name=name) for name, part in parts.items()}
@@ -150,7 +153,7 @@ class StoredWeight(tf.saved_model.experimental.TrackableResource):
 
 
 class StoredWeights:
-    """The weights of a model that are stored smaller than they are; all other weights stay variables.
+    """The weights of a model that are stored in less space; all other weights stay variables.
 
     Args:
         model: TranslationModel in float32.
@@ -177,7 +180,7 @@ class StoredWeights:
 
 
 class _StoredValues(keras.StatelessScope):
-    """Gives Keras the value of each weight where it is used: every graph has to read it by an operation of its own."""
+    """Gives Keras the value of each weight where it is used: every graph must read it with its own operation."""
 
     def __init__(self, weights: Mapping[int, StoredWeight]) -> None:
         super().__init__(initialize_variables=False)

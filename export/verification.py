@@ -39,10 +39,10 @@ class VerificationReport:
     """The comparisons of a verification that succeeded.
 
     Attributes:
-        path: pathlib.Path of the version's folder; of a remote one the URL, a str.
+        path: pathlib.Path of the version's folder; for a remote folder its URL, a str.
         comparisons: tuple of ScoreDifference: for the exported model with many pairs in a batch, for the exported model
-            with one pair at a time, and for each backend. The first two are differences from the model with the weights
-            that are stored. If these are rounded, the difference that this makes comes first.
+            with one pair at a time, and for each backend. The first two are differences from the model with the stored
+            weights. If these are rounded, the difference that rounding makes comes before them.
     """
 
     path: FilePath
@@ -78,7 +78,7 @@ def verify_export(
     Raises:
         ConfigurationError: a ValueError, for options that cannot be used.
         InputError: when scores differ, a file of the version has changed since the export, or the model, the version or
-            a pair cannot be read or scored. Also when Keras runs on another backend than TensorFlow.
+            a pair cannot be read or scored. Also when the backend of Keras is not TensorFlow.
     """
     require_tensorflow()
     options = VerificationOptions.combined(options, values)
@@ -152,7 +152,7 @@ def process_scores(
 
 
 def _reported(done: subprocess.CompletedProcess[str], path: str | os.PathLike[str]) -> InputError:
-    """Makes an InputError, with a remedy, from what a failed process wrote to standard error."""
+    """Makes an InputError with a remedy from what a failed process wrote to standard error."""
     errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .*|^.*assertion failed: .*", done.stderr, re.MULTILINE)
     reason = (errors or done.stderr.strip().splitlines() or ["it printed no error"])[-1]
     kind, _, sentence = reason.partition(": ")

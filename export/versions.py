@@ -210,13 +210,13 @@ WEIGHTS = ("float32", "bfloat16", "int8")
 
 
 class Description(NamedTuple):
-    """What a version says of itself.
+    """The description of a version, written by its export.
 
     Attributes:
         tokenization: dict of arguments of `Tokenizer`; `None` if the version reads tokens.
         weights: str. The form in which its weights are stored, see `ServingConfig`.
-        checksums: dict of path within the folder to SHA-256 checksum; of a version that an early version of this
-            package exported it is empty.
+        checksums: dict of path within the folder to SHA-256 checksum; empty if an early version of this package
+            exported the model.
     """
 
     tokenization: dict[str, bool] | None

@@ -113,7 +113,7 @@ def test_nothing_is_trained_in_the_package(tmp_path, monkeypatch):
     copied = shutil.copytree(FOLDER, tmp_path / "package" / STARTER)
     data = TrainingData(phrase_table=str(libreoffice_en_fr().phrase_table))
     for folder in (copied, tmp_path / "package" / "new"):
-        with pytest.raises(InputError, match="found a folder of the package, expected a directory of yours"):
+        with pytest.raises(InputError, match="found a folder of the package, expected a directory of your own"):
             train(TrainingConfig(updates=1), data, folder)
     assert not (tmp_path / "package" / "new").exists()
     assert {path.name for path in copied.iterdir()} == {path.name for path in FOLDER.iterdir()}

@@ -1,4 +1,4 @@
-"""Ends the training, and sets the learning rate until then."""
+"""Ends a training at its limits or at a signal, and sets the learning rate of each update."""
 
 import math
 import signal
@@ -25,8 +25,8 @@ AGREEMENT_SECONDS, AGREEMENT_UPDATES = 1.0, 1000
 class Budget(keras.callbacks.Callback):
     """Stops training after a number of updates or seconds, or at a signal, and sets the learning rate until then.
 
-    The learning rate of update n, counted from 1, is the full learning rate times the schedule's factor; in a warm-up
-    of N updates also times n / N.
+    The learning rate of update n, counted from 1, is the full learning rate times the schedule's factor. In a warm-up
+    of N updates, it is also multiplied by n / N.
 
     A round that is cut short by a limit is still validated and saved. The first interrupt, termination, hang-up or quit
     signal ends the training after the current update, see `Checkpoints`; a second signal, more than a second later, has
@@ -74,7 +74,7 @@ class Budget(keras.callbacks.Callback):
         self.signal: int | None = None
         self._arrived: int | None = None
         self.devices = devices or Replicas()
-        # Seconds since the beginning, those of compiling, and the update at which the processes agree on both again.
+        # The agreed seconds since the beginning and of compiling, and the update at which the processes agree again.
         self._agreed, self._agree_at = (0.0, 0.0), 0
         self._limits = updates, seconds
         self.learning_rate, self._schedule, self._epoch = learning_rate, schedule, updates_per_epoch
@@ -85,7 +85,8 @@ class Budget(keras.callbacks.Callback):
         has_same_rate = before is not None and before.learning_rate == learning_rate
         self.factor = self._first_factor = before.factor if before and has_same_rate else None
         self._round_updates, self._round_updates_done = round_updates, before.round_updates if before else 0
-        # Keras counts the updates of a round from the resumption: the first round ends before Keras would end it.
+        # Keras counts the updates of a round from the resumption, so the first round must end before Keras would end
+        # it.
         self._ends_round = self._round_updates_done > 0
 
     @property
@@ -133,7 +134,7 @@ class Budget(keras.callbacks.Callback):
         self._start = time.monotonic()
         self._handlers = handle_stop_signals(self._stop)
         self._agree()
-        # A factor that is set again would be more exact than that of a training without the interruption.
+        # A newly computed factor would differ slightly from that of a training without the interruption.
         self.factor = self._first_factor
         self._adjust()  # a resumed training may have been given another learning rate
 
@@ -156,7 +157,7 @@ class Budget(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         self._agree()
-        if logs and self.devices.processes > 1:  # the processes may have measured BLEU with other roundings
+        if logs and self.devices.processes > 1:  # the processes may have rounded BLEU differently
             logs.update(zip(logs, self.devices.agree(list(logs.values()))[0], strict=True))
         if self._ends_round:
             self.model.stop_training = self._ends_round = False

@@ -54,9 +54,9 @@ class Monitor:
     higher_is_better: bool = False
 
     def best(self, rounds: Sequence[dict[str, float]]) -> dict[str, float]:
-        """Finds the best of the rounds. Of equal ones it is that of the lowest held-out perplexity, or else the first.
+        """Finds the best round. Among equals, it takes the one with the lowest held-out perplexity, or else the first.
 
-        Where weights are pruned gradually, only the rounds of the largest share are compared.
+        If weights are pruned gradually, it compares only the rounds with the largest pruned share.
 
         Example:
 
@@ -84,7 +84,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     A checkpoint is a single file with the model, its optimizer and all of `Progress`, so that its parts match whenever
     the process is killed. It is saved after every round, after a number of minutes, and at a signal. A signal within a
-    round ends the training at the next update without a validation; if there is no best model yet, the present model is
+    round ends the training at the next update without a validation; if there is no best model yet, the current model is
     saved in its place. Users read `history.json`; the training does not.
 
     Args:
@@ -103,7 +103,7 @@ class Checkpoints(keras.callbacks.Callback):
         rounds: list of dict of name to value, a dict for each round so far, as in `history.json`.
 
     Raises:
-        InputError: when the training diverged, which is then not saved; when the disk is full.
+        InputError: when the training has diverged, and then nothing is saved; when the disk is full.
         StoppedInRound: after a signal within a round.
     """
 
@@ -155,7 +155,7 @@ class Checkpoints(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         budget = self._budget
         if budget.round_is_complete or budget.done >= 1.0:
-            return  # it will be validated and saved
+            return  # the end of the round will be validated and saved
         if budget.signal or budget.clock - self._saved >= self._seconds_between:
             self._save_in_round()
         if budget.signal:
@@ -221,7 +221,7 @@ class Checkpoints(keras.callbacks.Callback):
         now = {
             "updates": done,
             "pairs": done * self._batch_size,
-            # Rounded up: a training of some minutes that came to its end has taken no less.
+            # Rounded up, so that a training that ended at its limit of minutes shows no less than the limit.
             "seconds": math.ceil(1000 * self._budget.seconds) / 1000,
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
             **more,

@@ -31,11 +31,11 @@ from keras_encdec.trainers.resumption import Progress, TrainingState, round_sums
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.validation import RoundAverage, ValidationBleu, add_average
 
-# In the model directory.
+# Name of the progress file in the model directory.
 PROGRESS = "progress.json"
-# The share of the training after which the last weights are pruned; the rest trains those that are left.
+# Pruning ends after this share of the training. The rest of the training adjusts the remaining weights.
 END = 0.75
-# Number of times that more weights are pruned.
+# Number of steps in which the pruned share grows.
 STEPS = 100
 
 
@@ -59,9 +59,9 @@ def fit(
         validation: Batches to validate on. With `None`, the best round is the one with the lowest training perplexity.
         folder: path of the model directory.
         reporter: TrainingReporter, which gets the progress.
-        compilation: Compilation, the cost of compiling, whose time does not count.
+        compilation: Compilation. The time of compiling does not count.
         devices: Replicas that share the training.
-        saved: callable, called when a checkpoint is saved. Defaults to no call.
+        saved: function that is called after each checkpoint is saved. Defaults to `None`: no call.
 
     Returns:
         tuple: Checkpoints with the rounds; Budget with the time and the signal.
@@ -89,7 +89,7 @@ def fit(
         held_out = validation.pairs.padded(np.asarray(validation.indices), with_rare_ids=True)
         bleu = ValidationBleu(model, [held_out], validation.pairs.spellings)
     checkpoints = _checkpoints(config, progress, batches, validation, folder, budget, saved)
-    # A training that was killed in its first round has no best model: its round is ended even if the budget is spent.
+    # A training killed in its first round has no best model, so that round must end even if the budget is spent.
     if not progress.rounds or budget.done < 1.0 and not checkpoints.out_of_patience:
         record = ProgressRecord("encdec-train", folder / PROGRESS) if devices.is_chief else None
         update_reports = UpdateReports(reporter, budget, batches.batch_size)
@@ -248,7 +248,7 @@ class Restoration(keras.callbacks.Callback):
         self._sums, self._generator, self._devices = progress.sums, progress.generator, devices
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        for variable, value in zip(round_sums(self.model), self._sums, strict=False):  # no sums: at the end of a round
+        for variable, value in zip(round_sums(self.model), self._sums, strict=False):  # empty at the end of a round
             variable.assign(value)
         self._sums = ()
 

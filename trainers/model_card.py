@@ -19,13 +19,13 @@ from keras_encdec.trainers.training_data import TrainingData
 from keras_encdec.trainers.training_settings import SETTINGS
 
 CARD = "README.md"
-# A card without this line was written, or changed, by the user.
+# A card without this line belongs to the user, who wrote or changed it.
 MARK = "<!-- encdec-train wrote this card, and replaces it when the training goes on. Remove this line to keep it. -->"
 LIBRARY = "keras-encdec"
-# Settings of training that a reader of the card looks for; all of them are in settings.toml.
+# Training settings that the card shows; settings.toml has all of them.
 _SHOWN = ("optimizer", "learning_rate", "schedule", "batch_size", "label_smoothing", "dtype_policy", "seed")
 
-# Files that a model scores, by the format of its training data.
+# Flags that name the files to score, by the format of the training data.
 _FILES = {
     "phrase_table": "--input=phrase-table.gz --output=scored.gz",
     "parallel": "--format=parallel --source=source.txt --input=target.txt --output=scored.tsv",
@@ -35,7 +35,7 @@ _FILES = {
 
 @dataclasses.dataclass(frozen=True)
 class ModelCard:
-    """What the card of a trained model says.
+    """The contents of the card of a trained model.
 
     Attributes:
         config: TrainingConfig.
@@ -101,7 +101,7 @@ class ModelCard:
         return self.directory.path.resolve().name
 
     def _front_matter(self) -> str:
-        """Writes YAML. Texts are in JSON, which YAML includes, so that no name of a file breaks it."""
+        """Writes YAML. Texts are written in JSON, a part of YAML, so that no file name breaks the front matter."""
         task = "translation" if self.config.has_source else "text-generation"
         tags = ["keras", "rnn-encoder-decoder", "statistical-machine-translation", self.config.architecture]
         lines = [f"library_name: {LIBRARY}", f"pipeline_tag: {task}", f"tags: {json.dumps(tags)}"]
@@ -190,7 +190,7 @@ class ModelCard:
 
 
 def _perplexity_name(best: TrainingRound) -> str:
-    """Says on which pairs the perplexity of a round was measured."""
+    """Names a round's perplexity by the pairs on which it was measured."""
     return f"Perplexity per token, {'training' if best.val_perplexity is None else 'held-out'} pairs"
 
 
@@ -202,7 +202,7 @@ def _tasks_table(tasks: TrainingTasks) -> str:
         for name, task in tasks.tasks.items()
     ]
     head = ["| task | kind | encoder | decoder | ratio | files |", "|---|---|---|---|---|---|"]
-    text = "The model in this folder is that of the first task; commands take `--task=` with the name of another one."
+    text = "This folder is the model of the first task. Commands take `--task=NAME` to use the model of another task."
     return "\n".join([*head, *rows, "", text])
 
 

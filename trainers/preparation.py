@@ -33,9 +33,9 @@ from keras_encdec.trainers.training_settings import data_before
 LONGEST_VALIDATED = 1000
 # Folder of the model directory with the pairs of validation files.
 VALIDATION = "validation"
-# Pairs whose target words `unigram_perplexity` counts.
+# Maximum number of pairs whose target words `unigram_perplexity` counts.
 COUNTED = 100_000
-# Hyper-parameters that change no score.
+# Hyper-parameters that may differ from those of the initial model, because they change no score.
 _FREE = ("dropout", "character_dropout", "initial_scale", "initial_stddev")
 
 
@@ -127,7 +127,7 @@ def _check_validation_files(config: TrainingConfig, data: TrainingData) -> None:
 
 
 def _given_vocabularies(config: TrainingConfig, data: TrainingData) -> tuple[Vocabulary | None, Vocabulary | None]:
-    """Reads the vocabularies that the user gives for a new training; `None` where one is to be made."""
+    """Reads the vocabularies that the user gives for a new training; `None` for one to make from the data."""
     source, target = (
         Vocabulary.from_word_list(path) if path else None for path in (data.source_vocabulary, data.target_vocabulary)
     )
@@ -196,7 +196,7 @@ def validation_batches(
 def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, vocabulary: Vocabulary) -> float:
     """Computes the perplexity of held-out targets by a model that knows only the frequencies of target words.
 
-    A translation model that is not better has learned nothing from the order of words and from sources.
+    A translation model that is no better has learned nothing from word order or from sources.
 
     Args:
         pairs: PreparedPairs, in random order.
@@ -205,7 +205,7 @@ def unigram_perplexity(pairs: PreparedPairs, trained: range, held_out: Batches, 
         vocabulary: Vocabulary of targets.
 
     Returns:
-        float. Per token, with the end of sequence; frequencies with 1 added to each.
+        float: perplexity per token, including the end of sequence. Add-one smoothing is applied to the frequencies.
     """
     known = pairs.padded(np.asarray(trained[:COUNTED]))["target"]
     seen = np.concatenate([batch["target"][batch["target"] != 0] for batch in held_out.once()])
@@ -267,7 +267,7 @@ def _open(
 
 
 def load_initial_model(config: TrainingConfig, data: TrainingData) -> ModelDirectory:
-    """Loads the model that a training begins with, and checks that it is one of the same settings.
+    """Loads the model that a training begins with, and checks that its settings are those of the training.
 
     Args:
         config: TrainingConfig, with an `initial_model`.

@@ -1,4 +1,4 @@
-"""What a training reports: its rounds, its result, and lines or Keras's progress bar on the way."""
+"""What a training reports: its rounds, its result, and its progress in lines or by Keras's progress bar."""
 
 import dataclasses
 import functools
@@ -111,7 +111,8 @@ class TrainingReporter:
         Args:
             summary: counts of the preparation, see `PreparedPairs.summary`.
             malformed: number of malformed lines, which were skipped.
-            vocabulary_sizes: number of words in the shortlist of each side that the model has: "source", "target".
+            vocabulary_sizes: number of words in the shortlist of each side, "source" and "target"; a language model has
+                only "target".
             max_length: maximum length of the pairs that were kept, in words.
         """
         what = "pairs" if "source" in vocabulary_sizes else "targets"
@@ -121,7 +122,7 @@ class TrainingReporter:
         )
         for side, words in vocabulary_sizes.items():
             share = 100 * summary[f"{side}_unknown"] / summary[f"{side}_tokens"]
-            self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are other words.")
+            self.say(f"{side}: {words:,} words in the shortlist; {share:.2f} % of the tokens are outside it.")
 
     def prepared_before(self, files: Iterable[str], given: Iterable[str]) -> None:
         """Called when the files given to a resumed training differ from the files that its pairs were prepared from.
@@ -164,11 +165,11 @@ class TrainingReporter:
             self.say(f"{updates:,} updates, {rate:,.0f} pairs/s, perplexity {perplexity:,.3f}.")
 
     def waiting(self, task: str, seconds: float) -> None:
-        """Called about every 25 seconds while nothing ends, until the first round has ended.
+        """Called about every 25 seconds while a single update or validation runs, until the first round has ended.
 
         Args:
             task: str. What takes so long, such as "Update 3".
-            seconds: float. How long it has taken so far.
+            seconds: float. Seconds that it has taken so far.
         """
         if not self.bar:
             self.say(f"{task} has taken {seconds:.0f} s so far.")
@@ -204,14 +205,12 @@ class TrainingReporter:
         """Called after the training has ended or a signal has stopped it."""
         self.say(_summary(result))
         if result.compiled_shapes:
-            self.say(
-                f"Compiling took {result.compile_seconds:,.0f} s more; shapes of batches: {result.compiled_shapes}."
-            )
+            self.say(f"Compiling took another {result.compile_seconds:,.0f} s; batch shapes: {result.compiled_shapes}.")
         elif result.compile_seconds >= 1:
-            self.say(f"Compiling took {result.compile_seconds:,.0f} s more.")
+            self.say(f"Compiling took another {result.compile_seconds:,.0f} s.")
 
     def learned_little(self, remark: str) -> None:
-        """Called last, with a sentence about a model that is no better than the frequencies of its target words."""
+        """Called last, with a remark on a model that is no better than the frequencies of its target words."""
         self.say(f"warning: {remark}")
 
     def already_ended(self, result: TrainingResult) -> None:

@@ -1,4 +1,4 @@
-"""What a training is resumed from: checkpoints of everything that changes in it."""
+"""Saves and loads checkpoints of a training, which contain everything that changes during it."""
 
 import contextlib
 import dataclasses
@@ -24,7 +24,7 @@ from keras_encdec.runtime.unfinished import unfinished
 from keras_encdec.sparse_weights import store_sparse
 from keras_encdec.trainers.reporting import TrainingRound
 
-# The newest checkpoint, the one before it, and the file of the rounds, which is also the name of a member of each.
+# The newest checkpoint, the previous one, and the history of the rounds, which checkpoints contain under this name.
 LAST, PREVIOUS, HISTORY = "last.keras", "previous.keras", "history.json"
 GENERATOR, MASKS = "generator.npz", "masks.npz"
 PARTIAL = ".partial-"
@@ -41,7 +41,7 @@ class Progress:
         rounds: list of dict of name to value, a dict for each complete round, as in `history.json`.
         updates: int. Number of updates, including those of a round that is not complete.
         seconds: float. Time of training.
-        learning_rate: float. The full learning rate; `None` in a checkpoint of the first versions.
+        learning_rate: float. The full learning rate; `None` if the first versions wrote the checkpoint.
         factor: float. The `Budget.factor`; `None` as above.
         sums: tuple of float. The values of `round_sums`; empty at the end of a round.
         generator: dict, see `keras_encdec.backend.random.set_generator_state`; empty if it is unknown.
@@ -96,7 +96,7 @@ class Progress:
 
 
 def round_sums(model: keras.Model) -> list[keras.Variable]:
-    """The variables of a compiled model that add up a round: those of its metrics and of the gradients' norms."""
+    """Returns the variables in which a compiled model sums up a round: of its metrics and of the gradients' norms."""
     norms = GradientNorms.of(model.optimizer)
     return [*model.metrics_variables, *(norms.variables if norms else [])]
 
@@ -116,10 +116,10 @@ class TrainingState(NamedTuple):
 def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Progress | None = None) -> None:
     """Saves a model in a model directory: as its weights, or as its newest checkpoint.
 
-    The file appears under its name when it is complete and on the disk. The checkpoint before is kept as `PREVIOUS`.
+    The file appears under its name when it is complete and on the disk. The previous checkpoint is kept as `PREVIOUS`.
 
     Args:
-        folder: of the model directory.
+        folder: path of the model directory.
         name: `WEIGHTS` or `LAST`.
         model: keras.Model.
         progress: Progress, for a checkpoint.
@@ -141,7 +141,7 @@ def save_model(folder: pathlib.Path, name: str, model: keras.Model, progress: Pr
                         with archive.open(member, "w") as file:
                             np.savez(file, **arrays)
             if name == WEIGHTS:
-                store_sparse(partial)  # a pruned model becomes small, any other stays as it is
+                store_sparse(partial)  # makes a pruned model small, and leaves any other as it is
             flush_to_disk(partial)
             if name == WEIGHTS:
                 replace_weights(folder, partial)
@@ -174,7 +174,7 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder contains a training that can be resumed.
 
     Raises:
-        InputError: when there is a model of a training without its last checkpoint.
+        InputError: when there is a trained model, but no checkpoint of its training.
     """
     folder = pathlib.Path(folder)
     if _checkpoints(folder):
@@ -192,9 +192,9 @@ def has_checkpoint(folder: str | os.PathLike[str]) -> bool:
 
 
 def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = None) -> TrainingState:
-    """Loads the newest checkpoint of a training that is not damaged, with the model compiled as before.
+    """Loads the newest undamaged checkpoint of a training, with the model compiled as before.
 
-    If it is not the newest one, a warning says so, and it takes the place of the newest one.
+    If the newest checkpoint is damaged, a warning says so, and the previous one takes its place.
 
     Args:
         folder: path of the model directory.
@@ -222,7 +222,7 @@ def load_checkpoint(folder: str | os.PathLike[str], devices: Replicas | None = N
                 stacklevel=2,
             )
         if path.name == PREVIOUS and devices.is_chief:
-            os.replace(path, folder / LAST)  # otherwise, the next save would replace it by the damaged one
+            os.replace(path, folder / LAST)  # otherwise, the next save would overwrite it with the damaged one
         return state
     if len(errors) == 1:
         raise errors[0]

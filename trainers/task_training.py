@@ -33,8 +33,8 @@ class PreparedTasks:
 
     Attributes:
         tasks: TrainingTasks.
-        directories: dict of task to ModelDirectory without a model; the first is that of the main task.
-        pairs: dict of task to PreparedPairs, without the main task.
+        directories: dict of task to ModelDirectory without a model; the main task is the first.
+        pairs: dict of task to PreparedPairs, except for the main task.
     """
 
     tasks: TrainingTasks
@@ -55,9 +55,9 @@ class PreparedTasks:
         return MultiTaskModel(config.architecture, parts, **config.model_config.to_dict(), dtype=config.dtype_policy)
 
     def updates(self, config: TrainingConfig, widths: list[int] | None, first: int) -> Iterator[list[TaskUpdate]]:
-        """Yields the updates of the other tasks before each update of the main task.
+        """Yields, for each update of the main task, the updates of the other tasks that come before it.
 
-        They depend on the seed alone: a stream that starts later gives the same updates as one that has come there.
+        They depend only on the seed: a stream that starts at a later update gives the same updates from there on.
 
         Args:
             config: TrainingConfig.
@@ -78,7 +78,7 @@ class PreparedTasks:
 
 
 def drawn_tasks(ratios: Mapping[str, float], main: str, seed: int) -> Iterator[list[str]]:
-    """Draws tasks with the probabilities ratio_i / sum of all ratios, until the main task is drawn, again and again.
+    """Draws tasks, with the probabilities ratio_i / sum of all ratios, until the main task is drawn, over and over.
 
     Args:
         ratios: dict of task to mixing ratio.
@@ -86,7 +86,7 @@ def drawn_tasks(ratios: Mapping[str, float], main: str, seed: int) -> Iterator[l
         seed: int.
 
     Yields:
-        list of str: the tasks that are drawn before the main task is.
+        list of str: the tasks drawn before the main task.
 
     Example:
 
@@ -111,10 +111,10 @@ def prepare_tasks(
     resume: bool,
     reporter: TrainingReporter,
 ) -> PreparedTasks:
-    """Prepares the pairs of all tasks but the main task, or opens those that an earlier run prepared.
+    """Prepares the pairs of all tasks except the main task, or opens those that an earlier run prepared.
 
-    The vocabulary of an encoder is that of the sources of the first task that uses it, unless a file is given; the
-    main task comes first. The vocabulary of a decoder is that of the targets.
+    Unless a file is given, the vocabulary of an encoder is made from the sources of the first task that uses it; the
+    main task comes first. The vocabulary of a decoder is made from the targets in the same way.
 
     Args:
         config: TrainingConfig.
@@ -158,7 +158,7 @@ def check_same_tasks(tasks: TrainingTasks | None, settings: Mapping[str, object]
     """Checks that the tasks are those of the training to resume.
 
     Args:
-        tasks: TrainingTasks that are given now; `None` without.
+        tasks: TrainingTasks that are given now; `None` for a training of one task.
         settings: dict, see `fixed_settings`.
 
     Raises:
@@ -241,7 +241,7 @@ def _open(data: TrainingData, task: TaskConfig) -> Iterator[tuple[Iterator[WordP
 
 
 def halves(words: list[str]) -> WordPair:
-    """Splits a sentence in the middle; the first half has the word more.
+    """Splits a sentence in the middle; of an odd number of words, the first half gets one more.
 
     Example:
 

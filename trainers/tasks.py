@@ -1,4 +1,4 @@
-"""The tasks that a training shares encoders and decoders between, read from a TOML file."""
+"""The tasks of a training, which share encoders and decoders, read from a TOML file."""
 
 import dataclasses
 import json
@@ -98,7 +98,7 @@ class TrainingTasks:
 
     Attributes:
         main: str. Name of the main task.
-        tasks: dict of name to TaskConfig. The main task is made the first one.
+        tasks: dict of name to TaskConfig. The main task is moved to the front.
 
     Raises:
         ConfigurationError: a ValueError, for names that cannot be used, a main task that is not among the tasks or is
@@ -130,8 +130,8 @@ class TrainingTasks:
             raise ConfigurationError("found kind=%s in [tasks.%s], expected a main task of pairs", main.kind, self.main)
         if main.ratio not in (None, 1.0):
             raise ConfigurationError(
-                "found ratio=%g in [tasks.%s], expected 1, as of every main task: the other ratios count updates for "
-                "each of its updates",
+                "found ratio=%g in [tasks.%s], expected 1 for the main task: the other ratios count updates for each "
+                "of its updates",
                 main.ratio,
                 self.main,
             )
@@ -143,7 +143,7 @@ class TrainingTasks:
 
     @property
     def others(self) -> dict[str, TaskConfig]:
-        """The tasks but the main task."""
+        """All tasks except the main task."""
         return {name: task for name, task in self.tasks.items() if name != self.main}
 
     @property
@@ -158,7 +158,7 @@ class TrainingTasks:
             side: str. "encoder" or "decoder".
 
         Returns:
-            dict of the name of the encoder or decoder to a path, without those whose vocabulary is made.
+            dict of the name of the encoder or decoder to a path, without those whose vocabulary is made from the data.
 
         Raises:
             ConfigurationError: for two files of one encoder or decoder.
@@ -237,12 +237,12 @@ class TrainingTasks:
             raise ConfigurationError("found {characters}=%s with {tasks}, expected one of them", characters)
         if config.dtype_policy == "mixed_float16":
             raise ConfigurationError(
-                "found {tasks} with {dtype_policy}=mixed_float16, which scales the losses of all tasks by one number; "
+                "found {tasks} with {dtype_policy}=mixed_float16, which scales the losses of all tasks by one factor; "
                 "give {dtype_policy}=mixed_bfloat16 or float32"
             )
 
     def fixed(self) -> dict[str, Any]:
-        """Collects what a resumed training must keep: everything but the files."""
+        """Collects what a resumed training must keep: everything except the files."""
         names = ("kind", "encoder", "decoder")
         return {
             name: {**{key: getattr(task, key) for key in names}, "ratio": self.ratios[name]}
@@ -264,8 +264,8 @@ class TrainingTasks:
         """Reads the tasks from a TOML file, whose relative paths start from the file's directory.
 
         Args:
-            path: of the file: `main`, the name of the main task, and a section `[tasks.NAME]` for each task with the
-                values of a `TaskConfig`.
+            path: path of the file, which contains `main`, the name of the main task, and for each task a section
+                `[tasks.NAME]` with the values of a `TaskConfig`.
 
         Raises:
             InputError: if the file, or a file that it names, cannot be read, or a setting cannot be used; the error

@@ -65,14 +65,14 @@ def train(
     reporter: TrainingReporter | None = None,
     tasks: TrainingTasks | None = None,
 ) -> TrainingResult:
-    """Learns p(target | source) from pairs.
+    """Trains a model from pairs, or a language model from targets alone.
 
     Training proceeds in rounds. A round is the interval between two validations: after `round_updates` updates the
     model is validated, and a checkpoint is saved. Checkpoints are also saved within rounds, `checkpoint_minutes` apart.
 
     An interrupt, termination, hang-up or quit signal ends the training after the current update, with a checkpoint. The
-    same call with `resume` continues from there; if the process was killed, it continues from the last checkpoint. On
-    a CPU, the weights and measurements are in the end exactly those of a training without interruptions.
+    same call with `resume` continues from there; if the process was killed, it continues from the last checkpoint. On a
+    CPU, the final weights and measurements are exactly those of a training without interruptions.
 
     Several devices may share each batch, see `keras_encdec.backend.replicas.Replicas`. In several processes, each
     process makes the same call, with one model directory on a disk that all of them share.
@@ -96,8 +96,9 @@ def train(
     Raises:
         ConfigurationError: a ValueError, for settings that contradict one another or differ from those of the
             training to resume, and for a directory that already contains a model, unless `resume` is true.
-        InputError: when an input file cannot be used, another process trains in the directory or it is one of the
-            package, the training diverges, the disk is full, or no checkpoint of the training to resume can be loaded.
+        InputError: when an input file cannot be used, another process trains in the directory, the directory belongs to
+            the package, the training diverges, the disk is full, or no checkpoint of the training to resume can be
+            loaded.
 
     Example:
 
@@ -115,7 +116,7 @@ def train(
     folder = pathlib.Path(model_dir)
     if folder.resolve().is_relative_to(PACKAGED):
         raise InputError(
-            "found a folder of the package", "expected a directory of yours", "give another --model_dir", folder
+            "found a folder of the package", "expected a directory of your own", "give another --model_dir", folder
         )
     devices = replicas(config.devices)
     if not devices.is_chief:
@@ -185,7 +186,7 @@ def _train(job: _Job, resume: bool) -> TrainingResult:
         import_sacrebleu(WITHOUT)  # raises at once if sacrebleu is not installed
     prepare_process_for_training()
     warn_if_slow(keras.DTypePolicy(config.dtype_policy).compute_dtype)
-    # The checkpoint is loaded before the pairs are prepared, to report settings that differ at once.
+    # Loads the checkpoint before preparing the pairs, to report at once settings that differ.
     state = _last_checkpoint(job) if has_begun else None
     initial = load_initial_model(config, data) if config.initial_model and not has_begun else None
     prepared = _prepared(job, initial, has_begun)
@@ -227,7 +228,7 @@ def _conclude(job: _Job, prepared: _Prepared, model: TranslationModel, result: T
     known, trained = data_before(job.folder) or job.data, len(prepared.training_indices)
     weights = model.count_params()
     unigrams = None
-    if prepared.validation and model.decoder.speller is None:  # with characters, a perplexity is not one of words alone
+    if prepared.validation and model.decoder.speller is None:  # with characters, it also counts spellings
         vocabulary = prepared.directory.target_vocabulary
         unigrams = unigram_perplexity(prepared.pairs, prepared.training_indices, prepared.validation, vocabulary)
     remark = _remark(result, unigrams)
@@ -277,13 +278,13 @@ def _begin(config: TrainingConfig, data: TrainingData, directory: ModelDirectory
 
 
 def _remark(result: TrainingResult, unigrams: float | None) -> str | None:
-    """Says that the model is no better than the frequencies of its target words, if it is not."""
+    """Returns a warning if the model is no better than the frequencies of its target words, otherwise `None`."""
     found = result.best.val_perplexity if result.best else None
     if found is None or unigrams is None or found < unigrams:
         return None
     return (
         f"the model is no better than the frequencies of its target words: held-out perplexity {found:,.1f} per token, "
-        f"theirs {unigrams:,.1f}; train longer, on more pairs, or with another learning rate."
+        f"not below their {unigrams:,.1f}; train longer, on more pairs, or with another learning rate."
     )
 
 

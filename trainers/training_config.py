@@ -49,7 +49,7 @@ class TrainingConfig(Configuration):
     gradual_pruning: float | None = hyperparameter(
         None,
         "Prune this share of the weights during the training: more and more of the smallest, until three quarters of "
-        "it are done. The best model is then one of the full share.",
+        "the training are done. Only rounds with the full share can give the best model.",
         above=0,
         maximum=1,
         fixed=True,
@@ -85,21 +85,21 @@ class TrainingConfig(Configuration):
     )
     validation_bleu: bool = hyperparameter(
         False,
-        "After each round, translate the sources of the validation pairs greedily; the best model is then that of the "
-        "highest BLEU. Needs sacrebleu.",
+        "After each round, translate the sources of the validation pairs greedily, and choose the best model by BLEU. "
+        "Needs sacrebleu.",
         fixed=True,
         group="rounds and checkpoints",
     )
     round_updates: int = hyperparameter(
         500,
-        "Updates per round, the interval of validation and of the checkpoints after it.",
+        "Updates per round: the interval between validations, each of which is followed by a checkpoint.",
         minimum=1,
         group="rounds and checkpoints",
     )
     checkpoint_minutes: float = hyperparameter(
         15.0,
-        "Save a checkpoint within a round, too, if the last one is this number of minutes old: what a killed training "
-        "loses at most, besides the time of a validation.",
+        "Also save a checkpoint within a round when the last one is this number of minutes old. A killed training "
+        "loses at most this time and that of a validation.",
         above=0,
         maximum=1440,
         group="rounds and checkpoints",
@@ -178,8 +178,8 @@ class TrainingConfig(Configuration):
     )
     average_rounds: int = hyperparameter(
         0,
-        "At the end, average the weights after this number of last rounds, and save the average if it is the best "
-        "model; 0: no average.",
+        "At the end, average the weights of this number of last rounds, and save the average if it is the best model; "
+        "0: no average.",
         minimum=0,
         group="rounds and checkpoints",
     )
@@ -189,7 +189,7 @@ class TrainingConfig(Configuration):
     devices: str = hyperparameter(
         "1",
         "Devices that share each batch: a number or all. Under PyTorch, and on several machines, a launcher starts the "
-        "processes, and this is the number in all of them. The batch size must be a multiple.",
+        "processes, and this is the number of devices of all processes. The batch size must be a multiple of it.",
         group="devices and speed",
     )
     dtype_policy: str = hyperparameter(
@@ -266,7 +266,7 @@ class TrainingConfig(Configuration):
             name = "keep_pruned" if self.keep_pruned else "gradual_pruning"
             raise ConfigurationError(f"found {{{name}}} with {{devices}}=%s, expected it with 1 device", self.devices)
         if self.devices != "all" and not (self.devices.isdecimal() and int(self.devices)):
-            raise ConfigurationError("found {devices}=%r, expected a number from 1 or all", self.devices)
+            raise ConfigurationError("found {devices}=%r, expected 1 or more, or all", self.devices)
         if self.dtype_policy == "bfloat16" and self.optimizer in ("adam", "adamw"):
             raise ConfigurationError(
                 "found {optimizer}=%s with {dtype_policy}=bfloat16, which rounds its decay of 0.999 to 1, so that no "
@@ -337,7 +337,7 @@ class TrainingConfig(Configuration):
 
 
 def check_together(config: TrainingConfig, data: TrainingData) -> None:
-    """Checks that the options of the training and of its data do not contradict.
+    """Checks that the options of the training and of its data go together.
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.

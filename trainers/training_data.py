@@ -70,8 +70,8 @@ class TrainingData(EncodingOption, MalformedLinesOption):
     )
     unknown: str = hyperparameter(
         "unk",
-        "What stands for a target word outside the shortlist in training: one unknown word (unk), or a position word "
-        "unkpos_d (posunk), which names the number of positions d from its source word to it; the 16 position words "
+        "What replaces a target word outside the shortlist in training: the unknown word (unk), or a position word "
+        "unkpos_d (posunk), where d is the target word's position minus that of its source word; the 16 position words "
         "are part of the shortlist.",
         choices=("unk", "posunk"),
         fixed=True,
@@ -138,7 +138,7 @@ class TrainingData(EncodingOption, MalformedLinesOption):
 
     @property
     def has_position_words(self) -> bool:
-        """Whether position words, which name the source word, stand for unknown target words."""
+        """Whether position words, which name the source word, replace unknown target words."""
         return self.unknown == "posunk"
 
     @property

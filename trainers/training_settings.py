@@ -1,4 +1,4 @@
-"""The settings that a training is recorded with, and that a resumed training must keep."""
+"""Records the settings of a training, and checks that a resumed training keeps them."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from keras_encdec.runtime.urls import is_url
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# A preset of the configuration and the data, in the model directory.
+# The file in the model directory that holds the configuration and the data, as a preset.
 SETTINGS = "settings.toml"
 # The first version saved these names as the architecture.
 _CELLS = ("lstm", "gru", "rnn")

@@ -89,7 +89,7 @@ class RoundAverage(keras.callbacks.Callback):
     """Saves the weights after each round, and averages those of the last rounds.
 
     The weights are saved in the model directory, so that a killed training can be resumed. This callback must come
-    before `Checkpoints`, so that each round in the history has its file. It keeps the file of a round more than it
+    before `Checkpoints`, so that each round in the history has its file. It keeps the file of one more round than it
     averages, because a training may be resumed from the checkpoint before the last one.
 
     Args:

@@ -43,8 +43,8 @@ class ConnectionOptions(Configuration):
     deadline: float = hyperparameter(DEADLINE, "Seconds that a call may take.", minimum=1e-3, group="server")
     patience: float | None = hyperparameter(
         None,
-        "Seconds for which a call that finds the server unavailable is repeated, with growing pauses. Default: 60; "
-        "with --health 0.",
+        "Seconds for which calls are repeated while the server is unavailable, with growing pauses. Default: 60; 0 "
+        "with --health.",
         minimum=0.0,
         group="server",
     )
@@ -69,8 +69,8 @@ class ClientOptions(EncodingOption, ColumnOptions, ConnectionOptions):
     )
     on_error: str = hyperparameter(
         "stop",
-        "What happens at a line that is malformed or that the server refuses: the command stops (stop), or writes the "
-        "line with a neutral score and counts it (keep).",
+        "What to do with a line that is malformed or that the server refuses: stop the command (stop), or write the "
+        "line with a neutral score and count it (keep).",
         choices=("stop", "keep"),
     )
     batch_size: int = hyperparameter(64, "Pairs per request.", minimum=1)
@@ -150,13 +150,13 @@ def retrying(patience: float, closed: threading.Event | None = None, address: st
             waiting = f"the server at {address} is not available; trying again for up to {patience:g} s."
             warnings.warn(waiting, EncdecWarning, stacklevel=2)
 
-    # A pause lasts at least half as long as it may. Without jitter, calls that failed at the same time would all be
+    # Half of each pause is fixed and half is random. Without jitter, calls that failed at the same time would all be
     # repeated at the same time.
     half, longest_half = _FIRST_PAUSE / 2, _LONGEST_PAUSE / 2
     pause = tenacity.wait_exponential(half, longest_half) + tenacity.wait_random_exponential(half, longest_half)
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: isinstance(error, ServerError) and error.code == "UNAVAILABLE"),
-        # The last pause is shortened, so that the last call comes when the patience is over.
+        # The last pause is shortened, so that the last call comes when the patience ends.
         wait=lambda state: min(pause(state), patience - (state.seconds_since_start or 0.0)),
         stop=tenacity.stop_after_delay(patience),
         sleep=sleep,

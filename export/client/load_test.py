@@ -18,7 +18,7 @@ from keras_encdec.export.client.score_file_with_server import ServedScorer
 from keras_encdec.formats import FilePath, pair_format
 from keras_encdec.scoring.pair_scorer import WordPair
 
-# Pairs that are read of the input; the requests repeat them.
+# Number of pairs read from the input; the requests repeat them.
 LARGEST_SAMPLE = 10_000
 
 
@@ -46,7 +46,7 @@ class LoadResult:
         return len(self.latencies) / self.seconds
 
     def percentile(self, percent: float) -> float:
-        """The latency in milliseconds below which that share of the answers came; NaN without answers."""
+        """Returns the time in milliseconds within which this percentage of the answers came; NaN without answers."""
         return float(np.percentile(self.latencies, percent)) * 1e3 if self.latencies else float("nan")
 
     def __str__(self) -> str:
@@ -65,8 +65,8 @@ def measure_server(
 ) -> LoadResult:
     """Sends the pairs of a file to TensorFlow Serving again and again, and measures its answers.
 
-    `options.in_flight` threads send one request of `options.batch_size` pairs after another. Each sends one request
-    before the measurement begins, which does not count. A failed request is counted and not repeated.
+    `options.in_flight` threads send one request of `options.batch_size` pairs after another. Before the measurement
+    begins, each sends one request that does not count. A failed request is counted and not repeated.
 
     Args:
         server: str. Address of TensorFlow Serving, see `score_file_with_server`.
@@ -105,7 +105,7 @@ def measure_server(
 
 
 def _requests(pairs: Sequence[WordPair], options: ClientOptions) -> list[list[WordPair]]:
-    """The pairs in requests of the same size; the last ones begin with the first pairs again."""
+    """Splits the pairs into requests of equal size; the first pairs fill up the last request."""
     cycle = itertools.cycle(pairs)
     return [list(itertools.islice(cycle, options.batch_size)) for _ in range(-(-len(pairs) // options.batch_size))]
 
@@ -118,7 +118,7 @@ def _measured(
     together = threading.Barrier(options.in_flight + 1)
 
     def send(worker: int) -> None:
-        # Each worker begins elsewhere, so that the server does not get the same pairs at the same time.
+        # Each worker begins at another request, so that the server does not get the same pairs at the same time.
         own = itertools.islice(itertools.cycle(requests), worker * len(requests) // options.in_flight, None)
         try:
             scorer.score_pairs(next(own))

@@ -94,7 +94,7 @@ class ModelStatus:
     def require_available(self) -> None:
         """Raises InputError if no version can be called."""
         if not self.is_available:
-            found = f"found no version AVAILABLE of the {self.model} on the server at {self.address}"
+            found = f"found no AVAILABLE version of the {self.model} on the server at {self.address}"
             raise InputError(found, "", "wait until the server has loaded it, or see the server's log")
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ class ServedScoreSummary(FileSummary):
 
     Attributes:
         lines: int. Number of lines written.
-        seconds: float. Time that it took.
+        seconds: float. How long the scoring took.
         output: path of the file.
         malformed: int. Number of malformed lines, which were written with a neutral score.
         refused: int. Number of lines that the server refused, which were written with a neutral score.
@@ -42,7 +42,7 @@ class ServedScoreSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the user about lines without a score of the model."""
+        """Sentences for the user about lines that the model did not score."""
         counts = {"malformed lines": self.malformed, "lines that the server refused": self.refused}
         return [f"{count:,} {lines} were written with a neutral score." for lines, count in counts.items() if count]
 
@@ -186,7 +186,7 @@ class ServedLines:
         with self._lock:
             self.refused += 1
             count_error(str(report))
-        # Every record is a named tuple, but the protocol `Record` does not declare the methods of one.
+        # Every record is a named tuple, but the protocol `Record` does not declare the methods of named tuples.
         malformed = cast("PairRecord", record)._replace(problem=str(report))
         return self._scorer([malformed])[0]
 
@@ -267,13 +267,15 @@ class ServedScorer:
         return PairScores(np.array([row.sum() for row in tokens]), tokens, counts)
 
     def _predict(self, signature: str, inputs: dict[str, list[bytes]], outputs: list[str]) -> dict[str, np.ndarray]:
-        """Calls the server once. A request that was merged with another, which the server refuses, is UNAVAILABLE."""
+        """Calls the server once. Raises UNAVAILABLE if the server refuses another request merged with this one."""
         try:
             with measured_request():
                 return self._server.predict(signature, inputs, outputs)
         except ServerError as error:
             if self._is_about_another_request(error, inputs):
-                raise ServerError("UNAVAILABLE", f"merged with a request that it refused: {error.message}") from error
+                raise ServerError(
+                    "UNAVAILABLE", f"it refused a request merged with this one: {error.message}"
+                ) from error
             raise
 
     def _is_about_another_request(self, error: ServerError, inputs: Mapping[str, Sequence[bytes]]) -> bool:

@@ -55,7 +55,8 @@ class Attention(keras.layers.Layer):
         source_time)`.
 
     Raises:
-        ValueError: for an unknown score, and when built on widths that do not fit the score.
+        ValueError: for an unknown score, for `score_units` without "concat", and when built on widths that do not fit
+            the score.
 
     Reference:
         - Luong et al., 2015 (arXiv 1508.04025), section 3
@@ -92,11 +93,11 @@ class Attention(keras.layers.Layer):
         return self.scores.key_width(query_width, annotation_width)
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """The keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
+        """Computes the keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
         return self.scores.keys(annotations)
 
     def window(self, queries: Tensor, mask: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """The source positions that each query attends to, and a factor that multiplies its weights after the softmax.
+        """Finds the source positions that each query attends to, and the factor of its weights after the softmax.
 
         Args:
             queries: float tensor `(batch, steps, H)`.
@@ -110,7 +111,7 @@ class Attention(keras.layers.Layer):
         raise NotImplementedError
 
     def attention_weights(self, queries: Tensor, keys: Tensor, mask: Tensor, positions: Tensor | None = None) -> Tensor:
-        """The weights a_t.
+        """Computes the weights a_t.
 
         Args:
             queries: float tensor `(batch, steps, H)`.
@@ -127,12 +128,12 @@ class Attention(keras.layers.Layer):
         return weights if factor is None else weights * factor
 
     def symbols(self) -> dict[str, keras.Variable]:
-        """The weights by the symbols of the equations: "W_a", or "W_q", "W_k" and "v_a", or none."""
+        """Returns the weights by the symbols of the equations: "W_a", or "W_q", "W_k" and "v_a", or none."""
         return self.scores.symbols()
 
     @property
     def multiplies_queries(self) -> bool:
-        """Whether matrices are applied to the queries, so that a query's weights cost much beside reading its keys."""
+        """Whether matrices multiply the queries, so that weights cost more to compute than keys to look up."""
         return self.score == "concat"
 
     @property
@@ -142,7 +143,7 @@ class Attention(keras.layers.Layer):
 
     @property
     def step_parameters(self) -> dict[str, keras.Variable]:
-        """By name, the weights that `step` needs as parameters, beside the keys and the mask."""
+        """The weights that `step` needs as parameters besides the keys and the mask, by name."""
         return {}
 
     @property
@@ -167,7 +168,7 @@ class Attention(keras.layers.Layer):
         return (context, weights) if return_weights else context
 
     def compute_mask(self, queries: Tensor, previous_mask: Tensor | None = None) -> Tensor:
-        """The mask of the queries: the context of a masked query is masked."""
+        """Returns the mask of the queries: the context of a masked query is masked."""
         return previous_mask
 
     def get_config(self) -> dict[str, Any]:
@@ -204,7 +205,7 @@ def unregister_attention(name: str) -> None:
 
 
 def attention_class(name: str) -> type[Attention]:
-    """The class registered under a name.
+    """Returns the class registered under a name.
 
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
@@ -213,7 +214,7 @@ def attention_class(name: str) -> type[Attention]:
 
 
 def attention_names() -> list[str]:
-    """The names of all registered kinds of attention, in alphabetical order."""
+    """Returns the names of all registered kinds of attention, in alphabetical order."""
     return sorted(_ATTENTIONS)
 
 
@@ -260,7 +261,7 @@ class LocalAttention(Attention):
     """Base of attention to a window of the source around a position p_t.
 
         window   integer s with floor(p_t) - D <= s <= floor(p_t) + D and 0 <= s < S, the length of the source;
-                 where floor(p_t) >= S, the window of S - 1
+                 if floor(p_t) >= S, the window around S - 1
 
     Args:
         half_width: int. D. Defaults to `10`.
@@ -295,7 +296,7 @@ class LocalAttention(Attention):
         return window, self.factor(offsets)
 
     def factor(self, offsets: Tensor) -> Tensor | None:
-        """Computes the weights' factor from s - p_t, float tensors `(batch, steps, source_time)`; `None` for 1."""
+        """Computes the factor of the weights from s - p_t, both `(batch, steps, source_time)`; `None` for 1."""
         return None
 
     def get_config(self) -> dict[str, Any]:

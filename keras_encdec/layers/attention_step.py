@@ -13,7 +13,7 @@ from keras_encdec.layers.recurrent_cell import RecurrentStep
 
 
 class AttentionScore(keras.layers.Layer):
-    """Base of the scores of attention, which compare queries with keys.
+    """Base of attention scores, which compare queries with keys.
 
     The keys are computed from the annotations once per source, the scores at every step:
 
@@ -40,11 +40,11 @@ class AttentionScore(keras.layers.Layer):
         return query_width
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """The keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
+        """Computes the keys, which queries are compared with: float tensor `(batch, source_time, key_width)`."""
         raise NotImplementedError
 
     def symbols(self) -> dict[str, keras.Variable]:
-        """The weights by the symbols of the equations."""
+        """Returns the weights by the symbols of the equations."""
         return {}
 
     def call(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ SCORES = {"dot": DotScore, "general": GeneralScore, "concat": ConcatScore}
 
 
 def last_position(mask: Tensor, dtype: str) -> Tensor:
-    """S - 1, the last position of each source; 0 for a source that is all padding.
+    """Computes S - 1, the last position of each source; 0 for a source that is all padding.
 
     Args:
         mask: boolean tensor `(..., source_time)`, false on padding.
@@ -135,7 +135,7 @@ def last_position(mask: Tensor, dtype: str) -> Tensor:
 
 
 def local_window(mask: Tensor, centers: Tensor, half_width: float) -> tuple[Tensor, Tensor]:
-    """The window of local attention: floor(p) - D <= s <= floor(p) + D; where floor(p) >= S, that around S - 1.
+    """Computes the window of local attention: floor(p) - D <= s <= floor(p) + D, or around S - 1 if floor(p) >= S.
 
     Args:
         mask: boolean tensor `(..., source_time)`, false on padding.
@@ -151,27 +151,27 @@ def local_window(mask: Tensor, centers: Tensor, half_width: float) -> tuple[Tens
 
 
 def gaussian(offsets: Tensor, half_width: float) -> Tensor:
-    """exp(-(s - p)^2 / (2 sigma^2)), sigma = D / 2, from s - p."""
+    """Computes exp(-(s - p)^2 / (2 sigma^2)), sigma = D / 2, from s - p."""
     sigma = half_width / 2
     return ops.exp(-offsets * offsets / (2 * sigma * sigma))
 
 
 def masked_softmax(scores: Tensor, window: Tensor) -> Tensor:
-    """The softmax of scores `(..., source_time)` over a window; 0 outside the window."""
+    """Computes the softmax of scores `(..., source_time)` over a window; 0 outside the window."""
     weights = ops.softmax(ops.where(window, scores, ops.cast(-1e9, scores.dtype)), axis=-1)
     return ops.where(window, weights, ops.zeros_like(weights))
 
 
 class AttentionStep:
-    """Attention weights of one step whose scores are products, with a hand-written gradient.
+    """Computes the attention weights of one step, with a hand-written gradient, for scores that are products.
 
         a = softmax over s of q . K_s, over the window;   times exp(-(s - p)^2 / (2 sigma^2)) for local-p
 
-    It computes "dot" and "general" scores from given keys K. As in a `RecurrentStep`, it uses no tensors or variables
-    but its arguments.
+    It computes "dot" and "general" scores from given keys K. Like a `RecurrentStep`, it uses no tensors or variables
+    except its arguments.
 
     Args:
-        half_width: D of local attention. Defaults to infinity: global attention.
+        half_width: float. D of local attention. Defaults to infinity: global attention.
         predictive: bool. Whether the window is around a predicted position (local-p). Defaults to `False`.
     """
 
@@ -182,7 +182,7 @@ class AttentionStep:
     def forward(
         self, queries: Tensor, parameters: dict[str, Tensor], position: Tensor | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weights.
+        """Computes the weights.
 
         Args:
             queries: float tensor `(batch, H)`.
@@ -214,7 +214,7 @@ class AttentionStep:
     def backward(
         self, d_weights: Tensor, queries: Tensor, saved: dict[str, Tensor], parameters: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Structure]]:
-        """The gradient of the queries, and the factors of the parameters' gradients for `parameter_gradients`."""
+        """Computes the queries' gradient, and the factors of the parameters' gradients for `parameter_gradients`."""
         softmax, factors, d_queries = saved["softmax"], {}, 0
         if self.predictive:
             offsets, share, hidden = saved["offsets"], saved["share"], saved["hidden"]
@@ -234,7 +234,7 @@ class AttentionStep:
 
 
 class WithoutGradient(RecurrentStep):
-    """Wraps a step of a cell or of attention that is a plain function, for an `InputFeedingStep` without `backward`.
+    """Wraps a plain function, a step of a cell or of attention, for an `InputFeedingStep` without `backward`.
 
     Args:
         function: the step.
@@ -244,7 +244,7 @@ class WithoutGradient(RecurrentStep):
         self._function = function
 
     def forward(self, *arguments: Structure) -> tuple[Structure, tuple[Structure, ...]]:
-        """The function's result, and an empty tuple: nothing is saved for a hand-written gradient."""
+        """Returns the function's result, and an empty tuple: a hand-written gradient would need saved tensors."""
         return self._function(*arguments), ()
 
     def backward(self, *arguments: Structure) -> Structure:
@@ -252,13 +252,13 @@ class WithoutGradient(RecurrentStep):
 
 
 class InputFeedingStep(RecurrentStep):
-    """A step through stacked cells and attention; the first cell reads its result h~ at the next step.
+    """One step through stacked cells and attention. The first cell reads the result, h~, at the next step.
 
         h_t^(1) = f([e(y_{t-1}), h~_{t-1}], ...),   h_t^(l) = f(h_t^(l-1), ...)
         h~_t    = tanh(c_t W_c + h_t^(L) W_h)
 
-    The embedded words are projected, with biases, for all steps at once. So are the values H_s W_c; c_t W_c is their
-    average. The gradients of all matrices are products over all steps, see `RecurrentStep`.
+    The embedded words are projected, with biases, for all steps at once. The values H_s W_c are computed once per
+    source; c_t W_c is their average. The gradients of all matrices are products over all steps, see `RecurrentStep`.
 
     The inputs are a dict of "projected" `(batch, gates * units)` and, with dropout, "kept" `(batch, layers, units)`:
     boolean masks of h~_{t-1} and of the inputs of the layers above the first. The state is described by
@@ -284,7 +284,7 @@ class InputFeedingStep(RecurrentStep):
         self.scale = 1 / (1 - dropout)
 
     def _dropped(self, tensor: Tensor, inputs_t: dict[str, Structure], layer: int) -> Tensor:
-        """An input of a layer, or its gradient, after dropout."""
+        """Applies dropout to an input of a layer, or to its gradient."""
         if "kept" not in inputs_t:
             return tensor
         return tensor * ops.cast(inputs_t["kept"][:, layer], tensor.dtype) * self.scale

@@ -11,7 +11,7 @@ from keras_encdec.layers.initializers import published_normal
 
 @keras.saving.register_keras_serializable(package="keras_encdec")
 class Maxout(keras.layers.Layer):
-    """Largest of each group of neighbouring inputs.
+    """Takes the largest of each group of neighbouring inputs.
 
     The deep output of the RNN Encoder-Decoder pools its pre-activation in pairs,
 
@@ -78,8 +78,8 @@ class DeepOutput(keras.layers.Layer):
         s_i    = max(s'_{2i-1}, s'_{2i})
         logits = s G_r G_l + b_G
 
-    G = G_r G_l has rank `rank`: a large vocabulary does not need a matrix of `maxout_units * output_dim`. c O_c is
-    computed once per sequence.
+    G = G_r G_l has rank `rank`, so that a large vocabulary does not need a matrix of `maxout_units * output_dim`. c O_c
+    is computed once per sequence.
 
     Args:
         output_dim: int. Number of ids that can be predicted.
@@ -142,12 +142,12 @@ class DeepOutput(keras.layers.Layer):
         return ops.matmul(context, self.context_kernel) + self.bias
 
     def reduce(self, states: Tensor, previous: Tensor, projected_context: Tensor) -> Tensor:
-        """Computes s G_r `(..., rank)`, the features that the matrix of the vocabulary multiplies.
+        """Computes s G_r `(..., rank)`, the features that the output matrix multiplies.
 
         Args:
             states: float tensor `(..., units)`.
             previous: float tensor `(..., features)`.
-            projected_context: float tensor that adds to `(..., 2 * maxout_units)`.
+            projected_context: float tensor that broadcasts to `(..., 2 * maxout_units)`.
         """
         pre = ops.matmul(states, self.state_kernel) + ops.matmul(previous, self.previous_kernel)
         return ops.matmul(self.maxout(pre + projected_context), self.right_factor)

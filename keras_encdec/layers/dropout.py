@@ -18,10 +18,12 @@ class Dropout(keras.layers.Dropout):
         y_i = x_i / (1 - rate) with probability 1 - rate, else 0
 
     The layer saves the state of its generator, so that a resumed training draws the same numbers. Under PyTorch, Keras
-    draws from PyTorch's own generator unless there is a seed; a training keeps the state of that generator in its
-    checkpoint. In a step that XLA compiles for a CPU, the generator that TensorFlow chooses by itself, as Keras's layer
-    lets it, is about a hundred times slower than Philox: a model of 512 units takes twice as long to train. Under the
-    other backends this is Keras's layer.
+    draws from PyTorch's own generator unless the layer has a seed; the checkpoints of a training contain the state of
+    that generator.
+
+    In a step that XLA compiles for a CPU, TensorFlow's default generator, which Keras's layer uses, is about a hundred
+    times slower than Philox: a model of 512 units takes twice as long to train. Under the other backends the layer is
+    Keras's own.
 
     Args:
         rate: float from 0 to 1. Share of the inputs that are set to zero in training.

@@ -16,11 +16,10 @@ class FactorizedEmbedding(keras.layers.Layer):
         e(x) = E[x],  e(0) = 0                   without `units`
         e(x) W                                   with `units`
 
-    An input matrix `(vocabulary, units)` of rank E is the product of the embeddings
-    `(vocabulary, E)` and a matrix `(E, units)`. In the RNN Encoder-Decoder the second factor is
-    the input kernel of the next layer, with a part for each gate, so that this layer is the first factor alone. With
-    `units` this layer is the whole factorized matrix, for other models. Id 0 means padding, and "no previous word" in a
-    decoder. Its vector stays zero in training, and it is masked.
+    An input matrix `(vocabulary, units)` of rank E is the product of the embeddings `(vocabulary, E)` and a matrix
+    `(E, units)`. In the RNN Encoder-Decoder, this layer is only the first factor; the second is the input kernel of the
+    next layer, with a part for each gate. For other models, this layer with `units` is the whole factorized matrix. Id
+    0 means padding, and "no previous word" in a decoder. Its vector stays zero in training, and it is masked.
 
     Args:
         input_dim: int. Number of ids, 0 included.

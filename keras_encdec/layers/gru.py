@@ -33,7 +33,8 @@ class GRU(keras.layers.Layer):
 
     Call arguments:
         inputs: float tensor `(batch, time, features)`.
-        mask: boolean tensor `(batch, time)`, false where padded. Optional.
+        mask: boolean tensor `(batch, time)`, false on padding. Defaults to the mask of the layer that made the inputs,
+            or to no padding.
         initial_state: tensor `(batch, units)`, or a list of this tensor. Defaults to zeros.
 
     Returns:
@@ -223,8 +224,8 @@ class ContextGRUCell(RecurrentCell):
         h = z * h + (1 - z) * n
 
     The context does not change with time. In `keras.layers.RNN` it is a second state: pass `initial_state=[h_0, c]`.
-    For a whole sequence, `project_inputs` and `project_context` once and then `run_recurrence` compute the same with
-    far fewer products.
+    For a whole sequence, call `project_inputs` and `project_context` once and then `run_recurrence`: the result is the
+    same, with far fewer products.
 
     Args:
         units: int. Number of hidden units.

@@ -31,9 +31,9 @@ _is_loading = contextvars.ContextVar("_is_loading", default=False)
 
 @contextlib.contextmanager
 def weights_will_be_loaded() -> Iterator[None]:
-    """Keeps `LeftSingularVectors` from being computed in the `with` block, for weights that a file replaces.
+    """Makes `LeftSingularVectors` return zeros in the `with` block, for weights that a file then replaces.
 
-    They take longer than the loading. `benchmarks/first_output.py` measures the start of a command.
+    Computing the vectors takes longer than loading the weights. `benchmarks/first_output.py` measures the benefit.
     """
     token = _is_loading.set(True)
     try:

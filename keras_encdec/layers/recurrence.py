@@ -24,8 +24,8 @@ def run_recurrence(
         state_t = step(inputs_t, state_{t-1}, parameters)    state_{t-1} where step t is masked
 
     Gradients flow to the inputs, the initial state and the parameters; a step that is a plain function may also use
-    other tensors, which then get gradients. Up to 8 steps are written out; more run as a loop, whose compile time does
-    not depend on the length. PyTorch always runs step by step.
+    other tensors, which then get gradients. Up to 8 steps are unrolled; more run as a loop, whose compile time does not
+    depend on the length. PyTorch always runs step by step.
 
     Args:
         step: function `(inputs_t, state, parameters) -> state`, which is differentiated automatically, or a
@@ -80,12 +80,12 @@ def _states(
     parameters: Structure,
     masks: list[Tensor],
 ) -> tuple[Structure, Structure]:
-    """The sequences of states and of the tensors that `forward` saved."""
+    """Runs all steps. Returns the sequences of the states and of the tensors that `forward` saved."""
 
     def body(state: Structure, inputs_t: Structure, *masks_t: Tensor) -> tuple[Structure, Structure]:
         new, saved = forward(inputs_t, state, parameters)
         keras.tree.assert_same_structure(state, new)
-        # Some of Keras's functions narrow float64; the state keeps its dtype.
+        # Some of Keras's functions convert float64 to float32; the state must keep its dtype.
         new = keras.tree.map_structure(lambda leaf, old: ops.cast(leaf, old.dtype), new, state)
         if masks_t:
             new = keras.tree.map_structure(lambda leaf, old: _where(masks_t[0], leaf, old), new, state)
@@ -105,7 +105,7 @@ def _gradients(
     saved: Structure,
     upstream: list[Tensor],
 ) -> list[Tensor | None]:
-    """The gradients of all arguments, a list of their leaves."""
+    """Computes the gradients of all arguments, as a flat list of their leaves."""
     upstream = [gradient for gradient in upstream if gradient is not None]
 
     def body(
@@ -135,13 +135,13 @@ def _gradients(
 
 
 def _float_leaves(structure: Structure, like: Structure) -> list[Tensor]:
-    """The leaves of `structure` whose counterparts in `like` have a float dtype."""
+    """Returns the leaves of `structure` whose counterparts in `like` have a float dtype."""
     pairs = zip(keras.tree.flatten(structure), keras.tree.flatten(like), strict=True)
     return [leaf for leaf, other in pairs if is_differentiable(other)]
 
 
 def _with_float_leaves(structure: Structure, leaves: list[Tensor]) -> Structure:
-    """The structure with its float leaves replaced by these leaves, and its other leaves by `None`."""
+    """Replaces the float leaves of a structure by these leaves, and its other leaves by `None`."""
     remaining = iter(leaves)
     # Not map_structure: under PyTorch it visits the keys of a dict in another order than flatten.
     flat = [next(remaining) if is_differentiable(leaf) else None for leaf in keras.tree.flatten(structure)]
@@ -149,5 +149,5 @@ def _with_float_leaves(structure: Structure, leaves: list[Tensor]) -> Structure:
 
 
 def _where(mask: Tensor, tensor: Tensor, other: Tensor) -> Tensor:
-    """Rows of `tensor` where the mask `(batch,)` is true, else of `other`."""
+    """Takes the rows of `tensor` where the mask `(batch,)` is true, and those of `other` elsewhere."""
     return ops.where(ops.reshape(mask, (-1, *[1] * (len(tensor.shape) - 1))), tensor, other)

@@ -20,7 +20,7 @@ class RecurrentStep:
     Automatic differentiation computes the gradient of the recurrent matrix at each step, a product of `batch` rows, and
     adds up the gradients of all steps. Here `backward` returns only the two factors of that product, and
     `parameter_gradients` multiplies the factors of all steps at once. `benchmarks/recurrence.py` measures the benefit.
-    Without a benefit, a plain function `step(inputs_t, state, parameters) -> state` is enough.
+    Where speed does not matter, a plain function `step(inputs_t, state, parameters) -> state` is enough.
 
     A subclass defines `forward`, `backward` and `parameter_gradients`. They must use only the tensors in their
     arguments: other tensors and variables would get no gradient.
@@ -51,7 +51,7 @@ class RecurrentStep:
         Args:
             d_state: gradient of the new state, in its structure, with `None` for tensors without a float dtype.
             state: the state before the step.
-            saved: the tensors that `forward` returned for it.
+            saved: the tensors that `forward` returned for this step.
             parameters: structure of tensors.
 
         Returns:
@@ -115,7 +115,7 @@ class RecurrentCell(keras.layers.Layer):
 
     @property
     def state_widths(self) -> dict[str, int]:
-        """Name and width of each tensor of the state, "hidden", the output, first."""
+        """Name and width of each tensor of the state; the first is "hidden", the output."""
         return {"hidden": self.units}
 
     @property
@@ -186,7 +186,7 @@ _CELLS: Registry[type[RecurrentCell]] = Registry("cell")
 
 
 def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCell]]:
-    """Registers a class of cells, by a decorator, for models to use.
+    """A decorator that registers a cell class, for models to use.
 
     Args:
         name: str. Its name in configurations.
@@ -198,7 +198,7 @@ def register_cell(name: str) -> Callable[[type[RecurrentCell]], type[RecurrentCe
 
 
 def unregister_cell(name: str) -> None:
-    """Removes a class of cells from the registry.
+    """Removes a cell class from the registry.
 
     Raises:
         KeyError: for a name that is not registered.
@@ -207,7 +207,7 @@ def unregister_cell(name: str) -> None:
 
 
 def recurrent_cell_class(name: str) -> type[RecurrentCell]:
-    """Returns the class of cells registered under a name.
+    """Returns the cell class registered under a name.
 
     Raises:
         ConfigurationError: a ValueError, for a name that is not registered.
@@ -245,8 +245,8 @@ class RNNCell(RecurrentCell):
 
         h = tanh(x W + h U + b)
 
-    The cell runs in `keras.layers.RNN`. For a whole sequence, `project_inputs` once and then `run_recurrence` compute
-    the same with far fewer products.
+    The cell runs in `keras.layers.RNN`. For a whole sequence, call `project_inputs` once and then `run_recurrence`:
+    the result is the same, with far fewer products.
 
     Args:
         units: int. Number of hidden units.
@@ -327,10 +327,10 @@ class LSTMCell(RecurrentCell):
     order of Keras.
 
     The thesis has no biases. b_f starts at one, as in `keras.layers.LSTMCell`, so that the cell keeps its memory until
-    the gate has learned otherwise (Jozefowicz et al., 2015). The other biases start at zero.
+    the forget gate has learned otherwise (Jozefowicz et al., 2015). The other biases start at zero.
 
-    The cell runs in `keras.layers.RNN`. For a whole sequence, `project_inputs` once and then `run_recurrence` compute
-    the same with far fewer products.
+    The cell runs in `keras.layers.RNN`. For a whole sequence, call `project_inputs` once and then `run_recurrence`:
+    the result is the same, with far fewer products.
 
     Args:
         units: int. Number of hidden units, and of memory cells.

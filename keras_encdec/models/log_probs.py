@@ -110,7 +110,7 @@ def check_training_arrays(sides: dict[str, Tensor], ids: dict[str, int]) -> None
         if isinstance(rows, list | tuple):
             raise ValueError(
                 f"found a {type(rows).__name__} as the {name}, expected an integer array (rows, time); "
-                "keras_encdec.data.pad makes it of lists of ids"
+                "keras_encdec.data.pad makes one from lists of ids"
             )
         if isinstance(rows, np.ndarray) and (rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size):
             raise ValueError(
@@ -149,7 +149,7 @@ def id_tensor(name: str, rows: Tensor, ids: int) -> Tensor:
         except ValueError:
             raise ValueError(
                 f"found rows of different lengths as the {name}, expected an integer array (rows, time); "
-                "keras_encdec.data.pad makes it of lists of ids"
+                "keras_encdec.data.pad makes one from lists of ids"
             ) from None
         if rows.ndim != 2 or rows.dtype.kind not in "iu" or not rows.size:
             raise ValueError(

@@ -32,7 +32,7 @@ def test_a_training_reports_its_data_rounds_and_result(trained):
         widths = [re.fullmatch(shape, line).groups() for line in compiling[:-1]]
         sizes = [int(source) + int(target) for source, target in widths]
         assert sizes and len(set(widths)) == len(widths) and sizes == sorted(sizes, reverse=True)
-        took = f"Compiling took \\d+ s more; shapes of batches: {len(sizes)}\\."
+        took = f"Compiling took another \\d+ s; batch shapes: {len(sizes)}\\."
         assert re.fullmatch(took, compiling[-1])
     assert (result.compile_seconds > 0) == (backend in ("tensorflow", "jax"))
     # A slow machine reports updates, too.
@@ -43,8 +43,8 @@ def test_a_training_reports_its_data_rounds_and_result(trained):
     ]
     assert lines[:4] == [
         "400 unique pairs of 432; left out: 1 longer than 30 words, 1 with an empty side, 0 malformed.",
-        "source: 12 words in the shortlist; 0.00 % of the tokens are other words.",
-        "target: 12 words in the shortlist; 0.00 % of the tokens are other words.",
+        "source: 12 words in the shortlist; 0.00 % of the tokens are outside it.",
+        "target: 12 words in the shortlist; 0.00 % of the tokens are outside it.",
         "1,339 weights.",
     ]
     a_round = r"Round {}: {} updates, [\d.]+ epochs, {} pairs, [\d,]+ pairs/s; perplexity [\d.]+, held-out [\d.]+; \d.*"

@@ -147,7 +147,7 @@ def test_health_lists_the_states_of_versions(client, model):
     assert succeed(client("--health")).stdout == "version 1: AVAILABLE\nversion 2: LOADING\n"
     done = client("--health", "--version=2")
     assert done.stdout == "version 2: LOADING\n"
-    fail(done, 1, "found no version AVAILABLE of the model 'encdec', version 2 on the server at ")
+    fail(done, 1, "found no AVAILABLE version of the model 'encdec', version 2 on the server at ")
     assert succeed(client("--health", "--label=stable")).stdout == "version 1: AVAILABLE\n"
     fail(client("--health", "--label=new"), 1, "found no model 'encdec', label 'new'")
     fail(client("--health", "--version=3"), 1, "found no model 'encdec', version 3")
