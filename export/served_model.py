@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.types.experimental import ConcreteFunction
+from tensorflow.types.experimental import ConcreteFunction, PolymorphicFunction
 
 from keras_encdec.backend.types import Structure
 from keras_encdec.configuration import ConfigurationError
@@ -220,22 +220,22 @@ class ServedModel:
         text = checked(text, name, self._config.max_tokens)
         return text if self._tokenizer is None else self._tokenizer(text)
 
-    def _shared(self, function: Callable[..., Structure], *inputs: tf.TensorSpec) -> Callable[..., Structure]:
+    def _shared(self, function: Callable[..., Structure], *inputs: tf.TensorSpec) -> PolymorphicFunction:
         """Makes a `tf.function` that computes with the stored weights. Its callers share its graph."""
 
         def compute(*values: tf.Tensor) -> Structure:
             with self._stored.in_use():
                 return function(*values)
 
-        shared: Callable[..., Structure] = tf.function(compute, input_signature=inputs, autograph=False)
-        return shared
+        return tf.function(compute, input_signature=inputs, autograph=False)
 
     def _traced(self, function: Callable[..., Tensors], *texts: str, **others: str | tf.DType) -> ConcreteFunction:
         """Traces a function of vectors with names: `texts` are strings, `others` have the given dtypes."""
         # The names of the specs become the names of the signature's inputs.
         specs = [tf.TensorSpec([None], tf.string, name) for name in texts]
         specs += [tf.TensorSpec([None], dtype, name) for name, dtype in others.items()]
-        return self._shared(function, *specs).get_concrete_function()
+        traced: ConcreteFunction = self._shared(function, *specs).get_concrete_function()
+        return traced
 
     def _signatures(self) -> dict[str, ConcreteFunction]:
         score = self._traced(self.score, "source", "target")

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import ml_dtypes
@@ -12,7 +13,7 @@ import tensorflow as tf
 from keras_encdec.models.translation_model import TranslationModel, copy_weights, model_in_dtype
 from keras_encdec.sparse_weights import decoded, encoded
 
-Parts = Mapping[str, npt.NDArray[np.generic]]
+Parts = Mapping[str, npt.NDArray[Any]]
 
 LARGEST = 127
 # Zeros are left out only if that saves this share of an array: loading the model must put them back.
@@ -20,7 +21,7 @@ LEAST_SAVING = 0.1
 _SHIFTS = np.arange(7, -1, -1, dtype=np.uint8)
 
 
-def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[np.generic]]:
+def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[Any]]:
     """Encodes an array.
 
         float32    the elements
@@ -37,7 +38,7 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[n
     Returns:
         dict of the parts that `restored` takes.
     """
-    parts = {"values": array}
+    parts: dict[str, npt.NDArray[Any]] = {"values": array}
     if array.ndim > 1 and form == "bfloat16":
         parts = {"values": array.astype(ml_dtypes.bfloat16)}
     elif array.ndim > 1 and form == "int8":
@@ -48,7 +49,7 @@ def stored(array: npt.NDArray[np.float32], form: str) -> dict[str, npt.NDArray[n
     return parts
 
 
-def _in_int8(array: npt.NDArray[np.float32], axis: int) -> dict[str, npt.NDArray[np.generic]]:
+def _in_int8(array: npt.NDArray[np.float32], axis: int) -> dict[str, npt.NDArray[Any]]:
     """Rounds with one scale for all elements along an axis."""
     largest = np.abs(array).max(axis=axis, keepdims=True)
     scales = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
