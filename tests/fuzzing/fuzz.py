@@ -2,10 +2,11 @@
 
     python tests/fuzzing/fuzz.py --minutes=60 --keep=crashes
 
-An input is a crash if it raises anything but the package's own error, ends the process, takes longer than a minute, or
-loses a line. The files of a crash are kept in a folder named after the target, with the traceback. Each process works
-on one target until its inputs are done; the table at the end counts inputs and crashes by target. It exits with 1 if
-there was a crash. The same --seed gives the same inputs.
+An input is a crash if it raises anything but the package's own error, ends the process, takes longer than a minute of
+processor time, hangs, or loses a line. The files of a crash are kept in a folder named after the target, with the
+traceback. Each process works on one target until its inputs or its share of the time are done; the table at the end
+counts inputs and crashes by target. It exits with 1 if there was a crash, or a target without an input. The same --seed
+gives the same inputs.
 """
 
 import argparse
@@ -27,8 +28,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from damage import damaged
 from targets import Target, all_targets, expected, readers
 
-# Seconds that an input may take, the first of a process with its imports and compilation.
-LIMIT = 60
+# Seconds of processor time that an input may take, the first of a process with its imports and compilation; and seconds
+# after which it hangs, on a busy machine, too.
+LIMIT, HANGS = 60, 600
+# Inputs of a process, however little time is left.
+LEAST = 10
 # The memory of a process may grow by this much while it reads inputs of less than two megabytes, in bytes.
 GROWTH = 1 << 30
 
@@ -37,21 +41,23 @@ class Slow(Exception):
     """Error: an input took too long."""
 
 
-def _raise_slow(*_: object) -> None:
-    raise Slow(f"more than {LIMIT} s")
+def _raise_slow(number: int, _: object) -> None:
+    raise Slow(f"hangs for {HANGS} s" if number == signal.SIGALRM else f"more than {LIMIT} s of processor time")
 
 
 def run_input(target: Target, folder: pathlib.Path, rng: random.Random) -> BaseException | None:
     """Damages one file of a target, runs it and returns what it raised, unless that is the package's own error."""
     chosen = rng.choice(sorted(target.files.keys() - target.whole))
     write_files({name: damaged(data, rng) if name == chosen else data for name, data in target.files.items()}, folder)
-    signal.alarm(LIMIT)
+    signal.alarm(HANGS)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         target.run(folder)
     except (Exception, SystemExit) as error:
         return None if expected(error) else error
     finally:
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
@@ -64,17 +70,19 @@ def write_files(files: Mapping[str, bytes], folder: pathlib.Path) -> None:
 
 
 def work(name: str, seed: int, inputs: int, seconds: float, folder: pathlib.Path, keep: pathlib.Path | None) -> dict:
-    """Runs inputs of a target until their number or the time is reached.
+    """Runs inputs of a target until their number or the time is reached, at least ten of them.
 
     Returns:
         dict with the number of inputs, of crashes, and the growth of the memory in bytes.
     """
-    signal.signal(signal.SIGALRM, _raise_slow)
+    end = time.monotonic() + seconds
+    for kind in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(kind, _raise_slow)
     target = all_targets(folder / "models", name not in readers())[name]
     write_files(target.files, folder / "files")
     target.run(folder / "files")  # the good files must be read
-    end, crashes, number, before = time.monotonic() + seconds, 0, 0, None
-    while number < inputs and time.monotonic() < end:
+    crashes, number, before = 0, 0, None
+    while number < inputs and (number < LEAST or time.monotonic() < end):
         # The state of the generator is that of the number, so that one input can be run again alone.
         error = run_input(target, folder / "files", random.Random(f"{seed} {name} {number}"))
         if error is not None:
@@ -132,24 +140,26 @@ def main() -> int:
     read = list(readers())
     with tempfile.TemporaryDirectory() as folder:
         names = args.only or list(all_targets(pathlib.Path(folder), True))
-    seconds = {name: 60 * args.minutes * (1 - args.share) / len(read) for name in read}
     others = [name for name in names if name not in read]
-    seconds |= {name: 60 * args.minutes * args.share / max(len(others), 1) for name in others}
+    shares = {name: args.share / len(others) for name in others}
+    shares |= {name: (1 - args.share) / (len(names) - len(others)) for name in names if name in read}
     totals = {name: {"inputs": 0, "crashes": 0, "growth": 0} for name in names}
     seed, end = args.seed, time.monotonic() + 60 * args.minutes
     while time.monotonic() < end:
-        for name in names:
-            left = min(seconds[name], end - time.monotonic())
-            if left > 0:
-                result = run_target(name, args, seed, left)
+        for number, name in enumerate(names):
+            # Of the time that is left, so that a target that was slow to start takes a little from all that follow.
+            seconds = (end - time.monotonic()) * shares[name] / sum(shares[other] for other in names[number:])
+            if seconds > 0 or not totals[name]["inputs"]:
+                result = run_target(name, args, seed, seconds)
                 totals[name] = {key: totals[name][key] + result[key] for key in result}
+                print(f"{name}: {result}", file=sys.stderr, flush=True)
         seed += 1
     print(f"{'target':28}{'inputs':>12}{'crashes':>10}")
     for name, counts in totals.items():
         print(f"{name:28}{counts['inputs']:>12,}{counts['crashes']:>10,}")
     inputs, crashes = (sum(counts[key] for counts in totals.values()) for key in ("inputs", "crashes"))
     print(f"{'all':28}{inputs:>12,}{crashes:>10,}")
-    return int(crashes > 0)
+    return int(crashes > 0 or not all(counts["inputs"] for counts in totals.values()))
 
 
 if __name__ == "__main__":
