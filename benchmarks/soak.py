@@ -1,15 +1,18 @@
-"""Sends requests to a server for a long time and watches its memory.
+"""Sends requests to a server, or lines to encdec-score, for a long time and watches its memory.
 
     python benchmarks/soak.py serve --minutes=30 --chart=serve.svg
     python benchmarks/soak.py export --minutes=30 --chart=export.svg
+    python benchmarks/soak.py score --minutes=30 --chart=score.svg
 
-`serve` is the page of encdec-serve and its API; `export` is an exported model in the peer of TensorFlow Serving that
-the tests use. Both serve the model of the package. Two clients send pairs and sources of its phrase table, of 1 to 60
-words. It prints the requests, the failures, and the memory of the server at each tenth of the time; it exits with 1 if
-a request failed.
+`score` is one command that reads the packaged phrase table from a pipe, over and over. `serve` is the page of
+encdec-serve and its API; `export` is an exported model in the peer of TensorFlow Serving that the tests use. All use
+the model of the package. Two clients send pairs and sources of its phrase table, of 1 to 60 words. It prints the
+requests or lines, the failures, and the memory of the process at each tenth of the time; it exits with 1 if a request
+failed or a line is missing.
 """
 
 import argparse
+import contextlib
 import gzip
 import itertools
 import json
@@ -69,8 +72,7 @@ class Serve:
         self._process.wait()
 
     def rss(self):
-        pages = pathlib.Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGESIZE")
+        return resident(self._process.pid)
 
     def ask(self, source, target, number):
         name, body = (
@@ -106,13 +108,73 @@ class Export:
         self._calls.predict(source=[source], target=[target])
 
 
+def score(seconds):
+    """Writes phrase tables to encdec-score until the time is over.
+
+    Returns:
+        tuple: int, lines; list of str, failures; list of (minutes, megabytes).
+    """
+    with gzip.open(libreoffice_en_fr().phrase_table) as file:
+        table = file.read()
+    program = pathlib.Path(sys.executable).with_name("encdec-score")
+    command = [program, f"--model_dir={MODEL}", "--input=-", "--output=/dev/null"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    start, tables, memory = time.monotonic(), 0, []
+
+    def feed():
+        nonlocal tables
+        with contextlib.suppress(BrokenPipeError):
+            while time.monotonic() - start < seconds:
+                process.stdin.write(table)
+                tables += 1
+            process.stdin.close()
+
+    def report():
+        errors.extend(process.stderr.read().decode().replace("\r", "\n").splitlines())
+
+    errors = []
+    threads = [threading.Thread(target=feed), threading.Thread(target=report)]
+    for thread in threads:
+        thread.start()
+    while process.poll() is None:
+        memory.append(((time.monotonic() - start) / 60, resident(process.pid) / 1e6))
+        time.sleep(min(5, seconds / 100))
+    for thread in threads:
+        thread.join()
+    lines = tables * table.count(b"\n")
+    complete = process.returncode == 0 and any(line.startswith(f"{lines:,} lines") for line in errors)
+    return lines, [] if complete else [f"status {process.returncode}: {errors[-3:]}"], memory
+
+
+def resident(process):
+    """Returns the memory of a process, in bytes."""
+    try:
+        pages = pathlib.Path(f"/proc/{process}/statm").read_text().split()[1]
+    except (OSError, IndexError):  # it has just ended
+        return 0
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
 def main():
     """Sends requests until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("server", choices=("serve", "export"))
+    parser.add_argument("server", choices=("serve", "export", "score"))
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--chart", help="SVG file of the memory over time")
     options = parser.parse_args()
+    done, failures, memory = score(options.minutes * 60) if options.server == "score" else serve(options)
+    what = "lines" if options.server == "score" else "requests"
+    print(f"{options.server}: {done:,} {what} in {options.minutes:g} minutes, {len(failures)} failed", *failures[:3])
+    memory = [each for each in memory if each[1]]
+    tenths = [memory[min(len(memory) * i // 10, len(memory) - 1)][1] for i in range(11)]
+    print("memory at each tenth, MB:", " ".join(f"{each:,.0f}" for each in tenths))
+    if options.chart:
+        draw(options.chart, memory)
+    return 1 if failures else 0
+
+
+def serve(options):
+    """Has clients send requests to a server until the time is over; returns what `score` does, of requests."""
     texts, seconds = pairs(), options.minutes * 60
     counts, failures, memory = [0] * CLIENTS, [], []
     with {"serve": Serve, "export": Export}[options.server]() as server:
@@ -133,15 +195,7 @@ def main():
         while any(thread.is_alive() for thread in threads):
             memory.append(((time.monotonic() - start) / 60, server.rss() / 1e6))
             time.sleep(min(5, seconds / 100))
-    print(
-        f"{options.server}: {sum(counts):,} requests in {options.minutes:g} minutes, {len(failures)} failed",
-        *failures[:3],
-    )
-    tenths = [memory[min(len(memory) * i // 10, len(memory) - 1)][1] for i in range(11)]
-    print("memory at each tenth, MB:", " ".join(f"{each:,.0f}" for each in tenths))
-    if options.chart:
-        draw(options.chart, memory)
-    return 1 if failures else 0
+    return sum(counts), failures, memory
 
 
 def draw(path, memory):
@@ -153,7 +207,7 @@ def draw(path, memory):
 
     figure, axes = pyplot.subplots(figsize=(7, 3))
     axes.plot(*zip(*memory, strict=True))
-    axes.set(xlabel="minutes", ylabel="memory of the server, MB", ylim=(0, None))
+    axes.set(xlabel="minutes", ylabel="memory of the process, MB", ylim=(0, None))
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
 
 
