@@ -5,8 +5,10 @@
 
 The table is repeated until it has so many lines. A single command without shards scores it; then a command with shards
 gets SIGKILL, with all its processes, at random moments until it has been killed so often. Its output must be equal,
-byte for byte. With --rates it prints the lines per second of each way of working, with and without the start-up, and
-the memory of all processes of a command half-way, and at most after that. It exits with 1 if outputs differ.
+byte for byte. With --rates it prints the lines per second of each way of working after its start-up, and per second of
+processor time of all its processes, which other work on the machine does not change; the ways take turns, --rounds
+times, and the medians are compared with the best of them. It also prints the memory of all processes of a command
+half-way, and at most after that. It exits with 1 if outputs differ.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import os
 import pathlib
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,6 +42,7 @@ def main():
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rates", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1, help="turns of each way with --rates")
     parser.add_argument("--flags", default="--processes=2", help="of the killed command, separated by spaces")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     options = parser.parse_args()
@@ -46,13 +50,13 @@ def main():
         folder = pathlib.Path(name)
         repeat(options.table, folder / "table.gz", options.lines)
         flags = [f"--model_dir={options.model_dir}", f"--input={folder / 'table.gz'}"]
-        seconds = command([*flags, f"--output={folder / 'whole.gz'}"])[0]
+        seconds = Command([*flags, f"--output={folder / 'whole.gz'}"]).seconds
         print(f"one piece: {options.lines:,} lines in {seconds:.1f} s", flush=True)
         same = True
         if options.kills:
             same = kill(folder, [*flags, *options.flags.split()], options.kills, seconds, random.Random(options.seed))
         if options.rates:
-            same = rates(folder, flags, options.lines) and same
+            same = rates(folder, flags, options.lines, options.rounds) and same
     return 0 if same else 1
 
 
@@ -67,40 +71,56 @@ def repeat(table, path, lines):
         file.write(b"".join(block.splitlines(keepends=True)[: lines % rows]))
 
 
-def command(flags, kill_after=None):
-    """Runs the command, in a process group of its own.
+class Command:
+    """A command that was run, in a process group of its own.
 
-    Returns:
-        tuple: float, seconds; list of int, bytes of memory of all its processes at each look; bool, whether it was
-        killed.
+    Args:
+        flags: list of str.
+        kill_after: float. Seconds after which it is killed with all its processes. Optional.
+
+    Attributes:
+        seconds: float, from its start to its end.
+        processor_seconds: float, of all its processes.
+        memory: list of int, bytes of memory of all its processes at each look.
+        killed: bool. Whether it was killed.
     """
-    start, memory = time.monotonic(), []
-    with subprocess.Popen([PROGRAM, *flags], start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
-        while process.poll() is None:
-            if kill_after is not None and time.monotonic() - start > kill_after:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                break
-            memory.append(group_memory(process.pid))
-            time.sleep(0.2)
-        error = process.stderr.read()
-    killed = process.returncode == -signal.SIGKILL
-    if process.returncode and not killed:
-        sys.exit(f"the command failed:\n{error}")
-    return time.monotonic() - start, memory, killed
 
+    def __init__(self, flags, kill_after=None):
+        start, used = time.monotonic(), {}
+        self.memory = []
+        with subprocess.Popen([PROGRAM, *flags], start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
+            while process.poll() is None:
+                if kill_after is not None and time.monotonic() - start > kill_after:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    break
+                self.memory.append(self._look(process.pid, used))
+                time.sleep(0.2)
+            error = process.stderr.read()
+        self.killed = process.returncode == -signal.SIGKILL
+        if process.returncode and not self.killed:
+            sys.exit(f"the command failed:\n{error}")
+        self.seconds, self.processor_seconds = time.monotonic() - start, sum(used.values())
 
-def group_memory(group):
-    """Adds up the memory of the processes of a group, in bytes."""
-    total = 0
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if os.getpgid(int(entry.name)) == group:
-                    total += int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-            except (OSError, IndexError):
-                continue
-    return total
+    def _look(self, root, used):
+        """Notes the processor time of the command's processes, those of Ray included, and adds up their memory."""
+        parents, found = {}, {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    # After the name, which is in parentheses: state, parent, ...
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                    number, size = int(entry.name), int((entry / "statm").read_text().split()[1])
+                except (OSError, IndexError):
+                    continue
+                parents[number] = int(fields[1])
+                ticks = int(fields[11]) + int(fields[12])
+                found[number] = ticks / os.sysconf("SC_CLK_TCK"), size * os.sysconf("SC_PAGESIZE")
+        own = {root, *used} & found.keys()  # a process whose parent has ended stays one of the command's
+        while more := {number for number, parent in parents.items() if parent in own} - own:
+            own |= more
+        used.update((number, found[number][0]) for number in own)
+        return sum(found[number][1] for number in own)
 
 
 def kill(folder, flags, kills, seconds, choose):
@@ -108,7 +128,7 @@ def kill(folder, flags, kills, seconds, choose):
     killed = 0
     while True:
         moment = choose.uniform(0, seconds / 2) if killed < kills else None
-        *_, was_killed = command([*flags, f"--output={folder / 'killed.gz'}"], moment)
+        was_killed = Command([*flags, f"--output={folder / 'killed.gz'}"], moment).killed
         if not was_killed and killed >= kills:
             break
         if was_killed:
@@ -123,24 +143,31 @@ def kill(folder, flags, kills, seconds, choose):
     return same
 
 
-def rates(folder, flags, lines):
+def rates(folder, flags, lines, rounds):
     """Prints the rate of each way; returns whether all outputs are the same."""
-    repeat(folder / "table.gz", folder / "short.gz", min(lines, 32768))
+    few = min(lines // 2, 32768)
+    repeat(folder / "table.gz", folder / "short.gz", few)
     short = [flags[0], f"--input={folder / 'short.gz'}"]
-    same = True
-    for way, extra in WAYS.items():
-        start_up = command([*short, *extra, f"--output={folder / 'short_out.gz'}"])[0]
-        seconds, memory, _ = command([*flags, *extra, f"--output={folder / 'out.gz'}"])
-        equal = filecmp.cmp(folder / "whole.gz", folder / "out.gz", shallow=False)
-        more = max(lines - 32768, 1) / max(seconds - start_up, 1e-9)
-        half = memory[len(memory) // 2 :]
-        print(
-            f"{way:25} {lines / seconds:10,.0f} lines/s, {more:10,.0f} after the start; memory "
-            f"{half[0] / 1e6:,.0f} MB half-way, {max(half) / 1e6:,.0f} MB at most after that; "
-            f"{'same output' if equal else 'OUTPUT DIFFERS'}",
-            flush=True,
+    figures, same = {way: [] for way in WAYS}, True
+    for _ in range(rounds):
+        for way, extra in WAYS.items():
+            start = Command([*short, *extra, f"--output={folder / 'short_out.gz'}"])
+            done = Command([*flags, *extra, f"--output={folder / 'out.gz'}"])
+            same = filecmp.cmp(folder / "whole.gz", folder / "out.gz", shallow=False) and same
+            names = "seconds", "processor_seconds"
+            per_second = [(lines - few) / max(getattr(done, name) - getattr(start, name), 1e-9) for name in names]
+            half = done.memory[len(done.memory) // 2 :]
+            figures[way].append((*per_second, half[0] / 1e6, max(half) / 1e6))
+            print(f"{way}: {per_second[0]:,.0f} lines/s, {per_second[1]:,.0f} per processor second", flush=True)
+    medians = {way: [statistics.median(values) for values in zip(*rows, strict=True)] for way, rows in figures.items()}
+    best = [max(values[number] for values in medians.values()) for number in (0, 1)]
+    for way, values in medians.items():
+        rate, per_processor = (
+            f"{value:8,.0f} ({value / most:4.0%})" for value, most in zip(values, best, strict=False)
         )
-        same = same and equal
+        memory = f"memory {values[2]:,.0f} MB half-way, {values[3]:,.0f} MB at most after that"
+        print(f"{way:25} {rate} lines/s, {per_processor} per processor second; {memory}")
+    print("all outputs are the same" if same else "OUTPUTS DIFFER")
     return same
 
 

@@ -138,12 +138,16 @@ def test_what_cannot_go_on_is_refused(forward_scorer, table, out, monkeypatch):
     assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
 
 
-def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out):
+def test_a_full_disk_loses_nothing_that_is_done(forward_scorer, table, out, disk):
     score_file(forward_scorer, table, out / "whole")
-    with interrupted(1, InputError("found the disk full when trying to write")):
-        score_file(forward_scorer, table, out / "table", shard_lines=4)
-    assert score_file(forward_scorer, table, out / "table", shard_lines=4).before == 4
-    assert read(out / "table") == read(out / "whole")
+    small = disk("16k")  # four blocks: a shard that is done takes two
+    with pytest.raises(InputError, match=r"/table\.shards/.*: found the disk full when trying to write; free space"):
+        score_file(forward_scorer, table, small / "table", shard_lines=4)
+    done = len(list(small.glob("table.shards/*.done.json")))
+    assert done and not list(small.glob("table.shards/.*"))
+    subprocess.run(["mount", "-o", "remount,size=1m", small], check=True)
+    assert score_file(forward_scorer, table, small / "table", shard_lines=4).before == 4 * done
+    assert read(small / "table") == read(out / "whole")
 
 
 def test_a_killed_command_goes_on_with_several_processes(model_dirs, tmp_path, out, monkeypatch):
