@@ -117,7 +117,9 @@ class TrainingData(EncodingOption, MalformedLinesOption):
         if self.tokenize and self.phrase_table:
             raise ConfigurationError("found {tokenize} with {phrase_table}, whose text is in tokens; drop {tokenize}")
         if self.lowercase and not self.tokenize:
-            raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
+            raise ConfigurationError(
+                "found {lowercase} without {tokenize}, expected both: text in tokens is not changed"
+            )
         if self.has_position_words:
             if self.shortlist <= len(POSITION_WORDS):
                 raise ConfigurationError(

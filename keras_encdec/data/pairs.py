@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from keras_encdec.data.alignment import align, check_aligner
 from keras_encdec.errors import InputError
 from keras_encdec.formats import PairFormat, Record, RecordReader, model_words, pair_format
-from keras_encdec.formats.alignments import Links, LinksLine, links_beside, own_links
+from keras_encdec.formats.alignments import Links, LinksLine, embedded_links, links_from_file
 from keras_encdec.text.tokenizer import Tokenizer, split_tokens
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def open_aligned_pairs(
         return
     with known.open_reader(path, source_path, encoding, on_error) as reader:
         reader.kept = "leave such lines out"
-        records = links_beside(reader, alignment) if alignment else own_links(reader, known)
+        records = links_from_file(reader, alignment) if alignment else embedded_links(reader, known)
         waiting: collections.deque[LinksLine] = collections.deque()
         pairs = record_words(_records(records, waiting), known, tokenizer)
         yield _linked(pairs, waiting, reverse), reader

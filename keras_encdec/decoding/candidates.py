@@ -1,4 +1,4 @@
-"""The words that may follow in the targets of a batch of sources, where they are not the whole vocabulary."""
+"""Candidate words: a part of the vocabulary that may be used in the targets of a batch of sources."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from keras import ops
 from keras_encdec.backend.types import Tensor
 from keras_encdec.text.vocabulary import FIRST_WORD
 
-# With this number of rows, a source has output weights of its own, which a product of its rows uses well. With fewer,
-# the time goes into reading the weights: all sources of a batch share those of all their words, and mask the others.
-# `benchmarks/attention.py` measures the benefit.
+# With this number of rows or more, each source has output weights of its own. With fewer rows, reading the weights
+# would take most of the time, so all sources of a batch share the weights of all their words, and each masks the words
+# of the others. `benchmarks/attention.py` measures the benefit.
 OWN_ROWS = 4
 # Sources in a batch that share their words: more sources have more words together.
 SHARING_SOURCES = 64
@@ -33,7 +33,7 @@ class Candidates(NamedTuple):
 def with_special_ids(words: np.ndarray) -> np.ndarray:
     """Returns distinct ids in ascending order, after those of padding, the unknown word and the end of sequence.
 
-    Samplers know these ids by their numbers: among candidates they keep them.
+    Samplers use these ids as constants, so they have the same numbers among the candidates.
     """
     return np.union1d(np.arange(FIRST_WORD), words).astype(np.int32)
 

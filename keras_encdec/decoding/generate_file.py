@@ -94,14 +94,14 @@ def generate_file(
     Args:
         model_dirs: directory of a model, a loaded ModelDirectory, or a list of these, an ensemble of models with the
             same vocabularies; or a TextGenerator, whose compiled functions then serve several files.
-        input: source text, a phrase or sentence a line, plain or gzipped, read as the training text was; "-" is the
-            standard input. `None` for a language model.
+        input: source text, one phrase or sentence per line, plain or gzipped, tokenized as the training text was. "-"
+            is the standard input. `None` for a language model.
         output: file to write, gzipped if its name ends in .gz. Defaults to "-", the standard output.
         sampler: Sampler, or the name of a registered one, with its default options. Defaults to "beam".
         options: GenerationOptions. Defaults to `None`: the defaults.
         progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: function that gets a sentence for the user before the work on shards starts. Defaults to `None`.
+        show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -252,7 +252,7 @@ def _paths(model_dirs: ModelsOrGenerator) -> list[FilePath]:
 
 
 def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: GenerationOptions) -> dict[str, Any]:
-    """Describes all that decides the targets, apart from the sources."""
+    """Describes everything that determines the targets, apart from the sources."""
     if isinstance(model_dirs, TextGenerator):
         directories: Sequence[ModelDirectory] = model_dirs.directories
     else:
@@ -268,7 +268,7 @@ def _settings(model_dirs: ModelsOrGenerator, sampler: Sampler, options: Generati
 
 
 def _generator_maker(model_dirs: ModelsOrGenerator, options: GenerationOptions) -> Callable[[], TextGenerator]:
-    """Checks the options of the models, and returns a function that loads the models, which takes long."""
+    """Checks the options of the models, and returns a function that loads them. Loading is slow."""
     if isinstance(model_dirs, TextGenerator):
         for name in ("weights", "average", "dtype"):
             if getattr(options, name) is not None:
@@ -332,7 +332,7 @@ def _check_model(generator: TextGenerator, input: FilePath | None, options: Gene
     if options.replace_unknown and not (generator.carries_attention or generator.has_position_words):
         raise ConfigurationError(
             "found {replace_unknown} with a model that has neither attention nor position words such as unkpos_0, "
-            "expected one of them, to know the source word of an unknown word; train a model with attention"
+            "expected one of them, to find the source word of an unknown word; train a model with attention"
         )
 
 

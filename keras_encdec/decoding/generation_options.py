@@ -20,7 +20,7 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
 
     weights: tuple[float, ...] | None = hyperparameter(
         None,
-        "Weight of each model of an ensemble, one for each model. Default: equal weights.",
+        "Weights of an ensemble, one for each model. Default: equal weights.",
         above=0,
         group="ensembles",
     )
@@ -38,8 +38,8 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
     )
     format: str = hyperparameter(
         "text",
-        "The best target of each source, one per line; or lines of source (if any), target, ln p and (of samples) "
-        "count; or a Moses n-best list.",
+        "text: the best target of each source, one per line. tsv: lines of source (if any), target, ln p and, for "
+        "samples, count. moses_nbest: a Moses n-best list.",
         choices=tuple(TARGET_WRITERS),
         group="form of the output",
     )
@@ -70,7 +70,7 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
     )
     escape: bool = hyperparameter(
         False,
-        "Write targets with Moses's escapes, such as &apos;, as its data have them. An n-best list always has them.",
+        "Write targets with Moses's escapes, such as &apos;. An n-best list always has them.",
         group="form of the output",
     )
     feature_name: str | None = hyperparameter(
@@ -84,14 +84,14 @@ class GenerationOptions(ShortlistOptions, ShardOptions, AlignmentOptions, Encodi
     )
     dictionary: str | None = hyperparameter(
         None,
-        "With --replace_unknown: file of lines of a source word, a tab and its translation. Source words that are not "
-        "in it are copied.",
+        "With --replace_unknown: file with a source word, a tab and its translation on each line. Source words that "
+        "it lacks are copied.",
         group="unknown words",
     )
     full_scores: bool = hyperparameter(
         False,
-        "With --lexical_shortlist: compute the scores of what the search found once more, with all words, and rank by "
-        "them.",
+        "With --lexical_shortlist: score the hypotheses that the search found again, with all words, and rank them by "
+        "these scores.",
         group="lexical shortlist",
     )
     join_subwords: str | None = hyperparameter(

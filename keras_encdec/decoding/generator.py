@@ -82,7 +82,7 @@ class Generator:
         self._functions = SearchFunctions(ensemble)
         spells = [decoder.speller is not None for decoder in ensemble.decoders]
         if any(spells) != all(spells):
-            raise ValueError("found models that spell unknown words with models that do not, expected either")
+            raise ValueError("found models that spell unknown words and models that do not, expected only one kind")
         self._speller = UnknownSpeller(ensemble) if all(spells) else None
         self._source_ids = models[0].source_words + FIRST_WORD
         self._target_ids = models[0].target_words + FIRST_WORD
@@ -114,22 +114,23 @@ class Generator:
             first: int. Index of the first source in the whole input, on which samples depend. Defaults to `0`.
             with_attention: bool. Whether to return the attention with each hypothesis, averaged over the models that
                 have attention. Defaults to `False`.
-            candidates: list of int arrays, the ids that may follow in the targets of each source, beside the special
-                ids. Probabilities are shared among them, whatever the other sources. Defaults to `None`: all ids.
-            full_scores: bool. With `candidates`, whether to compute the scores of the hypotheses found once more, with
-                all ids, and to rank the hypotheses by them. Defaults to `False`.
+            candidates: list of int arrays, the ids that may be used in the targets of each source, besides the special
+                ids. Probabilities are normalized over a source's own candidates. Defaults to `None`: all ids.
+            full_scores: bool. With `candidates`, whether to score the hypotheses again, with all ids, and to rank them
+                by these scores. Defaults to `False`.
             spellings: integer array `(words, 51)`, the spellings of the rare words of the sources, whose ids follow
                 those of the shortlist, for models that read characters; see `OpenVocabulary`. Defaults to `None`.
-            character_beam: int. Number of partial spellings of an unknown word that a beam search keeps, of models that
-                spell words. Defaults to `5`.
+            character_beam: int. Number of partial spellings of an unknown word that a beam search keeps, for models
+                that spell words. Defaults to `5`.
 
         Returns:
-            list, for each source a list of Hypothesis: the best first, samples in the order of drawing.
+            list with a list of Hypothesis for each source: the best first, or samples in the order in which they were
+            drawn.
 
         Raises:
-            ConfigurationError: a ValueError, for attention of models that have none.
+            ConfigurationError: a ValueError, if attention is needed and no model has any.
             ValueError: for a source that is not a sequence of the models' ids closed by the end of sequence, for an
-                unknown sampler, for a limit out of range, and when a model gives NaN.
+                unknown sampler, for a limit out of range, and if a model returns NaN.
         """
         sampler = sampler_of(sampler)
         if (with_attention or sampler.needs_attention) and not self._functions.carries_attention:
@@ -173,8 +174,8 @@ class Generator:
             for index, hypotheses in zip(indices, found, strict=False):
                 if not hypotheses or any(math.isnan(hypothesis.log_prob) for hypothesis in hypotheses):
                     raise ValueError(
-                        f"found no probabilities for the source {sources[index]}, expected a model that gives "
-                        "numbers; did its training diverge?"
+                        f"found log-probabilities that are NaN for the source {sources[index]}, expected numbers; "
+                        "check whether the model's training diverged"
                     )
                 results[index] = hypotheses
         if self._speller is not None:
@@ -212,7 +213,8 @@ def target_limit(source_length: int, max_length_factor: float = LENGTH_FACTOR, m
         source_length: int. Number of words of the source, the end of sequence not counted.
         max_length_factor: float. Maximum number of target words per source word; 10 words are always allowed, except
             for an empty source, whose target is empty. Defaults to `1.5`.
-        max_length: int. Maximum number of target words, whatever the source, instead. Defaults to `None`.
+        max_length: int. Maximum number of target words, whatever the source, instead of `max_length_factor`. Defaults
+            to `None`.
 
     Returns:
         int, from 1 to 100,001.
@@ -251,7 +253,7 @@ def with_full_scores(
     found: Sequence[Sequence[Hypothesis]],
     characters: Sequence[np.ndarray] = (),
 ) -> list[list[Hypothesis]]:
-    """Computes ln p of hypotheses with the probabilities of all words, and ranks the hypotheses by the new scores.
+    """Computes ln p of hypotheses again, with the probabilities of all words, and ranks them by the new scores.
 
     Args:
         functions: SearchFunctions.
@@ -261,7 +263,7 @@ def with_full_scores(
         characters: see `SearchFunctions.start`. Defaults to no characters.
 
     Returns:
-        list, for each source a list of its hypotheses, the best first; samples stay in the order of drawing.
+        list with a list of hypotheses for each source, the best first; samples keep their order.
     """
     most = max(map(len, found))
     targets = [[hypothesis.ids for hypothesis in hypotheses] for hypotheses in found]

@@ -39,7 +39,7 @@ class RandomSampler(Sampler):
         ValueError: when a number is out of its range.
 
     Reference:
-        - Cho et al., 2014 (arXiv 1406.1078), section 4.3: 50 samples a phrase
+        - Cho et al., 2014 (arXiv 1406.1078), section 4.3: 50 samples per phrase
         - Holtzman et al., 2020 (arXiv 1904.09751): the nucleus, `top_p`
     """
 

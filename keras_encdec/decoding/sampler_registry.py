@@ -20,7 +20,7 @@ class RegisteredSampler:
         signature: str. Name of the exported model's signature that serves the sampler.
         served_options: dict of option to value: options of the served sampler that differ from the sampler's own
             defaults.
-        inputs: dict of name to dtype: the signature's inputs beside the source, one value per source. "seed", an
+        inputs: dict of name to dtype: the signature's inputs besides the source, one value per source. "seed", an
             int64, seeds the sampler's random numbers; all others are arguments of the sampler's `initial`.
         single: bool. Whether the signature returns one target per source, in a vector, instead of several.
     """
@@ -55,7 +55,7 @@ def register_sampler(
         name: str.
         sampler_class: a subclass of `Sampler`.
         signature, served_options, inputs, single: see `RegisteredSampler`. By default the signature has the
-            sampler's name, the sampler's default options, no inputs beside the source, and several targets per
+            sampler's name, the sampler's default options, no inputs besides the source, and several targets per
             source.
 
     Raises:
@@ -67,7 +67,9 @@ def register_sampler(
     )
     for other in _SAMPLERS.values():
         if {other.name, other.signature} & {entry.name, entry.signature}:
-            raise ValueError(f"found the sampler {name!r}, expected another name and signature than {other.name!r} has")
+            raise ValueError(
+                f"found the sampler {name!r}, expected another name and signature than those of {other.name!r}"
+            )
     if sampler_class.needs_draws and "seed" not in entry.inputs:
         raise ValueError(f'found the inputs {[*entry.inputs]} of the sampler {name!r}, expected "seed" among them')
     _SAMPLERS.register(name, entry)

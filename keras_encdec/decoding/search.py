@@ -191,8 +191,8 @@ class Hypothesis(NamedTuple):
         score: float. The score by which hypotheses are ranked: `log_prob`, or as the sampler defines it.
         attention: float32 array `(tokens, source_tokens)`, the weight of each source token for each token, ends of
             sequence included; `None` if it was not requested.
-        spellings: tuple of the ids of the characters of each unknown word, in order, closed by the end mark; of a model
-            that spells words. `log_prob` and `score` include ln p of the characters.
+        spellings: tuple with a tuple for each unknown word, in order: the ids of its characters, closed by the end
+            mark. Empty for a model that spells no words. `log_prob` and `score` include ln p of the characters.
         spelling_log_prob: float. ln p of the characters alone, in nats.
     """
 
@@ -331,7 +331,7 @@ class Search:
             take(tensors, staying) for tensors in (self._search, self._memory, self._words)
         )
         self._candidates = keras.tree.map_structure(
-            # What all sources share has a single row.
+            # A tensor that all sources share has a single row.
             lambda tensor: tensor if len(tensor) == 1 else ops.take(tensor, staying, axis=0),
             self._candidates,
         )

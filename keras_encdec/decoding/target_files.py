@@ -12,14 +12,14 @@ if TYPE_CHECKING:  # the formats' names must be known before Keras is imported
 
 
 class TextWriter:
-    """The best target of each source, one per line.
+    """Writes the best target of each source, one per line.
 
     Args:
         escape_targets: bool. Whether to write targets with Moses's escapes, such as `&apos;`.
         most: int. Maximum number of hypotheses to write for each source; `None` for all.
         with_source: bool. Whether there are sources; a language model has none.
         with_count: bool. Whether the hypotheses are samples, whose counts are written.
-        feature_name: str. Name of ln p.
+        feature_name: str. Name of the feature for ln p in an n-best list.
         join: function that joins words into text. Defaults to joining them with spaces.
     """
 
@@ -60,7 +60,7 @@ class TextWriter:
 
 
 class TsvWriter(TextWriter):
-    """Tab-separated lines of source (if any), target, ln p and, for samples, count."""
+    """Writes tab-separated lines of source (if any), target, ln p and, for samples, count."""
 
     def written(self, hypotheses: Sequence["TextHypothesis"]) -> Sequence["TextHypothesis"]:
         return hypotheses[: self._most]
@@ -75,9 +75,9 @@ class TsvWriter(TextWriter):
 
 
 class MosesNBestWriter(TsvWriter):
-    """A Moses n-best list: `number ||| target ||| feature= ln p ||| score`, always with escapes.
+    """Writes a Moses n-best list: `number ||| target ||| feature= ln p ||| score`, always with escapes.
 
-    Of a model that spells words, the feature has two values: ln p of the words, and of the characters.
+    For a model that spells words, the feature has two values: ln p of the words, and ln p of the characters.
     """
 
     def lines(self, number: int, source: str, hypotheses: Sequence["TextHypothesis"]) -> str:

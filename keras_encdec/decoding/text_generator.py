@@ -71,7 +71,7 @@ class UnknownReplacement:
     def _source_position(
         self, j: int, word: str, source_words: Sequence[str], attention: np.ndarray | None
     ) -> int | None:
-        """Returns the source position of an unknown word at target position j; `None` for others and without one."""
+        """Returns the source position of an unknown word at target position j; `None` if it has none or is known."""
         if not stands_for_unknown(word):
             return None
         distance = position_distance(word)

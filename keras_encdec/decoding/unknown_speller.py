@@ -20,7 +20,7 @@ from keras_encdec.models.translation_model import TranslationModel
 from keras_encdec.text.spelling import LONGEST_WORD
 from keras_encdec.text.vocabulary import END, FIRST_WORD, UNKNOWN
 
-# Hypotheses whose words are spelt together, and words that are, at most.
+# Maximum number of hypotheses, and of words, that are spelt together.
 HYPOTHESES, WORDS = 64, 256
 # Widths are multiples of this number, so that few shapes are compiled.
 WIDTH_STEP = 8
@@ -29,9 +29,9 @@ WIDTH_STEP = 8
 class UnknownSpeller:
     """Spells each unknown word of hypotheses by the `Speller` of the models that generated them.
 
-    The states that the spellings start from are computed once more, from the whole hypothesis. Then a search over
+    The states that the spellings start from are computed again, from the whole hypothesis. Then a search over
     characters finds the spelling of each unknown word. ln p of the characters is added to that of the hypothesis, and
-    to its score. A word has one character at least, and 49 at most.
+    to its score. A word has 1 to 49 characters.
 
     Args:
         ensemble: Ensemble of models whose decoders have a `speller`.
@@ -62,7 +62,7 @@ class UnknownSpeller:
             numbers: list of int, the index of each source in the whole input, for random numbers.
 
         Returns:
-            for each source its hypotheses with `spellings`, the best first; samples in the order of drawing.
+            for each source its hypotheses with `spellings`, the best first; samples keep their order.
         """
         unknown = [
             (index, rank, column)
@@ -194,5 +194,5 @@ class _CharacterEnsemble(Ensemble):
 
 
 def _power(number: int) -> int:
-    """Returns the least power of 2 from 8 on that is not smaller than the number."""
+    """Returns the smallest power of 2 that is at least 8 and at least the number."""
     return max(8, 1 << (number - 1).bit_length())

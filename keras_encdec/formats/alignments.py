@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Links = list[tuple[int, int]]
-#: Makes the line of a pair in a file of alignments from source words, target words and attention, see `links_line`.
+#: Formats a pair's line in a file of alignments from source words, target words and attention; see `links_line`.
 AlignmentLine = Callable[[Sequence[str], Sequence[str], "npt.NDArray[np.floating]"], str]
 
 _LINK = re.compile(rb"(\d{1,9})-(\d{1,9})")
@@ -61,7 +61,7 @@ class LinksLine(NamedTuple):
             match = _LINK.fullmatch(text)
             link = (int(match[1]), int(match[2])) if match else None
             if link is None:
-                expected = "expected source and target position, from 0, such as 2-1"
+                expected = "expected a source and a target position, from 0, such as 2-1"
             elif link[0] < source_words and link[1] < target_words:
                 links.append(link)
                 continue
@@ -70,18 +70,18 @@ class LinksLine(NamedTuple):
             raise InputError(
                 f"found the link {quoted(text)}",
                 expected,
-                "align the same words, with the source on the left",
+                "align the words of these texts, with the source position first in each link",
                 self.path,
                 self.line,
             )
         return list(dict.fromkeys(links))
 
 
-def own_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator[tuple[Record, LinksLine]]:
-    """Yields the records of a format whose lines contain links, with their links. Malformed records are left out.
+def embedded_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator[tuple[Record, LinksLine]]:
+    """Yields each well-formed record of a format whose lines contain links, with its links.
 
     Raises:
-        InputError: at a line without links, and for the reasons of the reader.
+        InputError: if a line has no links, and as the reader raises it.
     """
     for record in reader:
         if record.problem is None:
@@ -97,8 +97,8 @@ def own_links(reader: RecordReader[Record], pair_format: PairFormat) -> Iterator
             yield record, LinksLine(text, reader.lines.path, reader.lines.line_number)
 
 
-def links_beside(reader: RecordReader[Record], path: FilePath) -> Iterator[tuple[Record, LinksLine]]:
-    """Yields the records of a reader, each with its line in a file of links. Malformed records are left out.
+def links_from_file(reader: RecordReader[Record], path: FilePath) -> Iterator[tuple[Record, LinksLine]]:
+    """Yields each well-formed record of a reader, with its line in a file of links.
 
     Args:
         reader: RecordReader of the pairs.
@@ -143,7 +143,9 @@ def links_line(source_words: Sequence[str], words: Sequence[str], attention: "np
 
 
 def weights_line(source_words: Sequence[str], words: Sequence[str], attention: "npt.NDArray[np.floating]") -> str:
-    """Formats attention as JSON: "source" and "target", lists of words, and "weights", a row per target word.
+    """Formats attention as JSON: "source" and "target", lists of words, and "weights", one row per target token.
+
+    Both lists end with "</s>", the end of sequence. Weights are rounded to six decimals.
 
     Args:
         source_words, words, attention: see `links_line`.
@@ -168,7 +170,7 @@ def alignment_line(alignments: FilePath | None, alignment_format: str | None, ou
         a function such as `links_line`; `None` if no file is written.
 
     Raises:
-        ConfigurationError: a ValueError, when both files are the standard output.
+        ConfigurationError: a ValueError, if both files are the standard output.
     """
     if alignments == output == STANDARD_STREAM:
         raise ConfigurationError("found {alignments}=- with {output}=-, expected a file for one of them")

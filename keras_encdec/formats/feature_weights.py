@@ -21,7 +21,7 @@ class FeatureWeights:
 
     Args:
         weights: dict from the name of a feature to a list of float, one for each value of the feature.
-        unlisted: names of features that have weights and may still be missing in an n-best list. Optional.
+        unlisted: names of features that have weights but may be missing from an n-best list. Optional.
 
     Example:
 
@@ -95,7 +95,8 @@ def read_weights(path: FilePath) -> tuple[dict[str, list[float]], set[str]]:
         n-best lists, a set of str.
 
     Raises:
-        InputError: if the file cannot be read, has no weights, or has other lines among the weights.
+        InputError: if the file cannot be read, has no weights, has weights in `[weight-overwrite]`, or has a malformed
+            or a repeated line among the weights.
     """
     with InputLines(path) as raw:
         texts = [line.decode("utf-8", "surrogateescape") for line in raw]

@@ -43,7 +43,7 @@ class IniLine:
         """Sets the section of the line.
 
         Args:
-            section: str. The section of the line before.
+            section: str. The section of the previous line.
 
         Returns:
             str. The section of the next line.
@@ -254,7 +254,7 @@ def _number_of_features(table: IniLine, table_scores: int | None, path: FilePath
     if not re.fullmatch("0*[1-9][0-9]{0,8}", count):
         raise InputError(
             f"found num-features={shortened(count)}",
-            "expected a number from 1",
+            "expected a whole number, 1 or more",
             "correct it",
             path=path,
             line=table.number,
@@ -316,7 +316,7 @@ def _find_weights(
         raise InputError(
             f"found {len(weights)} weights for {shortened(name)}",
             f"expected {count}, its num-features",
-            "correct either",
+            "correct one of them",
             path=path,
             line=line.number,
         )
@@ -326,8 +326,8 @@ def _find_weights(
 def _make_text(table: IniLine, features: Sequence[IniLine]) -> list[str]:
     binary_class = table.words[0]
     dropped = [key for key in _BINARY_ARGUMENTS if table.argument(key) is not None]
-    # Moses numbers the unnamed features of a class. The table leaves its class, which would change the numbers of the
-    # features after it. All names are therefore written down.
+    # Moses numbers the unnamed features of a class. Once the table has another class, the later features of its old
+    # class would get other numbers, so their present names are written out.
     for line in features:
         if line.words[0] == binary_class and line.argument("name") is None:
             line.add_argument("name", line.name)

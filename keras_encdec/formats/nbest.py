@@ -123,7 +123,7 @@ class NBestPairReader(_HypothesisReader[NBestPairRecord]):
         sentences: list of str. The source sentences.
 
     Raises:
-        InputError: for the reasons of `NBestReader`, and at an id without a source sentence.
+        InputError: see `NBestReader`; also if an id has no source sentence.
     """
 
     def __init__(

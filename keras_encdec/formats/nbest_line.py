@@ -92,7 +92,7 @@ def _parsed_features(features: bytes) -> list[tuple[str, list[float]]]:
         if word.endswith(b"="):
             name = word[:-1].decode("utf-8", "surrogateescape")
             if not name or name in parsed:
-                raise MalformedLine(f"found {quoted(word)}", "expected the name of another feature")
+                raise MalformedLine(f"found {quoted(word)}", "expected the name of a new feature")
             values = parsed[name] = []
         elif values is None:
             raise MalformedLine(f"found {quoted(word)} before any feature", 'expected a name such as "LM0="')

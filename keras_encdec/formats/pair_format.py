@@ -42,7 +42,7 @@ class ColumnText:
 
     Attributes:
         write: callable from a value to str.
-        neutral: str. The text on a malformed line that is kept. It does not change the score of a log-linear model.
+        neutral: str. The text for a malformed line that is kept. It leaves the score of a log-linear model unchanged.
     """
 
     write: Callable[[Any], str]
@@ -64,7 +64,7 @@ def token_log_probs_text(log_probs: Iterable[float]) -> str:
 
 
 class Record(Protocol):
-    """A line of a file, as a named tuple, which the reader of every format yields. It may have further fields."""
+    """A line of a file, as the reader of every format yields it: a named tuple, which may have further fields."""
 
     @property
     def raw(self) -> bytes:
@@ -101,7 +101,7 @@ class PairFormat(abc.ABC):
         name: str. The name of the format in flags and arguments.
         description: str. A noun phrase for the help of flags.
         has_source_file: bool. Whether the sources are in a second file.
-        source_in_step: bool. Whether line n of the file of sources belongs to line n of the file.
+        source_in_step: bool. Whether line n of the file of sources belongs to line n of this file.
         is_tokenized: bool. Whether the text is always tokenized, so that no tokenizer is applied to it. Otherwise, a
             tokenizer is applied if the model reads raw text.
         is_factored: bool. Whether a bar in a token separates factors, of which the model reads the first.
@@ -215,7 +215,7 @@ class PairFormat(abc.ABC):
         raise NotImplementedError(f"no columns can be added to lines of the format {self.name!r}")
 
     def add_neutral_columns(self, record: Record, columns: Sequence[Column]) -> bytes:
-        """Adds neutral columns to the line of a malformed record, or returns the line unchanged if it has no place.
+        """Adds neutral columns to the line of a malformed record, or returns it unchanged if it cannot hold them.
 
         Args:
             record: a malformed record.

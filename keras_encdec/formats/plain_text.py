@@ -208,7 +208,7 @@ class SentenceFormat(PairFormat):
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """The sentences of a file, in place of its path where they are needed many times.
+    """The sentences of a file, passed in place of its path so that they are read only once.
 
     Attributes:
         path: str. The path of the file, as errors name it.

@@ -25,11 +25,11 @@ class RecordReader(Generic[LineRecord]):
 
     Attributes:
         lines: InputLines, for progress.
-        kept: str. What the caller does with malformed lines that are kept, for errors. A caller sets it if it leaves
-            such lines out.
+        kept: str. How the caller treats malformed lines with "keep", for the text of errors. A caller that leaves such
+            lines out sets it.
         malformed: int. Malformed lines so far.
         num_scores: int. Number of scores on each line; 0 before the first well-formed line, and of a format without
-            scores. A caller that reads a part of a file sets it, and `num_scores_line`, to what came before.
+            scores. A caller that starts in the middle of a file sets it and `num_scores_line` from the lines before.
         num_scores_line: int. Number of the line that decided `num_scores`; 0 if there is none.
 
     Raises:
@@ -85,7 +85,7 @@ class RecordReader(Generic[LineRecord]):
 
 
 class MalformedLine(ValueError):
-    """Error about a line that a parser cannot use.
+    """Error raised for a line that a parser cannot use.
 
     Args:
         found: str. What was found.

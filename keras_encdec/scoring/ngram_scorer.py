@@ -34,12 +34,12 @@ class NgramDecoder(keras.layers.Layer):
         context_of_ngram: int32 tensor `(batches, size)`, the slot of each n-gram's context: batch * size + column.
         words: int32 tensor `(batches, size)`, the last word of each n-gram.
         ngram_batches: int32 scalar, how many of these batches are in use.
-        table: float tensor `(rows, width)` of `WordProductTables`; the contexts are then its rows, not ids. Defaults
-            to `None`.
+        table: float tensor `(rows, width)` from `WordProductTables`; `contexts` then holds rows of it, not ids.
+            Defaults to `None`.
 
     Returns:
-        tuple of float32 tensors: the logit of each n-gram's last word `(batches * size,)`, and of each context the
-        logarithm of the sum of exp of all logits `(batches * size,)`, in nats.
+        tuple of float32 tensors: the logit of each n-gram's last word `(batches * size,)`, and the log-sum-exp of each
+        context's logits `(batches * size,)`, in nats.
     """
 
     def __init__(self, model: LanguageModel, careful: bool = False) -> None:
@@ -99,15 +99,15 @@ LARGEST = 2**62
 class DistinctNgrams:
     """Numbers the n-grams of sequences, each a context of n - 1 ids and the id that follows it.
 
-    A model whose state depends on the last n - 1 words alone gives one log-probability to all equal n-grams, and all
-    n-grams of one context share the sum over the vocabulary.
+    A model whose state depends only on the last n - 1 words gives equal n-grams the same log-probability, and n-grams
+    with the same context share the sum over the vocabulary.
 
     Args:
-        rows: int array `(sequences, width)`, padded with 0 at the end; none of their ids is 0.
+        rows: int array `(sequences, width)`, ids above 0, padded with 0 at the end.
         context_length: int. n - 1. Contexts at the beginning of a sequence have zeros in front.
 
     Attributes:
-        contexts: int array `(contexts, context_length)`, in their order.
+        contexts: int array `(contexts, context_length)`, in lexicographic order.
         context_of_ngram: int array `(ngrams,)`, the number of each n-gram's context, in ascending order.
         words: int array `(ngrams,)`, the last id of each n-gram.
         numbers: int array `(sequences, width)`, the number of the n-gram that ends at each id; 0 on padding.
@@ -201,14 +201,14 @@ def _filled(rows: np.ndarray, batches: int, size: int) -> np.ndarray:
 
 
 # Minimum number of rows of a table for each position. The number of rows is a power of two or the size of the
-# vocabulary: a function is compiled anew for every other number.
+# vocabulary, because the function is compiled again for every new number.
 FEWEST = 256
 # The largest table, in bytes: enough for the paper's CSLM with 15,000 words.
 BYTES = 640 << 20
 
 
 class WordProductTables:
-    """Makes tables of the products of words with the first layer's matrix, where such a table saves computation.
+    """Makes tables of the products of word embeddings and the first layer's matrix, if this saves computation.
 
     A table of k words costs as much as the first layer of k contexts. With it, the first layer of a context is the sum
     of n - 1 rows. `benchmarks/ngrams.py` measures the gain (sentences, nbest).
@@ -229,7 +229,7 @@ class WordProductTables:
 
         Returns:
             tuple: int32 array `(contexts, context_length)`, rows of the table, and the table, float tensor `(rows,
-            context_sum_width)`. Where a table would not save time, or would be too large: the contexts as they are, and
+            context_sum_width)`. If a table would not save time or would be too large: `contexts`, unchanged, and
             `None`.
         """
         width = self._decoder.context_sum_width
@@ -248,7 +248,7 @@ class WordProductTables:
 
 
 class _WordProducts(keras.layers.Layer):
-    """The `word_products` of a decoder, of one position after the other; it has no weights of its own."""
+    """Computes a decoder's `word_products`, one position after the other. It has no weights of its own."""
 
     def __init__(self, decoder: Decoder, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -265,8 +265,8 @@ class NgramScorer:
 
     Args:
         model: LanguageModel whose decoder has a `context_length`.
-        context_length: int. This `context_length`.
-        run: callable of a function and items, which returns the results in the order of the items. Defaults to `map`.
+        context_length: int. The decoder's `context_length`.
+        run: callable that applies a function to items, and yields the results in their order. Defaults to `map`.
 
     Attributes:
         counts: NgramCounts of all sequences so far.

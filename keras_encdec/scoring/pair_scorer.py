@@ -1,4 +1,4 @@
-"""Scores of pairs of words: the interface of a scorer, its results, and what a summary counts of them."""
+"""Scores of pairs of source and target words: the interface of scorers, their results, and the counts in summaries."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ class PairScores:
         log_prob: float64 array `(pairs,)`, ln p of each target, the end of sequence included, nats.
         token_log_probs: list of float64 arrays `(target tokens,)`, ln p of each token, the end of sequence last.
         unknown_count: list of int, target words outside the shortlist.
-        source_unknown_count: list of int, source words outside the shortlist. It comes with `unknown_count`; empty
-            from a scorer that cannot count them.
+        source_unknown_count: list of int, source words outside the shortlist. Requested together with
+            `unknown_count`; empty if the scorer cannot count them.
         attention: list of float32 arrays `(target tokens, source tokens)`, the weights by which each target token
-            attends to each source token, the ends of sequence included; of a reverse model, which predicts the source,
-            `(source tokens, target tokens)`.
+            attends to each source token, the ends of sequence included. For a reverse model, which predicts the
+            source: `(source tokens, target tokens)`.
     """
 
     log_prob: np.ndarray
@@ -35,7 +35,10 @@ class PairScores:
 
 
 class PairScorer(Protocol):
-    """Scores pairs of words: `TextScorer` by a model, `DryScorer` without one, `ServedScorer` by a server."""
+    """Scores pairs of source and target words: `TextScorer` with a model, `ServedScorer` through a server.
+
+    `DryScorer` computes nothing.
+    """
 
     def all_words(self, pairs: Sequence[tuple[str, str]], factored: bool = False) -> list[WordPair]:
         """Splits pairs of text into words, as the model reads them.
@@ -70,7 +73,7 @@ class PairScorer(Protocol):
             PairScores.
 
         Raises:
-            ValueError: for attention, of a model without it.
+            ValueError: if attention is requested and the model has none.
         """
         ...
 
@@ -110,7 +113,7 @@ class UnknownWords:
 
     Attributes:
         model: str. What messages call the model, such as "reverse model".
-        side: str. "source" or "target", the user's.
+        side: str. "source" or "target", as the user names the sides.
         words: int. Words of the side.
         unknown: int. Words among them that the model does not know.
         has_characters: bool. Whether the model reads or spells these words by their characters. Defaults to `False`.
@@ -179,7 +182,7 @@ class NgramCounts:
 
 @dataclasses.dataclass(frozen=True)
 class ScoreCounts:
-    """What a summary counts, of a file or of a part of it.
+    """The counts in the summary of a file, or of a part of it.
 
     Attributes:
         malformed: int. Malformed lines.
@@ -205,7 +208,7 @@ class ScoreCounts:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ScoreCounts":
-        """Makes the counts of which `dataclasses.asdict` has made a dict."""
+        """Makes the counts from a dict that `dataclasses.asdict` made of them."""
         words = tuple(UnknownWords(**each) for each in values["unknown_words"])
         ngrams = tuple(NgramCounts(**each) for each in values["ngrams"])
         return cls(values["malformed"], values["too_long"], words, ngrams)

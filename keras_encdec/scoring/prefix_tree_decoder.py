@@ -28,7 +28,7 @@ class PrefixTree:
 
     Attributes:
         ids: int array `(nodes,)`, the last id of each prefix.
-        parents: int array `(nodes,)`, the prefix without its last id; -1 where that is empty.
+        parents: int array `(nodes,)`, the node of the prefix without its last id; -1 if this prefix is empty.
         heights: int array `(nodes,)`, steps from the node to the end of the longest sequence through it.
         paths: int array `(n, width)`, the nodes along each sequence, its last repeated beyond its end.
     """
@@ -84,7 +84,8 @@ def assign_batches(parents: np.ndarray, heights: np.ndarray, size: int) -> tuple
     ready, batch = by_parent[: first[0]], 0
     while len(ready):
         chosen, ready = ready[:size], ready[size:]
-        # In the order of the tree: prefixes of a source are neighbours, which look its memory up together.
+        # Columns follow the order of the tree: prefixes of one source are neighbours, which share a look-up of its
+        # memory.
         slots[np.sort(order[chosen])] = batch * size + np.arange(len(chosen))
         starts, counts = first[chosen], first[chosen + 1] - first[chosen]
         children = by_parent[np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
@@ -105,8 +106,8 @@ class NodeBatches:
 
     Args:
         tree: PrefixTree.
-        size: int. Most nodes of a batch; smaller batches are used where the nodes would not fill it.
-        slots: int. Slots of all batches together; more if the tree is higher than that number of batches.
+        size: int. Maximum number of nodes per batch. Batches are smaller if the nodes would not fill them.
+        slots: int. Slots of all batches together. A tree that needs more batches because of its height gets more.
 
     Attributes:
         size: int. Slots of a batch.
@@ -126,7 +127,7 @@ class NodeBatches:
         self._parents = tree.parents
 
     def filled(self, values: np.ndarray, default: int = 0) -> np.ndarray:
-        """Values of the nodes as int32 array `(batches, size)`, with the default in free slots."""
+        """Returns the values of the nodes as int32 array `(batches, size)`, with the default in free slots."""
         array = np.full(self._rows * self.size, default, np.int32)
         array[self.slots] = values
         return array.reshape(self._rows, self.size)
@@ -147,34 +148,35 @@ def _power(number: int) -> int:
 
 
 class PrefixTreeDecoder(keras.layers.Layer):
-    """Computes the states of the tree of (source, target prefix), batch by batch of its nodes.
+    """Computes the decoder's state at each node of a prefix tree, batch by batch; a node is a source and a prefix.
 
-    It wraps a built decoder and has no weights of its own. Tables hold the states of all nodes: each batch takes the
-    states of its parents from there. The memory has one row per source. The sum of exp of the logits is computed
-    without subtracting their maximum, which saves a pass over them; `careful` subtracts it, for sums that float32
-    cannot hold otherwise.
+    It wraps a built decoder and has no weights of its own. Tables hold the states of all nodes; each batch looks up the
+    states of its parents in them. The memory has one row per source. The log-sum-exp of the logits is computed without
+    subtracting their maximum, which saves a pass over them; `careful` subtracts it, for sums that float32 could not
+    hold otherwise.
 
     Args:
-        decoder: Decoder, a model's.
+        decoder: Decoder of a model.
         careful: bool. Defaults to `False`.
-        with_attention: bool. Whether to return the attention, too, of a decoder that has it. Defaults to `False`.
+        with_attention: bool. Whether to return the attention, too. The decoder must have attention then. Defaults to
+            `False`.
 
     Call arguments:
-        previous: int32 tensor `(batches, size)`, the last word of each target prefix, 0 for the empty one, in an order
-            in which each prefix follows its parent's batch.
+        previous: int32 tensor `(batches, size)`, the last word of each target prefix, 0 for an empty prefix. Each
+            prefix is in a later batch than its parent.
         parents: int32 tensor `(batches, size)`: the slot of the parent, that is batch * size + column, or -1.
         sources: int32 tensor `(batches, size)`: the source of each prefix.
         batches: int32 scalar, how many of the batches are in use.
-        state, memory: dicts of tensors, of the decoder's `start`, one row a source.
+        state, memory: dicts of tensors from the decoder's `start`, one row per source.
         spelt: int32 tensor `(words,)`, the slots of prefixes after which a word is spelt, for a decoder with a
-            `speller`. Defaults to `None`: none.
+            `speller`. Defaults to `None`: no words.
 
     Returns:
-        float32 tensor `(3, batches * size)`, of each target prefix in nats: the logit of its last word after its
-        parent, the logit of the end of sequence after it, and the logarithm of the sum of exp of all logits after it.
-        With attention a tuple of it and the weights by which the word after each prefix is predicted,
-        `(batches * size, source_time)`. With `spelt` the last of the tuple is the first states of the speller, float32
-        `(words, speller.units)`.
+        float32 tensor `(3, batches * size)`. For each target prefix, in nats: the logit of its last word after its
+        parent, the logit of the end of sequence after it, and the log-sum-exp of all logits after it. With attention, a
+        tuple of this tensor and the weights by which the word after each prefix is predicted, `(batches * size,
+        source_time)`. With `spelt`, the last item of the tuple is the first states of the speller, float32 `(words,
+        speller.units)`.
     """
 
     def __init__(self, decoder: Decoder, careful: bool = False, with_attention: bool = False) -> None:
@@ -221,7 +223,7 @@ class PrefixTreeDecoder(keras.layers.Layer):
         tables = {name: with_slots(first) for name, first in state.items()}
         features, totals = ops.zeros((slots, matrix.shape[0]), "float32"), ops.zeros((slots,), "float32")
         features, totals, tables = counted_loop(body, batches, features, totals, tables)
-        # The logits are computed after the loop: it would copy a table that it both reads and writes at each turn.
+        # The logits are computed after the loop: a loop copies a table that it both reads and writes in each iteration.
         output, bias = ops.cast(ops.transpose(matrix), "float32"), ops.cast(bias, "float32")
         word, parent = ops.reshape(previous, (-1,)), ops.maximum(ops.reshape(parents, (-1,)), 0)
         before = ops.take(features, parent, axis=0)
@@ -247,7 +249,7 @@ class PairGroup:
         sources: int array `(m, width)`, the distinct sources of these pairs, padded with 0.
         source_lengths: int array `(m,)`.
         inputs: tuple of int32 arrays, the arguments except the state and the memory.
-        rows: int. Sources that there may be, at least m: rows of the state and the memory.
+        rows: int. Number of rows of the state and the memory, at least m.
         pairs: int array `(n,)`, the indices of the pairs.
         paths: int array `(n, width)`, the slots along each target, beginning with the empty prefix's.
         lengths: int array `(n,)`, of the targets.
@@ -291,8 +293,8 @@ def cut_into_groups(
         source_of_pair: int array `(n,)`, the source of each pair.
         targets: int array `(n, width)`, padded with 0.
         target_lengths: int array `(n,)`.
-        room: callable from the length of the longest source to the most states of a group, on either side, and the
-            most sources, which bound the memory of a call.
+        room: callable that takes the length of the longest source, and returns the maximum number of states of a group,
+            on each side, and the maximum number of its sources. They bound the memory of a call.
 
     Yields:
         PairGroup.

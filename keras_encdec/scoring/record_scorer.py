@@ -42,7 +42,7 @@ class RecordScorer:
 
     Args:
         pair_format: PairFormat, whose lines can be written again.
-        scorers: list of PairScorer, a column each; the first is the forward model's.
+        scorers: list of PairScorer, each of which adds a column; the first is that of the forward model.
         options: ScoringOptions: the columns, and the longest pair that is scored. Longer pairs get neutral values, as
             malformed lines do.
         alignment_line: AlignmentLine, which makes the lines of an alignment file from the forward model's attention.
@@ -51,7 +51,7 @@ class RecordScorer:
 
     Attributes:
         columns: list of Column, the added columns.
-        too_long: int. Longer pairs so far.
+        too_long: int. Number of pairs so far that are longer than the options allow.
         word_counts: int array `(scorers, 2, 2)`: for the source and the target as each scorer reads them, the number of
             words so far and of unknown words among them.
 
@@ -235,7 +235,7 @@ def write_scored_lines(
     side_by_side: int,
     progress: Callable[[InputLines], Progress] = Progress,
 ) -> Progress:
-    """Writes the lines that a scorer makes of windows, in order, and closes it.
+    """Writes the lines that a scorer makes of windows, in order, and closes the scorer.
 
     Threads score windows while others are read and written.
 
@@ -284,7 +284,9 @@ def write_scores(
     progress: Callable[[InputLines], Progress] = Progress,
     side_by_side: int = WINDOWS,
 ) -> tuple[Progress, ScoreCounts]:
-    """Writes the lines of a reader with the scores of one or two models, and closes the scorers unless they are lent.
+    """Writes the lines of a reader with the scores of one or two models, and closes the scorers.
+
+    A scorer that was borrowed stays open, see `TextScorer.open`.
 
     Args:
         reader: RecordReader.

@@ -39,8 +39,9 @@ def scored_moses_ini(
 ) -> tuple[bytes, list[str]]:
     """Makes the moses.ini of a phrase table with added scores from the moses.ini of the input table.
 
-    An added probability gets the mean of the table's weights, a count the weight 0: it is written as e^n, which is not
-    a probability, and a positive weight would reward words outside the shortlist. Tuning sets the weights.
+    An added probability gets the mean of the absolute values of the table's weights. An added count gets the weight 0:
+    it is written as e^n, which is not a probability, and a positive weight would reward words outside the shortlist.
+    Tuning sets the weights.
 
     Args:
         path: moses.ini of the input table.
@@ -53,7 +54,7 @@ def scored_moses_ini(
         A tuple of the new file's bytes and notices for the user, list of str.
 
     Raises:
-        InputError: when the file cannot be read, or does not match the table.
+        InputError: if the file cannot be read, or does not match the table.
     """
     weights = [None if column.kind is ColumnKind.LOG_PROB else 0.0 for column in columns]
     text = read_contents(path).decode("utf-8", "surrogateescape")
@@ -107,7 +108,7 @@ class ScoreSummary(FileSummary):
         if self.too_long:
             remarks.append(f"{self.too_long:,} lines of more than {self.max_tokens:,} tokens (max_tokens) {neutral}")
         remarks += [
-            f"warning: most of the {words.side} words are unknown to the {words.model}, whose scores mean little then; "
+            f"warning: most of the {words.side} words are unknown to the {words.model}, so its scores mean little; "
             "check the language of the file, which side is which, and how its text is tokenized."
             for words in self.unknown_words
             if words.is_high
@@ -132,26 +133,26 @@ def score_file(
 ) -> ScoreSummary:
     """Writes a file of pairs again, with the model's scores on each line.
 
-    A phrase table gets probabilities, TSV and parallel text (which is written as TSV) ln p in new columns, a Moses
-    n-best list ln p as new features. The output has the same number of lines in the same order, and appears when it is
-    complete.
+    A phrase table gets probabilities. TSV gets ln p in new columns, and so does parallel text, which is written as TSV.
+    A Moses n-best list gets ln p as new features. The output has the same number of lines in the same order, and
+    appears when it is complete.
 
-    With `number_of_processes` or `shard_lines` the work is done in shards. The folder OUTPUT.shards keeps those that
-    are done, so that the same call, after the process was killed, does only what is missing; the output is the same,
-    byte for byte. A program that uses several processes must keep its own work under `if __name__ == "__main__":`.
+    With `number_of_processes` or `shard_lines` the work is done in shards. The folder OUTPUT.shards keeps finished
+    shards: after an interruption, the same call scores only the others, and writes the same bytes. A program that uses
+    several processes must keep its own work under `if __name__ == "__main__":`.
 
     Args:
         model_dir: directory of the model that gives p(target | source); or a loaded ModelDirectory; or a TextScorer,
             which stays open, keeps its dtype, and reuses its compiled functions for the next file.
-        input: the file, plain or gzipped; of parallel text that of the targets. "-" is the standard input.
+        input: the file, plain or gzipped; for parallel text, the file of targets. "-" is the standard input.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: ScoringOptions. Defaults to `None`: the defaults of the command.
         reverse_model_dir: directory of a model trained with the sides swapped, for p(source | target) as a second
             score; a ModelDirectory or a TextScorer of it. Optional.
         progress: function that takes the InputLines of the input and returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: function that gets a sentence for the user before the work on shards starts: the disk space that it needs,
-            and which lines an earlier call has done. Defaults to `None`: nothing is shown.
+        show: function that is called with sentences for the user before the work on shards starts: the disk space that
+            it needs, and the lines that an earlier call has scored. Defaults to `None`: nothing is shown.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -159,7 +160,7 @@ def score_file(
 
     Raises:
         ConfigurationError: a ValueError, for options that contradict one another.
-        InputError: when a model, an input or the output cannot be used.
+        InputError: if a model, an input or the output cannot be used.
 
     Example:
 

@@ -26,7 +26,7 @@ from keras_encdec.scoring.scoring_options import DTYPES
 from keras_encdec.scoring.source_encoder import BatchEncoder, PrefixTreeEncoder, padded_width
 from keras_encdec.text.vocabulary import END, UNKNOWN
 
-# Maximum number of states in a group of pairs, and of bytes that the states, or the memory of their sources, take.
+# Maximum number of states in a group of pairs, and maximum size in bytes of its states, and of its sources' memory.
 SLOTS, BYTES = 1 << 15, 1 << 28
 # Maximum number of ids in a padded array.
 AREA = 1 << 22
@@ -92,8 +92,8 @@ class Scorer:
         self.carries_attention = decoder.carries_attention
         self._speller = None if decoder.speller is None else compiled_call(decoder.speller)
         self._careful = False
-        # Two groups at a time: one computes while the other waits for memory. Under PyTorch one, as each would start
-        # threads for all processors.
+        # Two groups at a time: one computes while the other waits for memory. With PyTorch only one, as each would
+        # start threads for all processors.
         self._workers = 2 if xla_on_cpu() else 1
         self._executor = concurrent.futures.ThreadPoolExecutor(self._workers)
         self._ngrams = None
@@ -114,14 +114,13 @@ class Scorer:
 
         Args:
             pairs: list of `(source ids, target ids)`, sequences of int closed by the end of sequence.
-            spellings: PairSpellings, of a model with characters. Defaults to `None`: there are no rare words.
+            spellings: PairSpellings, for a model with characters. Defaults to `None`: there are no rare words.
 
         Returns:
             float64 array `(n,)`, nats.
 
         Raises:
-            ValueError: for a sequence that does not end with the end of sequence, or has ids that the model does not
-                have.
+            ValueError: if a sequence is not closed by the end of sequence, or has ids outside the model's vocabulary.
         """
         scores = np.empty(len(pairs))
         for indices, log_probs, _ in self._log_probs(pairs, spellings):
@@ -161,7 +160,7 @@ class Scorer:
             ends of sequence included.
 
         Raises:
-            ValueError: see `score`; for a model without attention.
+            ValueError: see `score`; also if the model has no attention.
         """
         if not self.carries_attention:
             raise ValueError("found a model without attention, expected a model with attention")
@@ -176,7 +175,7 @@ class Scorer:
     def _log_probs(
         self, pairs: Sequence[Pair], spellings: PairSpellings | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yields indices of pairs, their token log-probabilities, 0 after the end, and the lengths of their targets."""
+        """Yields indices of pairs, their token log-probabilities (0 after the end) and the lengths of their targets."""
         if not self._ngrams:
             for indices, group, [results] in self._scored(pairs, spellings):
                 yield indices, group.log_probs(results), group.lengths
@@ -221,7 +220,7 @@ class Scorer:
     def _room(self, longest: int) -> tuple[int, int]:
         """Returns the maximum numbers of states and of sources of a group whose longest source has this length.
 
-        Both are powers of two, as every new number compiles the call again.
+        Both are powers of two, because the call is compiled again for every new number.
         """
         width, slots = padded_width(longest), SLOTS
         while slots > 2 and 4 * slots * _elements(self._state_spec, width) > BYTES:
@@ -287,12 +286,12 @@ class RareTargets:
     A word that is spelt after the same prefix in several pairs is spelt once.
 
     Args:
-        targets: int array `(n, width)`, padded with 0; an id from `first` on is that of a rare word.
+        targets: int array `(n, width)`, padded with 0.
         paths: int array `(n, width)`, the slot of the prefix before each word, see `PairGroup`.
-        first: int.
+        first: int. The lowest id of a rare word.
 
     Attributes:
-        slots: int32 array, the distinct slots of prefixes before a rare word, and then 0 up to a power of 2.
+        slots: int32 array, the distinct slots of prefixes before a rare word, padded with 0 to a power of 2.
     """
 
     def __init__(self, targets: np.ndarray, paths: np.ndarray, first: int) -> None:

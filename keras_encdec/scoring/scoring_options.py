@@ -1,4 +1,4 @@
-"""The options of scoring a file, and the columns that it adds by them."""
+"""The options of scoring a file, and the columns that scoring adds."""
 
 import dataclasses
 import re
@@ -48,14 +48,14 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
     )
     length: bool = hyperparameter(
         False,
-        "Add the number of target tokens, the end of sequence included: written in the same way, as feature Length0 in "
-        "an n-best list.",
+        "Add the number of target tokens, the end of sequence included: n is written as e^n in a phrase table, as n in "
+        "TSV, as feature Length0 in an n-best list.",
         group="columns to add",
     )
     surprisal_per_character: bool = hyperparameter(
         False,
         "TSV and n-best lists: add -log2 p of the target per character, spaces and the end of the line included, in "
-        "bits, as feature Surprisal0 in an n-best list. Models of different vocabularies compare by it.",
+        "bits, as feature Surprisal0 in an n-best list. It makes models with different vocabularies comparable.",
         group="columns to add",
     )
     feature_name: str | None = hyperparameter(
@@ -65,15 +65,15 @@ class ScoringOptions(ShardOptions, ColumnOptions, AlignmentOptions, EncodingOpti
     )
     dtype: str | None = hyperparameter(
         "float32",
-        "Dtype of the computation. bfloat16 is faster on hardware that supports it only: on a GPU, and with "
+        "Dtype of the computation. bfloat16 is faster only on hardware that supports it: on a GPU, and with "
         "KERAS_BACKEND=torch on a CPU with the instructions AVX512_BF16 or AMX-BF16, or ARM's BF16. int8 rounds the "
         "factors of matrix products to 8 bits: faster still, only with KERAS_BACKEND=torch on a CPU with VNNI or AMX.",
         choices=DTYPES,
     )
     max_tokens: int | None = hyperparameter(
         10_000,
-        "Most tokens of either side, the end of sequence not counted; a longer line is written with a neutral score "
-        "and counted, whatever --on_error says.",
+        "Maximum number of tokens on either side, not counting the end of sequence. A longer line is written with a "
+        "neutral score and counted, whatever --on_error says.",
         minimum=1,
     )
     max_unknown: float | None = hyperparameter(
@@ -134,7 +134,7 @@ def score_columns(pair_format: PairFormat, options: ScoringOptions, num_scorers:
         list of Column.
 
     Raises:
-        ConfigurationError: where lines of the format cannot hold them, or two would have the same name.
+        ConfigurationError: if lines of the format cannot hold them, or two would have the same name.
     """
     first = options.feature_name or FEATURE_NAME
     stem = re.sub(r"\d+\Z", "", first)

@@ -24,7 +24,7 @@ from keras_encdec.scoring.record_scorer import WINDOW, WINDOWS, scored_windows, 
 from keras_encdec.scoring.scoring_options import ScoringOptions, score_columns
 from keras_encdec.scoring.text_scorer import ModelOrPath, TextScorer, open_scorers
 
-# Options that name files, and do not change the scores.
+# Options that name files and do not change the scores.
 NO_SETTINGS = {"source", "moses_ini", "moses_ini_out", "moses_feature"}
 # A rough number of bytes that a column adds to a line, to estimate the size of the output.
 COLUMN_BYTES = 11
@@ -35,13 +35,13 @@ class ShardScorer:
 
     Args:
         options: ScoringOptions.
-        models: list of the path of the model and, if there is one, that of the reverse model. In this process, each
-            may be any `ModelOrPath`.
+        models: list of the path of the model and, if there is one, that of the reverse model. Unless the worker is a
+            process of its own, each may be any `ModelOrPath`.
         sentences: Sentences, the sources of an n-best list; `None` for other formats.
         own_process: bool. Whether the worker is a process of its own.
 
     Raises:
-        InputError: when a model cannot be used.
+        InputError: if a model cannot be used.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class ShardScorer:
     ) -> None:
         self._options, self._sentences = options, sentences
         self._scorers = [TextScorer.open(model, options.dtype) for model in models]
-        # In this process, two threads score two shards; in one of its own, the shard's windows are scored side by side.
+        # In this process, two threads score a shard each. A process of its own scores several windows of its shard at
+        # the same time.
         self._side_by_side = WINDOWS if own_process else 1
         # A model of limited context counts the n-grams of all threads together, so one shard is scored at a time.
         counts = any(scorer.ngram_counts is not None for scorer in self._scorers)
@@ -88,7 +89,7 @@ def open_part(shard: Shard, options: ScoringOptions, sentences: Sentences | None
 
 @dataclasses.dataclass(frozen=True)
 class WrittenScores:
-    """What scoring gives, besides the files.
+    """The results of scoring, apart from the files.
 
     Attributes:
         written: Progress, of the written lines.
@@ -142,7 +143,7 @@ def score_in_shards(
     def prepare(first: Shard) -> tuple[int, int]:
         nonlocal ini, notices
         if options.moses_ini_out:
-            with open_output(options.moses_ini_out, keep=False):  # finds what cannot be written before hours of scoring
+            with open_output(options.moses_ini_out, keep=False):  # fails now, rather than after hours of scoring
                 pass
         with open_part(first, options, sentences) as reader:
             for _ in scored_windows(reader, options, columns):  # finds the number of scores, and errors, at once
@@ -193,7 +194,7 @@ def _sources(
 def _settings(
     options: ScoringOptions, directories: Sequence[ModelDirectory], sentences: Sentences | None
 ) -> dict[str, Any]:
-    """Describes all that decides the scores, apart from the lines."""
+    """Describes everything that determines the scores, apart from the lines."""
     values = {name: value for name, value in options.decisive.items() if name not in NO_SETTINGS}
     text = "\n".join(sentences.texts) if sentences else ""
     return {

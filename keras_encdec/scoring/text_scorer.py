@@ -16,9 +16,9 @@ from keras_encdec.text.spelling import OpenVocabulary
 
 
 class TextScorer:
-    """Scores pairs of words with the model of a directory, forward or reverse: a PairScorer.
+    """Scores pairs of source and target words with the model of a directory, forward or reverse: a PairScorer.
 
-    Source and target are the user's in both directions: a reverse model gives p(source | target).
+    Source and target are the user's, whatever the model's direction: a reverse model gives p(source | target).
 
     Args:
         directory: path of a model directory, or a `ModelDirectory`.
@@ -28,8 +28,8 @@ class TextScorer:
         directory: ModelDirectory.
 
     Raises:
-        InputError: see `ModelDirectory.load`; for a directory that was loaded without its weights.
-        ValueError: for an unknown dtype.
+        InputError: see `ModelDirectory.load`; also if the directory was loaded without its weights.
+        ValueError: if the dtype is unknown.
 
     Example:
 
@@ -43,7 +43,7 @@ class TextScorer:
             raise InputError(
                 "found a model directory that was loaded without its weights",
                 "expected the weights, to score with",
-                "load it by ModelDirectory.load(path), with weights=True",
+                "load it with ModelDirectory.load(path, weights=True)",
                 self.directory.path,
             )
         self._scorer = Scorer(self.directory.model, dtype)
@@ -91,7 +91,7 @@ class TextScorer:
         """See `PairScorer.score_pairs`. One pass through the model computes all requested scores.
 
         Raises:
-            ValueError: for a str in place of a list of words; for attention, of a model without it.
+            ValueError: for a str in place of a list of words; if attention is requested and the model has none.
         """
         ids, spellings = _ids(self.directory, pairs)
         unknown, source_unknown = _unknown_counts(self.directory, ids) if unknown_count else ([], [])
@@ -119,7 +119,7 @@ class TextScorer:
         return self.score_pairs(pairs).log_prob
 
     def token_scores(self, pairs: Sequence[WordPair]) -> Sequence[np.ndarray]:
-        """Computes ln p of each predicted token of each pair, the end of sequence last: float64 arrays, nats."""
+        """Computes ln p of each predicted token of each pair, the end of sequence last: a float64 array each, nats."""
         return self.score_pairs(pairs, token_log_probs=True).token_log_probs
 
     @property
@@ -134,7 +134,7 @@ class TextScorer:
             pairs: list of `(source words, target words)`, lists of str.
 
         Returns:
-            list of float32 arrays `(target tokens, source tokens)`, the ends of sequence included; of a reverse model
+            list of float32 arrays `(target tokens, source tokens)`, the ends of sequence included; for a reverse model
             `(source tokens, target tokens)`.
 
         Raises:
@@ -160,7 +160,7 @@ ModelOrPath = str | os.PathLike[str] | ModelDirectory | TextScorer
 
 
 class DryScorer:
-    """A PairScorer without a model: it looks words and ids up, and gives every token the probability 1, ln p = 0.
+    """A PairScorer without a model: it splits text, looks up ids, and gives every token ln p = 0.
 
     Args:
         model: path of a model directory, a `ModelDirectory` or a `TextScorer`; the weights are not loaded.
@@ -210,12 +210,13 @@ def open_scorers(
     """Opens the scorer of a model, and that of a reverse model if there is one.
 
     Args:
-        options: ScoringOptions: the dtype, whether nothing is computed, and whether attention is needed.
+        options: ScoringOptions, of which `dtype`, `dry_run` and `alignments` are used.
         model_dir: see `score_file`.
         reverse_model_dir: see `score_file`. Optional.
 
     Raises:
-        InputError: when a model cannot be used.
+        InputError: if a model cannot be used.
+        ConfigurationError: a ValueError, if alignments are requested from a model without attention.
     """
     scorers: list[TextScorer | DryScorer] = []
     for model, flag, reverse in ((model_dir, "--model_dir", False), (reverse_model_dir, "--reverse_model_dir", True)):

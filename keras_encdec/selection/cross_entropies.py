@@ -53,7 +53,7 @@ class TranslationEntropies:
         flag: str = "the model",
         end_weight: float = 1.0,
     ) -> None:
-        end_weight = SelectionOptions(end_weight=end_weight).end_weight  # checked
+        end_weight = SelectionOptions(end_weight=end_weight).end_weight  # raises an error if it is out of bounds
         self._scorer = TextScorer.open(model)
         self._side, self._more = 0 if reverse else 1, end_weight - 1.0
         directory = self._scorer.directory

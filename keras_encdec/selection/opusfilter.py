@@ -1,4 +1,4 @@
-"""Filters for OpusFilter, which its YAML names with `module: keras_encdec.selection.opusfilter`."""
+"""Filters for OpusFilter, whose YAML configuration names them with `module: keras_encdec.selection.opusfilter`."""
 
 import itertools
 import os
@@ -20,10 +20,10 @@ _BATCH = 4096
 
 
 class _EntropyFilter(FilterABC):
-    """What the filters have in common: pairs are scored in batches, also where OpusFilter filters pair by pair."""
+    """Base class of the filters: it scores pairs in batches, even where OpusFilter filters pair by pair."""
 
     def score(self, pairs: Iterable[Sequence[str]]) -> Iterator[float]:
-        """Yields the score of each pair of source and target text. The pairs may be an iterator without an end."""
+        """Yields the score of each pair of source and target text. The pairs may be an infinite iterator."""
         for _, score in self._scored(pairs):
             yield score
 
@@ -47,7 +47,7 @@ class _EntropyFilter(FilterABC):
         raise NotImplementedError
 
     def _entropies(self, model_dir: str, reverse: bool, argument: str, end_weight: float) -> TranslationEntropies:
-        """Loads a model: relative to OpusFilter's working directory, as its other files, or by its name."""
+        """Loads a model from a path relative to OpusFilter's working directory, or by the name of a packaged model."""
         path = os.path.join(self.workdir, model_dir)
         return TranslationEntropies(path if os.path.exists(path) else model_dir, reverse, argument, end_weight)
 

@@ -143,7 +143,7 @@ class CorpusFiles(NamedTuple):
 
     @property
     def inputs(self) -> list[FilePath]:
-        """The files that are read in step."""
+        """The files whose lines belong together: line n of each is pair n."""
         return [self.input] if self.source is None else [self.source, self.input]
 
     def open_reader(self, options: SelectionOptions, *parts: FilePath) -> RecordReader[Record]:
@@ -174,7 +174,7 @@ class ShardEntropies:
     def __call__(self, shard: Shard) -> ShardResult:
         """Returns a float64 array `(pairs, models)` as bytes, with nan for pairs that are not scored.
 
-        A pair that is the same as one in another shard is scored again.
+        Equal pairs in different shards are all scored.
         """
         rows = []
         with self._files.open_reader(self._options, *shard.parts) as reader:

@@ -66,7 +66,7 @@ class SelectionSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """What else the user should know, as sentences."""
+        """Sentences for the user about the pairs."""
         return [f"{self.before:,} of the pairs were scored before."] if self.before else []
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class SelectionSummary(FileSummary):
         if self.lowest is not None:
             summary += f"; the lowest score is {self.lowest:.6g}"
         counts = {
-            "the same as one before": self.duplicates,
+            "duplicate": self.duplicates,
             "malformed": self.malformed,
             "empty or too long": self.without_score,
         }
@@ -103,8 +103,8 @@ def select_pairs(
     takes 8 bytes of memory, and about 100 with `deduplicate`.
 
     With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, as by
-    `keras_encdec.scoring.score_file`; the selection follows in this process. Another amount may be selected when an
-    interrupted job goes on.
+    `keras_encdec.scoring.score_file`; the selection follows in this process. A call that continues an interrupted job
+    may have another `top`, `share` or `threshold`.
 
     Args:
         input: file of pairs, or of the targets of parallel text, plain or gzipped.
@@ -113,8 +113,8 @@ def select_pairs(
             directories of a model of p(target | source) and of one of p(source | target). With "moore_lewis"
             (`cross_entropy_difference`): "in_domain_source" and "general_source", or "in_domain_target" and
             "general_target"; with "bilingual" (`bilingual_difference`) all four: each the directory of a language
-            model, or an n-gram model, see `NgramEntropies`. A ModelDirectory or a TextScorer may stand for its
-            directory.
+            model, or an n-gram model, see `NgramEntropies`. A ModelDirectory or a TextScorer may be given in place of
+            its directory.
         options: SelectionOptions. Defaults to `None`: the defaults of the command.
         format: str. "parallel" or "tsv". Defaults to "parallel".
         source: file of the sources, only with parallel text. Defaults to `None`.
@@ -124,7 +124,7 @@ def select_pairs(
             gets -inf. Optional.
         progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
             Defaults to `Progress`, which shows nothing.
-        show: function that gets a sentence for the user before the work on shards starts. Defaults to `None`.
+        show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -287,7 +287,7 @@ def _check_files(format: str, input: FilePath, source: FilePath | None, source_o
         raise ConfigurationError("found {format}=%r, expected one of %s", format, ", ".join(FORMATS))
     for name, path in (("source", source), ("source_output", source_output)):
         if format == "parallel" and path is None:
-            raise ConfigurationError(f"found parallel text without {{{name}}}, expected a file")
+            raise ConfigurationError(f"found parallel text without {{{name}}}, expected both")
         if format != "parallel" and path is not None:
             raise ConfigurationError(f"found {{{name}}} with {format} pairs, expected it with parallel text")
     if STANDARD_STREAM in [os.fspath(path) for path in (input, source) if path is not None]:

@@ -101,7 +101,7 @@ class SelectionOptions(EncodingOption, MalformedLinesOption, ShardOptions):
         None, "Select the pairs with this score or a higher one.", group="pairs to select"
     )
     deduplicate: bool = hyperparameter(
-        False, "Of pairs with the same text only the first may be selected.", group="pairs to select"
+        False, "Select only the first of several pairs with the same text.", group="pairs to select"
     )
     max_tokens: int | None = hyperparameter(
         1000, "A pair with more words on a side is never selected.", minimum=1, group="pairs to select"

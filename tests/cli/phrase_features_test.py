@@ -19,7 +19,7 @@ def given(tmp_path):
 def test_flags_are_passed_on(given, tmp_path):
     done = succeed(in_process(COMMAND, *given, "--encoding=utf-8", "--on_error=keep"))
     assert (tmp_path / "out").read_text() == "0 ||| le  ||| TM= -1 RNN0= -0.693147 ||| 0\n"
-    assert done.stderr.startswith("1 line in ") and "does not say the phrases of 1 of 1 hypotheses" in done.stderr
+    assert done.stderr.startswith("1 line in ") and "does not contain the phrases of 1 of 1 hypotheses" in done.stderr
     succeed(in_process(COMMAND, *given, "--feature=A=5,6", "--feature=B=1"))
     assert " TM= -1 A= -0.693147 -1.386294 B= -1.000001 |||" in (tmp_path / "out").read_text()
 

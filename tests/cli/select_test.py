@@ -27,7 +27,7 @@ def test_flags_are_passed_on(tmp_path, out, model_dirs):
     done = succeed(in_process(COMMAND, *models, *given))
     assert (out / "fr").read_text() == "le chat\nla maison\n" and (out / "en").read_text() == "the cat\nhouse\n"
     assert len((out / "scores").read_text().splitlines()) == 3
-    assert done.stderr.startswith("2 of 3 pairs in ") and "left out: 1 the same as one before" in done.stderr
+    assert done.stderr.startswith("2 of 3 pairs in ") and "left out: 1 duplicate" in done.stderr
     given = f"--tsv={tmp_path}/tsv", f"--output={out}/tsv"
     succeed(in_process(COMMAND, *models, *given, "--threshold=0"))
     assert (out / "tsv").read_text() == (tmp_path / "tsv").read_text()

@@ -60,7 +60,7 @@ def test_a_malformed_line_takes_its_links_with_it(files, raw):
     [
         ("0-0\n0-1\n\n", 2, 'found the link "0-1", expected positions in a source of 1 and a target of 1 words'),
         ("0-0\n\n3-0\n", 3, 'found the link "3-0", expected positions in a source of 3 and a target of 1 words'),
-        ("0-0\n0\n\n", 2, 'found the link "0", expected source and target position, from 0, such as 2-1'),
+        ("0-0\n0\n\n", 2, 'found the link "0", expected a source and a target position, from 0, such as 2-1'),
         ("0-0 -1-0\n\n\n", 1, 'found the link "-1-0"'),
         ("0-0 0-0-0\n\n\n", 1, 'found the link "0-0-0"'),
         ("0-0 0-1:0.5\n\n\n", 1, 'found the link "0-1:0.5"'),

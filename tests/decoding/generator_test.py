@@ -149,7 +149,7 @@ def test_wrong_arguments_are_refused():
 def test_a_model_that_gives_nan_is_an_error(sampler):
     model, _ = toy()
     model.decoder.readout.output_bias.assign(np.full(6, np.nan))
-    with pytest.raises(ValueError, match=r"no probabilities for the source \[3, 2\], expected a model"):
+    with pytest.raises(ValueError, match=r"NaN for the source \[3, 2\], expected numbers"):
         Generator(model).generate([[3, 2]], sampler)
 
 

@@ -159,7 +159,7 @@ ERRORS = {
     "not a number": (
         (r"num-features=4", "num-features=four"),
         {},
-        ", line 7: found num-features=four, expected a number from 1; correct it.",
+        ", line 7: found num-features=four, expected a whole number, 1 or more; correct it.",
     ),
     "another table": (
         None,
@@ -197,7 +197,7 @@ ERRORS = {
     "too few weights": (
         (r"TM0= 0.1", "TM0="),
         {},
-        ", line 17: found 3 weights for TM0, expected 4, its num-features; correct either.",
+        ", line 17: found 3 weights for TM0, expected 4, its num-features; correct one of them.",
     ),
     "overwritten weights": (
         (r"\[weight\]", "[weight-overwrite]\nTM0= 1 1 1 1\n[weight]"),

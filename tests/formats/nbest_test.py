@@ -112,8 +112,8 @@ MALFORMED = {
     b"0 ||| a ||| X=1 ||| 1": 'found "X=1" before any feature, expected a name such as "LM0="',
     b"0 ||| a ||| 1 X= 1 ||| 1": 'found "1" before any feature, expected a name such as "LM0="',
     b"0 ||| a ||| X= Y= 1 ||| 1": "found the feature X without a value, expected at least one",
-    b"0 ||| a ||| X= 1 X= 2 ||| 1": 'found "X=", expected the name of another feature',
-    b"0 ||| a ||| = 2 ||| 1": 'found "=", expected the name of another feature',
+    b"0 ||| a ||| X= 1 X= 2 ||| 1": 'found "X=", expected the name of a new feature',
+    b"0 ||| a ||| = 2 ||| 1": 'found "=", expected the name of a new feature',
     b"0 ||| a ||| X= \xff ||| 1": 'found the value of X, "\\xff", expected a finite number',
 }
 

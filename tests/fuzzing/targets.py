@@ -125,10 +125,10 @@ def _read(format_name: str, name: str, source: str | None = None, encoding: str 
 
 def _links(folder: pathlib.Path) -> None:
     from keras_encdec.formats import pair_format
-    from keras_encdec.formats.alignments import links_beside
+    from keras_encdec.formats.alignments import links_from_file
 
     with pair_format("parallel").open_reader(folder / "target", folder / "source") as reader:
-        for _ in links_beside(reader, folder / "links"):
+        for _ in links_from_file(reader, folder / "links"):
             pass
 
 

@@ -117,7 +117,7 @@ def test_settings_that_contradict_are_refused(values, expected):
     "values, expected",
     [
         ({**TABLE, "tokenize": True}, "found tokenize with phrase_table, whose text is in tokens; drop tokenize"),
-        ({**TSV, "lowercase": True}, "found lowercase without tokenize: text in tokens is taken as it is"),
+        ({**TSV, "lowercase": True}, "found lowercase without tokenize, expected both: text in tokens is not changed"),
         ({**TSV, "validation": ("a", "b")}, "found 2 files in validation, expected 1 as for training"),
         ({"source": "s", "target": "t", "validation": ("a",)}, "found 1 files in validation, expected 2 as for"),
     ],

@@ -67,8 +67,8 @@ class DecodingSummary(FileSummary):
             remarks.append(f"{self.before:,} of the sentences were translated before.")
         if 0 < self.unknown_words == self.words:
             remarks.append(
-                "The table has no phrase of any sentence, so all words were copied. Check that it is the table of this "
-                "direction."
+                "The table has no phrase of any sentence, so all words were copied. Check that it is the table for "
+                "this direction."
             )
         return remarks
 
@@ -81,7 +81,7 @@ class DecodingSummary(FileSummary):
 
 
 class _Task(NamedTuple):
-    """What every process needs to translate any sentences."""
+    """Everything that a process needs to translate sentences."""
 
     phrases: PhraseTable
     language_model: FilePath
@@ -118,8 +118,8 @@ def decode_nbest(
     their weighted sum. The segmentation has for each phrase, in the order of the target, the first and last word of its
     source and of its target, counted from 0: `0=0 1-2=1-3`.
 
-    Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. Of
-    factored words the first factor is used. A word without a phrase in the table is copied. It adds -100 times the
+    Tokens of the text, of the table and of the language model may have Moses's escapes or not; hypotheses have them. A
+    factored word is reduced to its first factor. A word without a phrase in the table is copied. It adds -100 times the
     weight `UnknownWordPenalty0` to the total; as in Moses, the list has no such feature. An empty sentence has one
     empty hypothesis.
 
@@ -132,7 +132,7 @@ def decode_nbest(
     With `shard_lines` or `engine="ray"` the work is done in shards, as by `keras_encdec.scoring.score_file`.
 
     Args:
-        source: sentences, one a line, words separated by spaces, plain or gzipped.
+        source: sentences, one per line, words separated by spaces, plain or gzipped.
         phrase_table: Moses phrase table with any number of scores, plain or gzipped.
         language_model: n-gram model of the target language: ARPA file, plain or gzipped, or binary file of KenLM.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
@@ -142,7 +142,7 @@ def decode_nbest(
         other_weights: dict of feature to list of float; they replace those of the same names in `weights`. Optional.
         progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
             `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
-        show: function that gets a sentence for the user before the work on shards starts. Defaults to `None`.
+        show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 
     Returns:
@@ -159,7 +159,7 @@ def decode_nbest(
     check_distinct_files(source, phrase_table, language_model, output)
     options = DecodingOptions.combined(options, values)
     start = time.monotonic()
-    with InputLines(language_model):  # raises now, not after the long reading of the table, if it cannot be opened
+    with InputLines(language_model):  # fails now, not after the table is read, if it cannot be opened
         pass
     with contextlib.ExitStack() as stack:
         if not options.in_shards:

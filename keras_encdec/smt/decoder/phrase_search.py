@@ -24,7 +24,7 @@ class DecodingOptions(EncodingOption, ShardOptions):
 
     number_of_processes: int | None = hyperparameter(
         None,
-        "Processes that share the work. Default: the number of processors; of Ray, as many as its processors allow.",
+        "Processes that share the work. Default: the number of processors; with Ray, as many as its processors allow.",
         minimum=1,
     )
     nbest_size: int = hyperparameter(100, "Maximum number of hypotheses per sentence, all distinct.", minimum=1)

@@ -67,12 +67,12 @@ class AlignmentScore:
 
     @property
     def precision(self) -> float:
-        """Share of the system's links that are possible; not a number without links."""
+        """Share of the system's links that are possible; nan without links."""
         return self.found_possible / self.links if self.links else math.nan
 
     @property
     def recall(self) -> float:
-        """Share of the sure links that the system has; not a number without sure links."""
+        """Share of the sure links that the system has; nan without sure links."""
         return self.found_sure / self.sure if self.sure else math.nan
 
     @property
@@ -94,9 +94,9 @@ def evaluate_alignments(
 
     Each file may be in one of these formats, which is recognized by its first line that is not empty:
 
-        Moses, Pharaoh   a line a sentence pair: links `i-j` from 0, source position first; `i?j` is a possible link
-        GIZA++ (A3)      three lines a sentence pair; the links are those of the words of its third line
-        NAACL (WPT)      a line a link: sentence, source position and target position from 1, then S (sure, the
+        Moses, Pharaoh   one line per sentence pair: links `i-j` from 0, source position first; `i?j` is a possible link
+        GIZA++ (A3)      three lines per sentence pair; the third one contains the links
+        NAACL (WPT)      one line per link: sentence, source position and target position from 1, then S (sure, the
                          default) or P (possible), and a confidence, which is ignored
 
     Args:
@@ -108,8 +108,8 @@ def evaluate_alignments(
         tuple of AlignmentScore, in the order of the systems.
 
     Raises:
-        InputError: for a link that cannot be parsed, files of different numbers of sentences, and a system and a
-            reference without any links.
+        InputError: if a link cannot be parsed, if the files have different numbers of sentences, or if a system has no
+            links and the reference has no sure links.
     """
     expected = _read(reference)
     files = {name: _read(path) for name, path in systems.items()}
@@ -211,7 +211,7 @@ def _read_moses(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFil
         for text in split_tokens(line):
             match = _MOSES.fullmatch(text)
             if match is None:
-                expected = "expected source and target position, from 0, such as 2-1, or 2?1 for a possible link"
+                expected = "expected a source and a target position, from 0, such as 2-1, or 2?1 for a possible link"
                 raise InputError(f"found the link {quoted(text)}", expected, "", path, number)
             link = int(match[1]), int(match[3])
             possible.add(link)
@@ -230,7 +230,7 @@ def _read_naacl(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFil
         match = _NAACL.fullmatch(line)
         numbers = [int(match[group]) for group in (1, 2, 3)] if match else []
         if match is None or 0 in numbers:
-            expected = "expected sentence, source and target position from 1, then S or P, such as 12 3 4 S"
+            expected = "expected a sentence, a source and a target position from 1, then S or P, such as 12 3 4 S"
             raise InputError(f"found {quoted(line)}", expected, "", path, number)
         sentence, *link = (each - 1 for each in numbers)
         possible.setdefault(sentence, set()).add((link[0], link[1]))
@@ -262,8 +262,9 @@ def _read_giza(path: FilePath, lines: Iterator[tuple[int, bytes]]) -> _LinksFile
         if not fits or any(not 0 <= target < int(head[3]) for _, target in links):  # type: ignore[index]
             raise InputError(
                 f"found {quoted(words if head else line)}",
-                "expected three lines a sentence pair as GIZA++ writes them: # Sentence pair (1) source length 2 target"
-                " length 3, the target, and NULL ({ }) and each source word with the positions of its target words",
+                "expected three lines per sentence pair as GIZA++ writes them: # Sentence pair (1) source length 2 "
+                "target length 3, the target, and NULL ({ }) and each source word with the positions of its target "
+                "words",
                 "",
                 path,
                 last if head else number,

@@ -33,7 +33,7 @@ class CorpusMetric:
 
     Attributes:
         name: str.
-        label: str. What sacrebleu calls it, such as "BLEU" or "chrF2".
+        label: str. Sacrebleu's name of the metric, such as "BLEU" or "chrF2".
         signature: str. Sacrebleu's signature, which names all settings of the score.
         sentences: int. Number of sentences.
         scores: callable of an array of counts `(..., size)` that returns their scores, an array `(...)`, 0 to 100.
@@ -185,7 +185,7 @@ def read_references(paths: Sequence[FilePath], encoding: str | None = None, unes
     """Reads reference translations.
 
     Args:
-        paths: files, a sentence a line. All have the same number of lines.
+        paths: files with one sentence per line. All have the same number of lines.
         encoding: str. Defaults to `None`: UTF-8.
         unescaped: bool. Whether Moses's escapes are removed. Defaults to `True`.
 

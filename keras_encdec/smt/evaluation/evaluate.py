@@ -97,7 +97,7 @@ class Evaluation:
     """The scores of all systems by a metric.
 
     Attributes:
-        metric: str. What sacrebleu calls it, such as "BLEU".
+        metric: str. Sacrebleu's name of the metric, such as "BLEU".
         signature: str. Sacrebleu's signature.
         systems: tuple of SystemScore, the baseline first.
         bootstrap_samples, trials, seed: int. Options of the significance tests.
@@ -159,7 +159,7 @@ def evaluate(
     between systems.
 
     Args:
-        references: files of reference translations, a sentence a line.
+        references: files of reference translations, one sentence per line.
         systems: dict of name to the system's files, one for each run.
         baseline: the baseline's files, one for each run. Optional; without them no differences are tested.
         metrics: list of str, each "bleu", "chrf" or "ter". Defaults to BLEU.

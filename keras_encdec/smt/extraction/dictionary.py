@@ -60,7 +60,7 @@ class DictionarySummary(FileSummary):
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translation of a word, with its probabilities: shares of the links of either word.
+    """A translation of a word with its probabilities, each a share of the links of one of the words.
 
     Attributes:
         source: str.
@@ -118,7 +118,7 @@ def translations(pairs: Iterable[AlignedPair], most: int = SHORTLIST_WORDS, min_
 
     Args:
         pairs: iterable of `(source words, target words, links)`, see `open_aligned_pairs`.
-        most: int. Translations of each word. Defaults to `100`.
+        most: int. Maximum number of translations of each word. Defaults to `100`.
         min_count: int. Translations that are aligned less often are left out. Defaults to `1`.
 
     Returns:

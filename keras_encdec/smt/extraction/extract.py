@@ -87,7 +87,7 @@ def extract_phrase_table(
     count(f) count(f, e) ||| |||`, where f is the source and e the target. Tokens are escaped, and lines are sorted by
     their bytes. See `score_phrases` for the scores and `extract_phrases` for what a phrase pair is.
 
-    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder beside the output. Memory holds the
+    The phrase pairs are sorted, merged and counted on the disk, in a hidden folder next to the output. Memory holds the
     vocabulary, the pairs of aligned words and the aligner's model, but not the text. The output appears when it is
     complete.
 
@@ -126,7 +126,7 @@ def extract_phrase_table(
     else:
         for name in ("aligner", "symmetrization"):
             if getattr(options, name) is not None:
-                raise ConfigurationError(f"found {{{name}}} with {{alignment}}, which is taken as it is")
+                raise ConfigurationError(f"found {{{name}}} with {{alignment}}, whose links are used as they are")
     start = time.monotonic()
     with open_output(output) as file, _temporary_folder(output) as folder:
         sentences = SentenceBatches(folder)
@@ -158,7 +158,7 @@ def _check_aligner(aligner: str, max_sentence_length: int) -> None:
 
 @contextlib.contextmanager
 def _temporary_folder(output: FilePath) -> Iterator[str]:
-    """Makes a temporary folder beside the output, as sorting takes several times the space of the output."""
+    """Makes a temporary folder next to the output, because sorting takes several times the space of the output."""
     path = os.path.realpath(output)
     is_file = (
         output != STANDARD_STREAM

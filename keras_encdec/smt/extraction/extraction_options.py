@@ -14,12 +14,14 @@ from keras_encdec.text.tokenizer import Tokenizer
 class RawTextOptions(Configuration):
     """Whether and how the text is tokenized."""
 
-    tokenize: bool = hyperparameter(False, "The text is raw: normalize and tokenize it, as for the model.")
+    tokenize: bool = hyperparameter(False, "Normalize and tokenize raw text, as for the model.")
     lowercase: bool = hyperparameter(False, "Fold case when tokenizing.")
 
     def check(self) -> None:
         if self.lowercase and not self.tokenize:
-            raise ConfigurationError("found {lowercase} without {tokenize}: text in tokens is taken as it is")
+            raise ConfigurationError(
+                "found {lowercase} without {tokenize}, expected both: text in tokens is not changed"
+            )
 
     def tokenizer(self) -> Tokenizer | None:
         """Makes a tokenizer for raw text; returns `None` for text in tokens.
@@ -78,7 +80,7 @@ class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
         "Write several translations of each word with their probabilities, for --lexical_shortlist of encdec-generate.",
     )
     shortlist_words: int | None = hyperparameter(
-        None, f"With --shortlist: most translations of a word. Default: {SHORTLIST_WORDS}.", minimum=1
+        None, f"With --shortlist: maximum number of translations of a word. Default: {SHORTLIST_WORDS}.", minimum=1
     )
     reverse: bool = hyperparameter(
         False, "Translate target words into source words, for a model trained in that direction."

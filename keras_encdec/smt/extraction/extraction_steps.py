@@ -1,4 +1,4 @@
-"""What one process does to make a phrase table: a batch of sentences, a range of sources or a partition of targets."""
+"""Steps of making a phrase table: each works on a batch of sentences, a range of sources or a partition of targets."""
 
 import functools
 import os

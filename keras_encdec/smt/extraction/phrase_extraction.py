@@ -16,11 +16,11 @@ def extract_phrases(
 ) -> Spans:
     """Finds every phrase pair that is consistent with a word alignment.
 
-    A source span and a target span are consistent when no word inside either is aligned to a word
-    outside the other, and at least one alignment point lies inside both (Koehn, Och and Marcu,
-    "Statistical Phrase-Based Translation", NAACL 2003). A source span may be extended over the unaligned
-    words beside it, and each extension is a phrase pair, too. The order is that of Moses's `extract`: ascending target
-    start, then ascending target end, descending source start and ascending source end.
+    A source span and a target span are consistent when no word inside one is aligned to a word outside the other, and
+    at least one alignment point lies inside both (Koehn, Och and Marcu, "Statistical Phrase-Based Translation", NAACL
+    2003). A source span may be extended over adjacent unaligned words, and each extension is a phrase pair, too. The
+    order is that of Moses's `extract`: ascending target start, then ascending target end, descending source start and
+    ascending source end.
 
     Args:
         source_length: int. Number of source words.
@@ -39,7 +39,7 @@ def extract_phrases(
     >>> extract_phrases(2, 2, [(0, 1), (1, 0)])
     [(1, 2, 0, 1), (0, 2, 0, 2), (0, 1, 1, 2)]
     """
-    # The first and the last word that each word is aligned to. For an unaligned word they never limit a span.
+    # The first and the last word that each word is aligned to. The values for unaligned words never limit a span.
     source_first, source_last = [target_length] * source_length, [-1] * source_length
     target_first, target_last = [source_length] * target_length, [-1] * target_length
     for source, target in alignment:

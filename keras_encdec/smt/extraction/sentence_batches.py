@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from keras_encdec.data.alignment import Points, directional_links, symmetrize, train_aligner
 from keras_encdec.data.pairs import WordPair, record_words
 from keras_encdec.errors import FilePath, InputError
-from keras_encdec.formats.alignments import LinksLine, links_beside
+from keras_encdec.formats.alignments import LinksLine, links_from_file
 from keras_encdec.formats.encodings import FileEncoding, escape, unencodable
 from keras_encdec.formats.format_registry import pair_format
 from keras_encdec.formats.pair_format import Record
@@ -183,7 +183,7 @@ class SentencePairReader:
             # The tokenizer reads ahead, so each pair's links and line number wait here.
             waiting: collections.deque[tuple[LinksLine | None, int]] = collections.deque()
             if self._alignment:
-                records: Iterable[tuple[Record, LinksLine | None]] = links_beside(reader, self._alignment)
+                records: Iterable[tuple[Record, LinksLine | None]] = links_from_file(reader, self._alignment)
             else:
                 records = ((record, None) for record in reader if record.problem is None)
             with progress(reader.lines, "sentence pairs") as shown:

@@ -13,8 +13,8 @@ from keras_encdec.smt.nbest.phrase_scores import PhraseOption, PhraseScores
 
 # Sums of the same numbers in different orders agree to this number of decimals. Lists have fewer decimals.
 _DECIMALS = 9
-# Number of states after which a search is given up, which takes about ten seconds and some hundred MB. Most hypotheses
-# of captions of 12 words take tens of states, and of sentences of 50 words some thousands.
+# A search is given up after this number of states, which take about ten seconds and a few hundred MB. Most hypotheses
+# of captions of 12 words need tens of states; those of sentences of 50 words need a few thousand.
 MOST_STATES = 1_000_000
 
 
@@ -23,7 +23,7 @@ _Chosen = tuple[PhraseOption, "_Chosen | None"]
 
 
 class SearchGivenUp(MalformedLine):
-    """The search was given up before it found a segmentation. One may exist."""
+    """Error raised when a search is given up before it finds a segmentation. One may exist."""
 
     def __init__(self, words: int, states: int) -> None:
         super().__init__(

@@ -45,9 +45,9 @@ class PhraseFeatureOptions(EncodingOption, MalformedLinesOption):
     )
     on_error: str = hyperparameter(
         "stop",
-        "A malformed line, or a hypothesis whose phrases are not found, stops the command (stop); or such lines are "
-        "counted (keep): the hypothesis gets the mean of the others of its sentence, or -100 for each word of the "
-        "sentence if no hypothesis's phrases are found; a malformed line gets 0, and a malformed line of the table is "
+        "stop: a malformed line, or a hypothesis whose phrases are not found, is an error. keep: such lines are "
+        "counted. The hypothesis gets the mean of the other hypotheses of its sentence, or -100 for each word of the "
+        "sentence if the phrases of none are found. A malformed line gets 0. A malformed line of the table is "
         "left out.",
         choices=("stop", "keep"),
     )
@@ -86,8 +86,8 @@ class PhraseFeaturesSummary(FileSummary):
         remarks = []
         if self.recovered:
             remarks.append(
-                f"The list does not say the phrases of {self.recovered:,} of {self.recovered + self.segmented:,} "
-                "hypotheses; they were found by the scores of the table."
+                f"The list does not contain the phrases of {self.recovered:,} of "
+                f"{self.recovered + self.segmented:,} hypotheses; they were recovered from the scores of the table."
             )
         if self.unsegmented:
             remarks.append(
@@ -137,7 +137,7 @@ def add_phrase_features(
         features: dict from the name of a new feature to the numbers of its scores in the table, from 1. Defaults to
             `None`: `{"RNN0": [5]}`, the score that `encdec-score` adds to Moses's four.
         options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see
-            `lowest_sum` for a sentence of which no hypothesis's phrases are found.
+            `lowest_sum` for a sentence if the phrases of none of its hypotheses are found.
         progress: callable of the InputLines that are read, first of the table, then of the list, which returns a
             Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
@@ -273,7 +273,7 @@ def _check_features(features: Mapping[str, Sequence[int]]) -> None:
     for name, columns in features.items():
         check_feature_name(name, "features")
         if not columns or min(columns) < 1:
-            raise ConfigurationError("found {features} with the scores %s, expected numbers from 1", list(columns))
+            raise ConfigurationError("found {features} with the scores %s, expected numbers, 1 or more", list(columns))
 
 
 def _problem(error: MalformedLine, path: FilePath, line: int) -> InputError:

@@ -95,7 +95,7 @@ def rerank(
         RerankSummary.
 
     Raises:
-        ConfigurationError: a ValueError, for options that cannot be used, and without weights.
+        ConfigurationError: a ValueError, for options that cannot be used, and if there are no weights.
         InputError: when the list or the weights cannot be read, or their features differ.
 
     Example:

@@ -56,7 +56,7 @@ class NgramSummary(FileSummary):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences for the user: what reading the file needs."""
+        """Sentences for the user about what is needed to read the file."""
         if importlib.util.find_spec("kenlm"):
             return []
         return ['Commands read this file with kenlm, which is not installed: pip install "keras-encdec[ngram]".']
@@ -86,17 +86,17 @@ def estimate_ngrams(
 
         p(w|h)  = (a(hw) - D(a(hw))) / a(h) + g(h) p(w|h'),    a(h) the sum of a(hw) over all w,
         g(h)    = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)) / a(h),    N_k(h) the number of w with a(hw) = k, or >= 3,
-        D_k     = k - (k + 1) t_1 / (t_1 + 2 t_2) t_{k+1} / t_k,    t_k the number of n-grams of the order with a = k,
+        D_k     = k - (k + 1) t_1 / (t_1 + 2 t_2) t_{k+1} / t_k,    t_k the number of n-grams of the order with a = k.
 
-    unigrams interpolated with the uniform distribution over the words, `</s>` and `<unk>`: `<unk>` gets its share of
-    the discounted mass. One `<s>` precedes each sentence. All n-grams are kept. The order is lower if no sentence
-    is long enough. These are the definitions of KenLM's `lmplz`. If the counts of an order do not give 0 < D_k <= k,
-    its discounts are 0.5, 1 and 1.5, as with `lmplz --discount_fallback`.
+    Unigrams are interpolated with the uniform distribution over the words, `</s>` and `<unk>`, so `<unk>` gets its
+    share of the discounted mass. One `<s>` precedes each sentence. All n-grams are kept. The order is lower if no
+    sentence is long enough. These are the definitions of KenLM's `lmplz`. If the counts of an order do not give
+    0 < D_k <= k, its discounts are 0.5, 1 and 1.5, as with `lmplz --discount_fallback`.
 
     Memory holds the numbers of all words of the text, and the distinct n-grams of each order.
 
     Args:
-        input: sentences, one a line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
+        input: sentences, one per line, words separated by spaces, plain or gzipped. "-" is the standard input. An empty
             line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: NgramOptions. Defaults to `None`: those of the command.

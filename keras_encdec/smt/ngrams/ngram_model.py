@@ -18,7 +18,7 @@ from keras_encdec.smt.ngrams.ngram_estimation import END, UNKNOWN
 if TYPE_CHECKING:
     from kenlm import Model, State
 
-_COUNT, _HEADER = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$"), 30  # lines in which the counts are
+_COUNT, _HEADER = re.compile(rb"ngram \s*\d{1,3}\s*=\s*\d{1,15}\s*$"), 30  # number of lines that may hold counts
 _BINARY = b"mmap lm http://kheafield.com/code"  # the start of KenLM's binary files
 # KenLM also splits sentences at these, which are part of words here.
 _OTHER_SPACE = frozenset("\v\f\r\0\n")
@@ -36,7 +36,7 @@ class NgramModel:
         encoding: str. Encoding of an ARPA file. Defaults to `None`: UTF-8, and other bytes are an error.
 
     Attributes:
-        order: int. Words of the longest n-grams.
+        order: int. Number of words in the longest n-grams.
         empty: the state of an empty context.
         begin: the state at the beginning of a sentence.
 
@@ -105,7 +105,7 @@ class NgramModel:
             tuple: log10 p, float, and the state after the word.
 
         Raises:
-            InputError: if log10 p is not finite, as of a number like -1e400 in the file.
+            InputError: if log10 p is not finite, because of a number such as -1e400 in the file.
         """
         following = self._new_state()
         try:

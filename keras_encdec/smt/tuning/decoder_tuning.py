@@ -67,7 +67,7 @@ class DecoderTuning:
     """The result of `tune_decoder`.
 
     Attributes:
-        metric: str. What sacrebleu calls it, such as "BLEU".
+        metric: str. Sacrebleu's name of the metric, such as "BLEU".
         rounds: tuple of TuningRound.
         is_converged: bool. Whether tuning ended because the last round had no new hypotheses.
     """
@@ -126,14 +126,14 @@ def tune_decoder(
     files with the same settings and weights: `lists.json` records these.
 
     Args:
-        source: sentences, one a line.
-        references: files of their translations, a sentence a line.
+        source: sentences, one per line.
+        references: files of their translations, one sentence per line.
         phrase_table, language_model: see `decode_nbest`.
         output_dir: directory or its URL, which is made if it is missing.
         weights: dict of feature to list of float, the initial weights. Defaults to `initial_weights`.
         options: DecoderTuningOptions. Defaults to `None`, MERT for BLEU in at most 8 rounds.
         decoding: DecodingOptions. Defaults to `None`: those of `encdec-decode`.
-        report: callable of each TuningRound when it is done. Defaults to nothing.
+        report: function that is called with each TuningRound when it is done. Defaults to one that does nothing.
         progress: see `decode_nbest`. Defaults to `Progress`, which shows nothing.
         **values: options of either kind by name, such as `rounds` or `pop_limit`, which override those given above.
 

@@ -85,15 +85,15 @@ def tune(
 
     Args:
         nbest: n-best lists of the same sentences, such as those of several runs of a decoder.
-        references: files of reference translations, a sentence a line; id 0 is the first line.
-        weights: the initial weights: moses.ini, or a file of lines "Name= w [w ...]". A feature
-            without weights in it gets the weight 0. Optional.
+        references: files of reference translations, one sentence per line; id 0 is the first line.
+        weights: the initial weights: moses.ini, or a file of lines "Name= w [w ...]". A feature without weights in it
+            gets the weight 0. Optional.
         options: TuningOptions. Defaults to `None`: those of the command. See `mert`, `mira` and `pro` for the
             algorithms.
         other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
             Optional.
         test_nbest, test_references: held-out lists, which are only scored, and their references. Optional.
-        report: callable of each TunedWeights when it is found. Defaults to nothing.
+        report: function that is called with each TunedWeights when it is found. Defaults to one that does nothing.
         **values: options by name, which override those in `options`.
 
     Returns:

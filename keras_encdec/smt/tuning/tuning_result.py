@@ -41,7 +41,7 @@ class Tuning:
 
     Attributes:
         algorithm: str.
-        metric: str. What sacrebleu calls it, such as "BLEU".
+        metric: str. Sacrebleu's name of the metric, such as "BLEU".
         signature: str. Sacrebleu's signature, which names all settings of the score.
         sentences, hypotheses: int. Number of sentences, and of distinct hypotheses, in the lists.
         missing: int. Number of sentences without hypotheses, which count as empty translations.

@@ -77,19 +77,23 @@ def test_empty_lines_between_sentence_pairs_mean_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("found", "gold", "message"),
     [
-        ("0-0\n1:1\n", "0-0\n\n", "found, line 2: found the link .1:1., expected source and target position, from 0"),
+        (
+            "0-0\n1:1\n",
+            "0-0\n\n",
+            "found, line 2: found the link .1:1., expected a source and a target position, from 0",
+        ),
         ("0-0\n", "0-0\n1-1\n", "found: found 1 sentence pairs, and 2 in .*gold, expected the same number; align"),
         (
             "0-0\n",
             "1 1 1 S\n2 1 1 S\n",
             "gold: found a link of sentence 2, expected at most 1 sentences, as in .*found",
         ),
-        ("0-0\n", "1 1 1 S\n1 0 1 S\n", "gold, line 2: found .1 0 1 S., expected sentence, source and target position"),
-        ("0-0\n", "1 1 1 S\n1 1\n", "gold, line 2: found .1 1., expected sentence, source and target position"),
+        ("0-0\n", "1 1 1 S\n1 0 1 S\n", "gold, line 2: found .1 0 1 S., expected a sentence, a source"),
+        ("0-0\n", "1 1 1 S\n1 1\n", "gold, line 2: found .1 1., expected a sentence, a source"),
         (
             giza(1, {(0, 0)})[:-40],
             "0-0\n",
-            "found, line 3: found .NULL .*, expected three lines a sentence pair as GIZA",
+            "found, line 3: found .NULL .*, expected three lines per sentence pair as GIZA",
         ),
         ("\n", "\n", "found: found no links, and no sure ones in the reference, expected links to compare"),
     ],

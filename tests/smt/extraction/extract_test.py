@@ -180,7 +180,7 @@ def test_unusable_arguments_are_refused(files, out):
         with pytest.raises(ConfigurationError, match=f"found {wrong}={value!r}, expected"):
             extracted(files, out / "table", **{"alignment": None, wrong: value})
     for given in ({"aligner": "hmm"}, {"symmetrization": "union"}):
-        with pytest.raises(ConfigurationError, match=f"found {next(iter(given))} with alignment, which is taken as it"):
+        with pytest.raises(ConfigurationError, match=f"found {next(iter(given))} with alignment, whose links are used"):
             extracted(files, out / "table", **given)
     with pytest.raises(ConfigurationError, match="found one file for two purposes"):
         extracted(files, files / "align")

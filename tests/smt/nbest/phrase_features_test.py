@@ -70,7 +70,7 @@ def test_sums_over_the_phrases_are_appended_to_the_features(files):
         assert line.replace(f" RNN0= {value:.6f}", "", 1) == before
     assert (summary.lines, summary.segmented, summary.recovered, summary.unsegmented) == (5, 1, 4, 0)
     assert summary.remarks == [
-        "The list does not say the phrases of 4 of 5 hypotheses; they were found by the scores of the table."
+        "The list does not contain the phrases of 4 of 5 hypotheses; they were recovered from the scores of the table."
     ]
 
 
@@ -221,8 +221,8 @@ def test_inputs_that_do_not_fit_one_another_are_reported(files):
 def test_arguments_that_cannot_be_used_are_refused(files):
     for features, sentence in (
         ({"RNN_0": [5]}, "found features='RNN_0', expected a name without white space, _, = and |"),
-        ({"RNN0": [0]}, "found features with the scores [0], expected numbers from 1"),
-        ({"RNN0": []}, "found features with the scores [], expected numbers from 1"),
+        ({"RNN0": [0]}, "found features with the scores [0], expected numbers, 1 or more"),
+        ({"RNN0": []}, "found features with the scores [], expected numbers, 1 or more"),
         ({}, "found no features, expected at least one"),
     ):
         with pytest.raises(ConfigurationError, match=re.escape(sentence)):
