@@ -72,7 +72,7 @@ class ReportSummary:
     """The result of `report`.
 
     Attributes:
-        page: pathlib.Path of the page; of a remote one the URL, a str.
+        page: pathlib.Path of the page; if it is remote, its URL, a str.
         sections: tuple of str, the names of its sections.
         seconds: float. Time that the report took.
         notices: tuple of str, sentences for the user.
@@ -103,11 +103,10 @@ def report(
 ) -> ReportSummary:
     """Reproduces the paper's tables and figures for a model: an HTML page, figures as PNG and SVG, tables as TSV.
 
-    With a phrase table, the report shows the best targets, samples, the model's scores beside the table's, and a map of
-    phrases. With sentences, it shows scores by length and, if the model has attention, its weights; with their
-    references, also BLEU by length. The map of words, the history of the training and, of a
-    pruned model, the share of pruned weights by class need only the model. The gates
-    need a phrase table or sentences.
+    With a phrase table, the report shows the best targets, samples, the model's scores against the table's, and a map
+    of phrases. With sentences, it shows the attention weights of a model with attention; with their references, also
+    scores and BLEU by length. The gates need a phrase table or sentences. The map of words, the history of the training
+    and, for a pruned model, the share of pruned weights by class need only the model.
 
     Args:
         model_dir: directory of a model of p(target | source), or a loaded ModelDirectory.
@@ -115,9 +114,9 @@ def report(
         phrase_table: phrase table of the model's languages, plain or gzipped. Optional.
         source: file of sentences, one per line. Optional.
         target: file of their reference translations. Optional. BLEU needs the extra `smt`.
-        compare_with: list of model directories whose trainings are shown beside the model's. Defaults to none.
+        compare_with: list of model directories whose trainings are plotted together with the model's. Defaults to none.
         options: ReportOptions. Defaults to `ReportOptions()`.
-        say: callable that takes a line when a step begins. Defaults to no output.
+        say: function that is called with a line when a step begins. Defaults to no output.
 
     Returns:
         ReportSummary.

@@ -53,10 +53,10 @@ GATE_SOURCES, GATE_WORDS, SHOWN_GATES = 1000, 10_000, 4
 SHOWN_ATTENTION, ATTENTION_WORDS = 6, range(4, 19)
 # Largest number of rare words that are compared.
 RARE_WORDS = 2000
-WORDS = "The embeddings of the {} most frequent source words: words that are used alike lie near one another."
+WORDS = "The embeddings of the {} most frequent source words. Words that are used in similar ways lie near one another."
 PHRASES = (
-    "What the decoder knows of a source phrase, its encoder’s summary: {} source phrases of four words or more. "
-    "Phrases that mean or look alike lie near one another."
+    "The encoder’s summaries of {} source phrases of four words or more, from which the decoder starts. Phrases with a "
+    "similar meaning or form lie near one another."
 )
 
 
@@ -66,7 +66,7 @@ class ReportSections:
     Args:
         directory: ModelDirectory of a model of p(target | source).
         options: ReportOptions.
-        say: callable that takes a line when a step begins.
+        say: function that is called with a line when a step begins.
 
     Attributes:
         facts: dict of name to number or str: facts about the model and the data so far.
@@ -109,7 +109,7 @@ class ReportSections:
             )
             self.facts["Pairs of the table"] = sample.num_pairs
             self._check_words(pair_words(self._scorer, sample.pairs[:WINDOW]), sample.path)
-        # t-SNE takes long and uses a single processor: it runs in a thread beside the other steps. After an error, the
+        # t-SNE is slow and uses a single processor, so it runs in a thread during the other steps. After an error, the
         # report does not wait for it.
         executor = concurrent.futures.ThreadPoolExecutor(1)
         try:
@@ -150,8 +150,8 @@ class ReportSections:
             yield "words", "Word embeddings (Figure 4)", WORDS.format(f"{len(words.names):,}"), words
         if sample is not None and len(sample.phrases) > 1:
             phrases = phrase_vectors(self._directory, sample.phrases)
-            drawn = "all" if len(phrases.names) == sample.num_phrases else f"{len(phrases.names):,} of the"
-            introduction = PHRASES.format(f"{drawn} {sample.num_phrases:,}")
+            share = "all" if len(phrases.names) == sample.num_phrases else f"{len(phrases.names):,} of the"
+            introduction = PHRASES.format(f"{share} {sample.num_phrases:,}")
             yield "phrases", "Phrase summaries (Figures 5 to 7)", introduction, phrases
 
     def _table_sections(
@@ -197,14 +197,14 @@ class ReportSections:
             self._say("Reading rare words.")
             known = set(self._directory.source_vocabulary.words)
             rare = sorted({word for sentence in words for word in sentence if word not in known})
-            shown = _drawn(rare, RARE_WORDS, f"rare words {self._options.seed}")
+            shown = _sample(rare, RARE_WORDS, f"rare words {self._options.seed}")
             vectors = word_vectors(self._directory, self._options.map_words)
             if shown and vectors is not None:
                 yield rare_words_section(vectors.with_others(rare_word_vectors(self._directory, shown)), len(shown))
         if self._generator.carries_attention:
             self._say("Drawing attention.")
             fitting = [line for line, split in zip(sentences, words, strict=True) if len(split) in ATTENTION_WORDS]
-            shown = _drawn(fitting, SHOWN_ATTENTION, f"attention {self._options.seed}")
+            shown = _sample(fitting, SHOWN_ATTENTION, f"attention {self._options.seed}")
             translations = self._generator.generate(shown, with_attention=True)
             if translations:
                 yield attention_section([hypotheses[0] for hypotheses in translations])
@@ -218,7 +218,7 @@ class ReportSections:
         if not has_gates(self._directory):
             return
         sources = list(dict.fromkeys(pair.source for pair in sample.pairs)) if sample else sentences
-        corpus = _drawn(sources, GATE_SOURCES, f"gates {self._options.seed}")
+        corpus = _sample(sources, GATE_SOURCES, f"gates {self._options.seed}")
         most = max(1, GATE_WORDS // max((len(split_tokens(phrase)) + 1 for phrase in corpus), default=1))
         phrases = [lines[0].source for kind in chosen.values() for lines in kind[: -(-SHOWN_GATES // len(chosen))]]
         if corpus:
@@ -226,7 +226,7 @@ class ReportSections:
             gates = phrase_gates(self._directory, corpus[:most])
             if not phrases:  # there is no table, or it has no long phrases
                 others = sentences or sorted(sources, key=lambda phrase: len(split_tokens(phrase)))[-SHOWN_GATES:]
-                phrases = _drawn(others, SHOWN_GATES, f"shown {self._options.seed}")
+                phrases = _sample(others, SHOWN_GATES, f"shown {self._options.seed}")
             yield gate_section(phrase_gates(self._directory, phrases), gates)
 
     def _check_words(self, pairs: Sequence[WordPair], path: FilePath) -> None:
@@ -251,7 +251,7 @@ class ReportSections:
                 )
 
 
-def _drawn(items: Sequence[str], size: int, seed: str) -> list[str]:
+def _sample(items: Sequence[str], size: int, seed: str) -> list[str]:
     return random.Random(seed).sample(items, min(size, len(items)))
 
 

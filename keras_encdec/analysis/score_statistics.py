@@ -52,9 +52,9 @@ class ScoreComparison:
 
     @property
     def view(self) -> tuple[float, float, float, float]:
-        """Left, bottom, right and top of the part of the plane that has all pairs but the lowest of each axis.
+        """Left, bottom, right and top of the part of the plane that contains all pairs but the lowest on each axis.
 
-        It leaves out one pair in 500 of each axis: a few very improbable pairs would take most of the plane.
+        On each axis, one pair in 500 is left out: a few very improbable pairs would take up most of the plane.
         """
         lows = [float(np.quantile(values, _LEFT_OUT)) for values in (self.table, self.model)]
         right, top = float(self.table.max()), float(self.model.max())
@@ -69,12 +69,12 @@ class ScoreComparison:
 
     @property
     def correlation(self) -> float:
-        """Pearson's r of the two; NaN if it is undefined, as for a single pair."""
+        """Pearson's r of the table's and the model's ln p; NaN if it is undefined, as for a single pair."""
         return _correlation(self.table, self.model)
 
     @property
     def rank_correlation(self) -> float:
-        """Spearman's rho of the two, with mean ranks for equal scores; NaN if it is undefined."""
+        """Spearman's rho of the table's and the model's ln p, with mean ranks for ties; NaN if it is undefined."""
         return _correlation(_ranks(self.table), _ranks(self.model))
 
     def most_differing(self, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -115,6 +115,8 @@ LONGEST = 60
 class BinnedScores:
     """Quartiles of ln p per token, in bins of pairs.
 
+    Bins of fewer than 10 pairs are left out, unless all bins are that small.
+
     Attributes:
         keys: list of float. Lower bound of each bin: a length, or a frequency.
         counts: list of int. Number of pairs in each bin.
@@ -127,7 +129,7 @@ class BinnedScores:
 
 
 def scores_by_length(lengths: ArrayLike, scores: np.ndarray) -> BinnedScores:
-    """Bins scores by length, with a bin for each length.
+    """Bins scores by length: one bin for each length below 60 words, and one for 60 or more.
 
     Args:
         lengths: list or array of n int, numbers of words.

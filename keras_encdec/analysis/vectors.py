@@ -34,7 +34,7 @@ class Vectors:
     array: np.ndarray
 
     def with_others(self, others: "Vectors") -> "Vectors":
-        """Returns these vectors and others of the same width, which come first."""
+        """Returns other vectors of the same width, followed by these vectors."""
         return Vectors([*others.names, *self.names], np.concatenate([others.array, self.array]))
 
     def neighbours(self, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -65,18 +65,18 @@ class Vectors:
         return np.concatenate(indices), np.concatenate(similarities)
 
 
-# The ranks by frequency that words of a map are grouped by. Most words before the first are function words.
+# Frequency ranks at which the words of a map are divided into groups. Most words up to the first are function words.
 RANKS = (100, 500)
 
 
 def word_groups(words: Sequence[str]) -> dict[str, np.ndarray]:
-    """Groups words by their letters or, if these are ordinary, by their frequency.
+    """Groups words into those without letters or with digits, capitalized words, and the others by their frequency.
 
     Args:
         words: list of str, the most frequent first.
 
     Returns:
-        dict of the name of a group to int array, the indices of its words; without empty groups. Each word is in one.
+        dict of the name of a group to int array, the indices of its words. Each word is in one; no group is empty.
 
     Example:
 
@@ -100,7 +100,7 @@ def word_groups(words: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def length_groups(phrases: Sequence[str]) -> dict[str, np.ndarray]:
-    """Groups phrases by their number of words, the longest together: dict as that of `word_groups`."""
+    """Groups phrases by their number of words, the longest together; returns a dict like `word_groups`."""
     lengths = [len(split_tokens(phrase)) for phrase in phrases]
     distinct = sorted(set(lengths))
     names = [f"{length} words" if length != 1 else "1 word" for length in distinct]
@@ -115,7 +115,7 @@ def _grouped(group_of: Sequence[str], names: Sequence[str]) -> dict[str, np.ndar
 
 
 def encoder_symbols(directory: ModelDirectory) -> dict[str, Structure]:
-    """Returns the encoder's weights by their symbols, see `Encoder.symbols`: an empty dict if it has none."""
+    """Returns the encoder's weights by their symbols, see `Encoder.symbols`; an empty dict if it defines none."""
     try:
         return directory.model.encoder.symbols()
     except NotImplementedError:

@@ -100,7 +100,7 @@ def read_texts(directory: str | os.PathLike[str]) -> list[TextPair]:
         list of `(english, french)`: paragraphs of the help, then messages of the user interface.
 
     Raises:
-        InputError: when a package is missing or the packages are of different versions.
+        InputError: if a package is missing or the packages have different versions.
     """
     paths = [find_package(directory, name) for name in PACKAGES]
     versions = {package_version(path) for path in paths}
@@ -271,8 +271,8 @@ def is_clean(source: Sequence[str], target: Sequence[str]) -> bool:
 def hold_out(pairs: Sequence[SentencePair], count: int, seed: int) -> tuple[list[SentencePair], ...]:
     """Draws sentence pairs at random for development and testing.
 
-    Only pairs with 3 to 40 tokens on each side are drawn, two thirds of which have a letter. A sentence that occurs
-    twice is not drawn; sentences that differ only in punctuation count as the same.
+    Only pairs with 3 to 40 tokens on each side are drawn, if at least two thirds of the tokens on each side have a
+    letter. A sentence that occurs twice is not drawn; sentences that differ only in punctuation count as the same.
 
     Args:
         pairs: list of distinct `(source_words, target_words)`.

@@ -56,7 +56,7 @@ class PackagedModel:
     Attributes:
         path: pathlib.Path. The model directory.
         perplexity: float. Per token, on the pairs held out of the training, with the weights as they are stored.
-        unigram_perplexity: float. The same of a unigram model of the targets that were trained on.
+        unigram_perplexity: float. The same for a unigram model of the training targets.
         size: int. Bytes of the files in the directory.
     """
 
@@ -73,21 +73,21 @@ class PackagedModel:
 
 
 def build_packaged_model(work_dir: FilePath, output: FilePath, epochs: float = 7.0) -> PackagedModel:
-    """Trains the model that comes with the package, and writes it without what only a training needs.
+    """Trains the model that comes with the package, and writes it without the files that only training needs.
 
     The weights are stored in float16, compressed; Keras gives them the model's float32 when it loads them.
 
     Args:
         work_dir: directory to train in. If a training in it was stopped, it continues; if it has ended, it is used.
-        output: the model directory to write, which must not exist.
+        output: the model directory to write, which must not exist yet.
         epochs: float. Passes over the pairs. Defaults to `7`.
 
     Returns:
         PackagedModel.
 
     Raises:
-        InputError: when `output` exists; see `train`.
-        KeyboardInterrupt: when a signal stops the training.
+        InputError: if `output` exists; see also `train`.
+        KeyboardInterrupt: if a signal stops the training.
     """
     if (folder := pathlib.Path(output)).exists():
         raise InputError("found a model or another file", "expected no such path yet", "name another --output", folder)

@@ -1,4 +1,4 @@
-"""Examines the installation, the machine, and models and exports on disk; needs no Keras itself."""
+"""Examines the installation, the machine, and models and exports on disk. The examination itself needs no Keras."""
 
 from keras_encdec.diagnosis.diagnosis import CheckedPath as CheckedPath
 from keras_encdec.diagnosis.diagnosis import Diagnosis as Diagnosis

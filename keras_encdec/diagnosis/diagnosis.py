@@ -1,4 +1,4 @@
-"""Examines the installation, the machine, and what is on disk, step by step. Nothing that is broken stops it.
+"""Examines the installation, the machine, and what is on disk, step by step. Broken parts do not stop it.
 
 Functions import the libraries themselves, so that a missing one is reported, too.
 """
@@ -35,7 +35,7 @@ class CheckedPath:
 
     Attributes:
         path: str.
-        kind: str. What is there, such as "model directory"; "unknown" if this cannot be told.
+        kind: str. What is there, such as "model directory", or "unknown".
         state: str: "complete and unchanged", "damaged" or "not checked".
         found: str. What was checked, such as its size.
         problems: tuple of str: sentences that say what is wrong, and what to do.
@@ -61,10 +61,10 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
     Args:
         path: path or URL of the directory, path of a file in a model directory, or the name of a model of the
             package.
-        backend_works: bool. Whether Keras can be imported, which loads models. Defaults to `True`.
+        backend_works: bool. Whether Keras can be imported, which loading a model needs. Defaults to `True`.
 
     Returns:
-        CheckedPath, with its problems; broken files raise nothing.
+        CheckedPath, with its problems. Broken files raise no exception.
     """
     kind, found, checked = "unknown", "", False
     problems: list[str] = []
@@ -80,9 +80,9 @@ def check_path(path: FilePath, backend_works: bool = True) -> CheckedPath:
         problems.append(str(error))
     except ImportError as error:
         checked = False
-        problems.append(f"{path}: found a library that does not import ({error}); install it again.")
+        problems.append(f"{path}: found a library that cannot be imported ({error}); install it again.")
     except Exception as error:  # damaged files may raise any exception; the diagnosis continues
-        problems.append(f"{path}: found that it cannot be checked ({type(error).__name__}: {error}); copy it again.")
+        problems.append(f"{path}: could not be checked ({type(error).__name__}: {error}); copy it again.")
     state = "not checked" if not checked else "damaged" if problems else "complete and unchanged"
     return CheckedPath(str(path), kind, state, found, tuple(problems))
 
@@ -92,7 +92,7 @@ _SHARDS = "unfinished sharded job"
 
 
 def _kind(path: pathlib.Path) -> str:
-    """Tells by its files what a path is."""
+    """Returns what is at a path, judging by the names of the files."""
     from keras_encdec.export.versions import versions
 
     with explained(path, "to look for a model or an export"):
@@ -119,14 +119,14 @@ def _kind(path: pathlib.Path) -> str:
 
 
 def _check(folder: pathlib.Path, kind: str, backend_works: bool) -> tuple[str, list[str]]:
-    """Checks a folder of a kind, and returns what was checked, and the problems."""
+    """Checks a folder of the given kind. Returns what was checked, such as its size, and the problems."""
     if kind == _SHARDS:
         return _check_shards(folder)
     if kind in (_EXPORT, _VERSION):
         return _check_versions(folder, kind == _VERSION)
     if backend_works:
         return _check_model(folder)
-    return "", [f"{shown_path(folder)}: models cannot be loaded without a backend that works; mend the backend first."]
+    return "", [f"{shown_path(folder)}: models cannot be loaded without a working backend; repair the backend first."]
 
 
 def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
@@ -140,7 +140,7 @@ def _check_model(folder: pathlib.Path) -> tuple[str, list[str]]:
         directory = ModelDirectory.load(folder)
     except InputError as error:
         problems = [str(error)]
-        # A damaged vocabulary keeps the weights from being read: there may be more to say.
+        # A damaged vocabulary is found before the weights are read: they may be damaged, too.
         if error.path not in (folder, folder / CONFIG, folder / WEIGHTS):
             try:
                 load_model(folder / WEIGHTS)
@@ -169,7 +169,7 @@ def _check_versions(folder: pathlib.Path, single: bool) -> tuple[str, list[str]]
 
 
 def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
-    """Checks the parts that the records of a sharded job list. Without a manifest the job cannot go on."""
+    """Checks the parts that the records of a sharded job list. Without a manifest the job cannot continue."""
     from keras_encdec.runtime.settings_files import read_parsed
 
     remedy = f"remove {shown_path(folder)} and run the job again"
@@ -182,7 +182,7 @@ def _check_shards(folder: pathlib.Path) -> tuple[str, list[str]]:
             for number, output in enumerate(record["outputs"])
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"found no manifest and records that read ({error})", "", remedy, folder) from None
+        raise InputError(f"found a manifest or records that cannot be read ({error})", "", remedy, folder) from None
     damaged = [name for name, checksum in parts if _part_checksum(folder, name) != checksum]
     problems = [
         str(InputError("found a damaged part", "expected what was written", "run the job again", folder / name))
@@ -206,7 +206,7 @@ def _part_checksum(folder: pathlib.Path, name: str) -> str:
 
 
 class Section(Protocol):
-    """A part of a diagnosis, which a user can read."""
+    """A part of a diagnosis, in a form that a user can read."""
 
     @property
     def title(self) -> str:
@@ -234,7 +234,7 @@ class DiagnosisOptions(Configuration):
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """Everything that was found.
+    """All results of `diagnose`.
 
     Attributes:
         versions: Versions.
@@ -276,13 +276,14 @@ def diagnose(
 
     Args:
         options: DiagnosisOptions. Defaults to `None`: the defaults of the command.
-        paths: of model directories, exports and folders of sharded jobs to check. Defaults to none.
-        folder: whose disk to describe. Defaults to the working directory.
-        show: callable of a Section, called as soon as its part is done; what needs no Keras comes first. Optional.
+        paths: paths of model directories, exports and folders of sharded jobs to check. Defaults to none.
+        folder: path of a folder whose disk is described. Defaults to the working directory.
+        show: function that is called with each Section as soon as it is done; those that need no Keras come first.
+            Optional.
         **values: options by name, which override those in `options`.
 
     Returns:
-        Diagnosis, with its problems; nothing that is broken raises an exception.
+        Diagnosis, with its problems. Broken parts raise no exception.
     """
     options = DiagnosisOptions.combined(options, values)
 

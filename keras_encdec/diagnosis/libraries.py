@@ -86,7 +86,7 @@ class Versions:
         """One sentence for each problem."""
         found = [library.problem for library in self.libraries]
         if not self.installed:
-            found.append("keras-encdec is not installed, so that the libraries it needs are not known; pip install it.")
+            found.append("keras-encdec is not installed, so the libraries that it needs are not known; pip install it.")
         return tuple(problem for problem in found if problem)
 
     def rows(self) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,7 @@ def _library(requirement: Requirement, extras: tuple[str, ...]) -> Library:
 def _installed_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name) or None
-    except (importlib.metadata.PackageNotFoundError, KeyError):  # also where an installation was cut short
+    except (importlib.metadata.PackageNotFoundError, KeyError):  # KeyError: the installation was interrupted
         return None
 
 
@@ -167,7 +167,7 @@ def find_backend() -> ChosenBackend:
     """Finds the backend that Keras will use, as Keras chooses it, without importing Keras."""
     folder = pathlib.Path(os.environ.get("KERAS_HOME") or pathlib.Path("~/.keras").expanduser())
     configured = None
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # Keras, too, passes over a file that is broken
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # Keras ignores a broken file, too
         configured = json.loads((folder / "keras.json").read_bytes()).get("backend")
     installed = tuple(name for name in BACKENDS if _installed_version(name))
     if given := os.environ.get("KERAS_BACKEND"):
@@ -178,9 +178,9 @@ def find_backend() -> ChosenBackend:
 
 
 DTYPES = ("float32", "bfloat16")
-# An import takes seconds, but minutes where a slow disk is read for the first time.
+# An import takes seconds, but minutes if a slow disk is read for the first time.
 _PATIENCE = 600.0
-# A product is timed that takes at least this many seconds, or that of the largest matrices.
+# The matrices grow until their product takes this number of seconds, or until they have the largest size.
 _LONG_ENOUGH, _SMALLEST, _LARGEST = 0.01, 512, 8192
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {0} import write_findings; write_findings()"
 
@@ -259,9 +259,9 @@ def _problem(backend: str, failure: str, imported: bool) -> str:
 
 
 def write_findings() -> None:
-    """Writes what is found of the backend to standard output, as lines of a name and a value in JSON."""
+    """Writes what is found about the backend to standard output: on each line a name and a value, as a list in JSON."""
     results = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print on standard output
+    os.dup2(2, 1)  # sends what libraries print on standard output to standard error
     try:
         for result in _results():
             print(json.dumps(result), file=results, flush=True)

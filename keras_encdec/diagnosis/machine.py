@@ -13,7 +13,7 @@ from keras_encdec.backend.devices import processor_flags
 from keras_encdec.errors import FilePath
 from keras_encdec.runtime.workers import available_processors
 
-# What users know instruction sets by: names in Linux's list, of x86 processors and of ARM ones.
+# Instruction sets by their usual names, with their names in Linux's list, for x86 and ARM processors.
 _X86 = {
     "AVX2": "avx2",
     "AVX512F": "avx512f",
@@ -30,16 +30,16 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The machine, and what of it this process may use.
+    """The machine, and the part of it that this process may use.
 
     Attributes:
         processor: str. Name of the processor.
         instructions: dict of instruction set to whether the processor has it; empty if this is not known.
         processors: int. Number of processors.
         usable_processors: int. Number of processors that this process may run on (its affinity).
-        processor_limit: float. Processors' worth of time that the control group allows; `None` for no limit.
-        thread_variables: dict, the environment variables that are set for the number of threads.
-        graphics: tuple of str, the NVIDIA GPUs by the driver's account, whether or not a backend can use them.
+        processor_limit: float. Number of processors whose time the control group allows; `None` for no limit.
+        thread_variables: dict, those environment variables for the number of threads that are set.
+        graphics: tuple of str, the NVIDIA GPUs that the driver reports, whether or not a backend can use them.
         memory_total: int. Bytes; `None` if not known.
         memory_free: int. Bytes that programs can still take; `None` if not known.
         memory_limit: int. Bytes that the control group allows; `None` for no limit.
@@ -85,10 +85,10 @@ def _gib(size: int | None) -> str:
 
 
 def find_machine(folder: FilePath = ".") -> Machine:
-    """Finds what the operating system says about the machine.
+    """Asks the operating system about the machine.
 
     Args:
-        folder: whose disk to describe. Defaults to the working directory.
+        folder: path of a folder whose disk is described. Defaults to the working directory.
     """
     total, free = _memory()
     disk = None
@@ -129,7 +129,7 @@ def _instructions() -> dict[str, bool]:
 
 
 def _processor_limit() -> float | None:
-    """The smallest limit of the control groups that this process is in."""
+    """Returns the smallest limit of the control groups that this process is in; `None` without a limit."""
     quotas = [float(quota) / float(period) for quota, period in map(str.split, _limits("cpu.max"))]
     for quota, period in zip(_limits("cpu/cpu.cfs_quota_us"), _limits("cpu/cpu.cfs_period_us"), strict=False):
         if int(quota) > 0:  # -1 is no limit
@@ -138,7 +138,7 @@ def _processor_limit() -> float | None:
 
 
 def _limits(name: str) -> list[str]:
-    """The contents of a file of the control group that this process is in, and of the groups around it."""
+    """Returns the limits in a file of this process's control group and of its parent groups; "max" is left out."""
     groups = [line.partition("::")[2] for line in _text(_PROC / "self" / "cgroup").splitlines() if "::" in line]
     group = _CGROUPS / (groups[0].lstrip("/") if groups else "")
     folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(_CGROUPS)]
@@ -150,7 +150,7 @@ def _memory() -> tuple[int | None, int | None]:
     lines = (line.split() for line in _text(_PROC / "meminfo").splitlines())
     sizes = {words[0].rstrip(":"): int(words[1]) << 10 for words in lines if len(words) > 1}
     total = sizes.get("MemTotal")
-    if total is None:  # no Linux
+    if total is None:  # not Linux
         with contextlib.suppress(OSError, ValueError):
             total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return total, sizes.get("MemAvailable")

@@ -34,8 +34,8 @@ class DistillationResult:
     """The result of `distill`.
 
     Attributes:
-        student: pathlib.Path of the student's model directory; of a remote one the URL, a str.
-        text: the same, of the translations that the student learnt, a line for each sentence.
+        student: pathlib.Path of the student's model directory; if it is remote, its URL, a str.
+        text: path or URL of the translations that the student learned from, one sentence per line.
         stages: list of StageResult.
         scores: dict of "teacher" (beam) and "student" (greedy) to BLEU on the test set; empty without one.
     """
@@ -63,7 +63,7 @@ def distill(
     model: Mapping[str, Any] | None = None,
     **values: Any,
 ) -> DistillationResult:
-    """Trains a student on what teachers translate the training text into.
+    """Trains a student on the teachers' translations of the training text.
 
     The teachers translate the source sentences by beam search. The student is trained on the source sentences and these
     translations, and translates by greedy search. Every stage leaves a record in `output`; a second call runs only the
@@ -79,9 +79,9 @@ def distill(
             out of the training text.
         test_source, test_target: sentences and references on which teachers and student are compared. Defaults to
             `None`: no comparison.
-        begun: callable of a Stage and the number of all stages, called before each stage that runs. Defaults to no
-            call.
-        ended: callable of a StageResult, called after each stage. Defaults to no call.
+        begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
+            to one that does nothing.
+        ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
         training, model: dicts. Hyper-parameters that override the preset's. Defaults to none.
         **values: options by name, which override those in `options`.
 
@@ -106,7 +106,7 @@ def distill(
         (test_source, test_target, ("test_source", "test_target")),
     ):
         if (one is None) != (other is None):
-            raise ConfigurationError(f"found one of {{{names[0]}}} and {{{names[1]}}}, expected both or none")
+            raise ConfigurationError(f"found one of {{{names[0]}}} and {{{names[1]}}}, expected both or neither")
     files = {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target}
     files |= {"test_source": test_source, "test_target": test_target}
     with result_folder(output, "distillation") as (folder, saved), LocalFiles() as local:
@@ -224,7 +224,7 @@ def translate(
     dictionary: str | None = None,
     **models: pathlib.Path,
 ) -> dict[str, Any]:
-    """Writes the best translations, with one beam by greedy search."""
+    """Writes the best translation of each sentence. With one beam, the search is greedy."""
     sampler = GreedySampler() if num_beams == 1 else BeamSampler(num_beams, length_penalty=length_penalty)
     options = GenerationOptions(replace_unknown=replace_unknown, dictionary=dictionary, escape=True)
     return {"sentences": generate_file(list(models.values()), source, output, sampler, options).lines}

@@ -26,7 +26,10 @@ class DistillationOptions(Configuration):
         group="teacher's translations",
     )
     num_beams: int = hyperparameter(
-        12, "Partial sequences of the teachers' search for each sentence.", minimum=1, group="teacher's translations"
+        12,
+        "Partial sequences that the teachers' beam search keeps for each sentence.",
+        minimum=1,
+        group="teacher's translations",
     )
     length_penalty: float = hyperparameter(
         0.0,
@@ -36,12 +39,13 @@ class DistillationOptions(Configuration):
     )
     replace_unknown: bool = hyperparameter(
         False,
-        "Replace unknown words in what the student learns, and in what is evaluated; see encdec-generate.",
+        "Replace unknown words in the translations that the student learns from, and in those that are evaluated; see "
+        "encdec-generate.",
         group="teacher's translations",
     )
     dictionary: str | None = hyperparameter(
         None,
-        "With --replace_unknown: file of lines of a source word, a tab and its translation.",
+        "With --replace_unknown: file with a source word, a tab and its translation on each line.",
         group="teacher's translations",
     )
     number_of_processes: int | None = hyperparameter(

@@ -34,9 +34,9 @@ def experiment(
         config: ExperimentConfig; or the path or URL of its TOML file; or the name of an experiment of the package.
         output: directory to write to, or its URL, made if it is missing: `results.md`, `results.json`, `results.svg`,
             `results.png`, the models, the n-best lists with features, weights and translations.
-        begun: callable of a Stage and the number of all stages, called before each stage that runs. Defaults to no
-            call.
-        ended: callable of a StageResult, called after each stage. Defaults to no call.
+        begun: function that is called with a Stage and the number of all stages before each stage that runs. Defaults
+            to one that does nothing.
+        ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
 
     Returns:
         ExperimentResult.

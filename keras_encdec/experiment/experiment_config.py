@@ -39,9 +39,9 @@ class DataConfig(Configuration):
     )
     train_target: str | None = hyperparameter(None, "Target side of the training text.")
     dev_source: str | None = hyperparameter(None, "Source sentences to tune on.")
-    dev_target: str | None = hyperparameter(None, "Their reference translations.")
+    dev_target: str | None = hyperparameter(None, "Reference translations of dev_source.")
     test_source: str | None = hyperparameter(None, "Source sentences to test on.")
-    test_target: str | None = hyperparameter(None, "Their reference translations.")
+    test_target: str | None = hyperparameter(None, "Reference translations of test_source.")
 
     def check(self) -> None:
         files = {name: getattr(self, name) for name in SIDES}
@@ -221,7 +221,7 @@ class RowConfig(Configuration):
     name: str = hyperparameter("", "Name of the row.")
     features: tuple[str, ...] = hyperparameter((), "Names of the features that are added to the baseline.")
     published_gain: float | None = hyperparameter(
-        None, "Published gain of such a system over the baseline, shown beside the measured gain."
+        None, "Published gain of such a system over the baseline, shown next to the measured gain."
     )
 
     def check(self) -> None:

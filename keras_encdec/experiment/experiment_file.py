@@ -37,7 +37,7 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str | os.PathLike[str]) -> ExperimentConfig:
-    """Reads an experiment of the package, or a TOML file, whose relative paths start from the file's directory.
+    """Reads an experiment of the package, or a TOML file. Relative paths in the file start from its directory.
 
     Args:
         name: str. One of `experiment_names()`, or the path of a file.
@@ -137,7 +137,7 @@ class _Reader:
             if len(counting) > 1:
                 found = f"found counts of {' and '.join(counting)} in the row {row.name}"
                 raise self._error(
-                    found, "expected the counts of one feature, as a list has one Unknown0 and one Length0"
+                    found, "expected the counts of one feature, as a list can have only one Unknown0 and one Length0"
                 )
 
     def _check_files(self, config: ExperimentConfig) -> None:
@@ -176,7 +176,7 @@ class _Reader:
             raise self._error(f"found no file {path}, {setting}", "expected one", "check the path")
 
     def _section(self, kind: type[Section], name: str, values: Any, paths: Collection[str] = ()) -> Section:
-        """Makes the configuration of a section, of whose values `paths` names those that are paths."""
+        """Makes the configuration of a section. `paths` lists the names of its values that are paths."""
         try:
             return kind.from_dict(self._with_paths(self._table(name, values), paths))
         except ConfigurationError as error:

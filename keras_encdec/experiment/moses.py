@@ -1,6 +1,6 @@
 """Stages that run Moses: they escape text, write a moses.ini, tune and decode.
 
-Moses is a directory in which it was built, with its programs in `bin` and `scripts/training`.
+Moses is used from the directory in which it was built, which has its programs in `bin` and `scripts/training`.
 """
 
 import os

@@ -131,8 +131,8 @@ def _markdown(result: ExperimentResult) -> str:
 {result}
 
 Mean and standard deviation over {tunings} {"tuning" if tunings == 1 else "tunings"} of each row with
-{result.algorithm.upper()}; gains and p-values are those of the test set, from the first row. Approximate randomization
-pools all tunings (Clark et al., 2011). Signature: `{result.metric}|{result.signature}`.
+{result.algorithm.upper()}. Gains and p-values compare the test scores with those of the first row. Approximate
+randomization pools all tunings (Clark et al., 2011). Signature: `{result.metric}|{result.signature}`.
 
 | stage | seconds |
 | --- | --- |

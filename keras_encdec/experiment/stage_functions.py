@@ -23,7 +23,8 @@ from keras_encdec.trainers.train import train
 from keras_encdec.trainers.training_config import TrainingConfig
 from keras_encdec.trainers.training_data import TrainingData
 
-# Largest accepted share of hypotheses whose phrases are not in the table. Moses handles unknown words differently.
+# Largest accepted share of hypotheses whose phrases are not in the table. There may be a few even with the right table,
+# because Moses handles unknown words differently.
 MOST_WITHOUT_PHRASES = 0.05
 
 
@@ -168,8 +169,8 @@ def tune_row(
 ) -> dict[str, Any]:
     """Tunes the weights with several seeds, and writes the best hypotheses of both lists with each.
 
-    The directory `output` gets `weights.1`, `dev.1`, `test.1` and so on. The first row needs no model, so that a test
-    list that does not belong to its references is an error before any model is trained.
+    The directory `output` gets `weights.1`, `dev.1`, `test.1` and so on. The first row needs no model, so a test list
+    that does not match its references raises an error before any model is trained.
 
     Returns:
         dict: "dev", the metric on the development set with each seed's weights; "metric", its name.

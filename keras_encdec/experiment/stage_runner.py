@@ -140,8 +140,8 @@ def run_stages(
     Args:
         stages: list of Stage. The inputs of each exist, or are outputs of earlier stages.
         records: directory of the records, made if it is missing.
-        begun: callable of a Stage, called before each stage that runs. Defaults to no call.
-        ended: callable of a StageResult, called after each stage. Defaults to no call.
+        begun: function that is called with each Stage before it runs. Defaults to one that does nothing.
+        ended: function that is called with a StageResult after each stage. Defaults to one that does nothing.
 
     Returns:
         list of StageResult, one for each stage.

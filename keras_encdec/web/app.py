@@ -211,7 +211,7 @@ async def _read(request: Request, most: int) -> bytes | None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Answers a request that Starlette refuses: an unknown path or method."""
-    assert isinstance(error, HTTPException)  # Starlette's type of a handler has any exception
+    assert isinstance(error, HTTPException)  # Starlette's type for handlers allows any exception
     sentences = {
         404: f"Found no page at {request.url.path}; the API is described at /openapi.json.",
         405: f"Found the method {request.method} for {request.url.path}; the API is described at /openapi.json.",

@@ -34,7 +34,7 @@ def known_phrases(
     Args:
         directory: ModelDirectory. Without a file, its training data are read, if it still has them.
         phrase_table: Moses phrase table; its sources are read. Optional.
-        input: text file, a phrase or sentence per line. Optional.
+        input: text file, one phrase or sentence per line. Optional.
         size: int. Largest number of phrases. Defaults to `10_000`.
         encoding: str. Encoding of the files. Defaults to `None`: UTF-8.
 

@@ -44,7 +44,7 @@ def serve(
         options: ServeOptions. Defaults to `None`: the defaults of the command.
         phrase_table, input: files with the phrases to search for neighbours, see `known_phrases`. Default to the
             model's training data.
-        say: callable that takes a line for each step, and the address of the page. Defaults to no output.
+        say: function that is called with a line for each step and for the address of the page. Defaults to no output.
         **values: options by name, which override those in `options`.
 
     Raises:

@@ -58,7 +58,7 @@ def test_libraries_that_do_not_import_are_findings(tmp_path, monkeypatch):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr == ""
     assert "cannot be imported (ImportError: keras is broken)" in done.stdout
-    assert "served: found a library that does not import (isal is broken); install it again.\n" in done.stdout
+    assert "served: found a library that cannot be imported (isal is broken); install it again.\n" in done.stdout
 
 
 def test_libraries_that_every_command_needs_are_named(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def test_all_backends_are_started_if_asked_for(started):
 def test_a_model_is_not_loaded_with_a_backend_that_fails(started, monkeypatch, model_dirs):
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     found = diagnose(paths=[model_dirs / "forward"])
-    assert len(found.problems) == 2 and "without a backend that works" in found.problems[1]
+    assert len(found.problems) == 2 and "without a working backend" in found.problems[1]
 
 
 def test_a_backend_that_is_not_installed_is_not_started(started, monkeypatch):

@@ -109,17 +109,15 @@ def test_a_model_may_have_two_problems(model):
 
 def test_without_a_backend_that_works_a_model_is_not_checked(model, export):
     checked = check_path(model, backend_works=False)
-    assert (
-        checked.state == "not checked" and "models cannot be loaded without a backend that works" in checked.problems[0]
-    )
+    assert checked.state == "not checked" and "models cannot be loaded without a working backend" in checked.problems[0]
     assert not check_path(export, backend_works=False).problems
 
 
 @pytest.mark.parametrize(
     "raised, state, said",
     [
-        (ImportError("no libx"), "not checked", "found a library that does not import (no libx); install it again."),
-        (KeyError("x"), "damaged", "found that it cannot be checked (KeyError: 'x'); copy it again."),
+        (ImportError("no libx"), "not checked", "found a library that cannot be imported (no libx); install it again."),
+        (KeyError("x"), "damaged", "could not be checked (KeyError: 'x'); copy it again."),
     ],
 )
 def test_whatever_a_check_raises_the_diagnosis_continues(model, monkeypatch, raised, state, said):

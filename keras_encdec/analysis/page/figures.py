@@ -33,7 +33,7 @@ DOTS_PER_INCH = 160
 SETTINGS: "dict[RcKeyType, object]" = {
     "savefig.facecolor": "white",
     "font.size": 10,
-    "text.color": INK,  # black would have no style, which `adaptive` could not change
+    "text.color": INK,  # matplotlib writes no style for black text, so `adaptive` could not change its colour
     "axes.titlesize": 10.5,
     "axes.labelsize": 10,
     "axes.edgecolor": GREY,
@@ -79,7 +79,7 @@ def literal(text: str) -> str:
     return utf8(text).decode().replace("$", r"\$")
 
 
-def drawn(figure: Figure, description: str = "", caption: str = "") -> Drawing:
+def rendered(figure: Figure, description: str = "", caption: str = "") -> Drawing:
     """Renders a figure as SVG and PNG.
 
     Args:

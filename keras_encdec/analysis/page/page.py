@@ -109,7 +109,7 @@ def adaptive(svg: bytes) -> bytes:
 
 
 def _digest(text: str) -> str:
-    """Returns the name by which a Content-Security-Policy allows a style or a script."""
+    """Returns the hash by which a Content-Security-Policy allows a style or a script."""
     return f"sha256-{_base64(hashlib.sha256(text.encode()).digest())}"
 
 
@@ -198,7 +198,7 @@ class Section:
         return [*tables, *figures, *self.files]
 
     def without_contents(self) -> "Section":
-        """Returns a copy with empty files of the same paths, which is all that the page needs when they are written."""
+        """Returns a copy with empty files of the same paths: once the files are written, the page needs only paths."""
         return dataclasses.replace(
             self,
             tables=dict.fromkeys(self.tables, Table("", (), ())),
@@ -225,8 +225,8 @@ class Scatter:
         axes: pair of pairs `(label, short label)`; `None` for a map, whose axes have no meaning.
         neighbours: pair of arrays `(n, k)`, indices and similarities of each point's neighbours. Optional.
         regions: dict of name to box `(left, bottom, right, top)`. Each gets a button that zooms to it. Optional.
-        groups: dict of name to int array, the indices of its points, at most five. Each point is in one, and has its
-            colour. Optional.
+        groups: dict of at most five names to int arrays, the indices of the points of each group. Each point is in one
+            group, which decides its colour. Optional.
         view: box that the figure shows first, with a button that shows it again. Defaults to `None`: all points.
     """
 

@@ -12,7 +12,7 @@ from keras_encdec.analysis.page.figures import (
     draw_binned_scores,
     draw_bleu,
     draw_scores,
-    drawn,
+    rendered,
 )
 from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, number_text
 from keras_encdec.analysis.score_statistics import LengthBleu, ScoreComparison, scores_by_frequency, scores_by_length
@@ -69,7 +69,7 @@ def score_section(comparison: ScoreComparison, num_pairs: int) -> Section:
     )
     numbers = zip(sources, targets, np.round(comparison.table, 5), np.round(comparison.model, 5), strict=True)
     tables = {"scores": Table("Scores of pairs", header, list(numbers)), "more_probable": more, "less_probable": less}
-    return Section("scores", title, body, tables, {"scores": drawn(draw_scores(comparison))})
+    return Section("scores", title, body, tables, {"scores": rendered(draw_scores(comparison))})
 
 
 def _hidden(pairs: int) -> str:
@@ -105,7 +105,7 @@ def length_section(
     rows: list[tuple[str | float, ...]] = []
     pictures = {}
     for measure, (binned, label) in measures.items():
-        pictures[f"{name}_{measure.replace(' ', '_')}"] = drawn(
+        pictures[f"{name}_{measure.replace(' ', '_')}"] = rendered(
             draw_binned_scores(binned, label, measure == "frequency"), f"ln p per target token by {label}"
         )
         for key, count, quartiles in zip(binned.keys, binned.counts, binned.quartiles, strict=True):
@@ -124,7 +124,7 @@ def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
         whole: float. BLEU of all sentences, 0 to 100.
         bins: list of LengthBleu.
     """
-    drawing = drawn(draw_bleu(bins, whole), f"BLEU by source length; {whole:.1f} of all sentences")
+    drawing = rendered(draw_bleu(bins, whole), f"BLEU by source length; {whole:.1f} for all sentences")
     rows = [(each.words, each.sentences, round(each.bleu, 2)) for each in bins]
     table = Table("BLEU by source length", ("source words", "sentences", "BLEU"), rows)
     sentences = sum(each.sentences for each in bins)
@@ -133,7 +133,7 @@ def bleu_section(whole: float, bins: Sequence[LengthBleu]) -> Section:
 
 
 KINDS = {
-    "given": "The phrases that were asked for",
+    "given": "The requested phrases",
     "frequent": "Long, frequent source phrases",
     "rare": "Long, rare source phrases",
     "long": "Long source phrases (the table has no counts)",
@@ -198,8 +198,8 @@ def sampled_targets(
     Returns:
         list of SampledTargets, in the order of the phrases.
     """
-    drawn = generator.generate([surface(source) for source in sources], RandomSampler(samples, seed=seed))
-    return [SampledTargets(source, samples, list(best)) for source, best in zip(sources, drawn, strict=True)]
+    targets = generator.generate([surface(source) for source in sources], RandomSampler(samples, seed=seed))
+    return [SampledTargets(source, samples, distinct) for source, distinct in zip(sources, targets, strict=True)]
 
 
 def best_targets_section(phrases: Mapping[str, Sequence[Preferences]]) -> Section:

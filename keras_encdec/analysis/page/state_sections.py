@@ -18,8 +18,8 @@ from keras_encdec.analysis.page.figures import (
     draw_gate_values,
     draw_gates,
     draw_units,
-    drawn,
     literal,
+    rendered,
 )
 from keras_encdec.analysis.page.page import Scatter, Section, Table, fill, utf8
 from keras_encdec.analysis.vectors import PhraseGates, UnitGates, Vectors
@@ -39,19 +39,19 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
     units = UnitGates.of(corpus)
     order = np.argsort(-units.kept, kind="stable")
     statistics = {
-        "gates_units": drawn(
+        "gates_units": rendered(
             draw_units(units),
             "How much each unit keeps and how often it resets",
             "Each point is a unit: how much of its state it keeps at a word, and how often it resets.",
         ),
-        "gates_values": drawn(
+        "gates_values": rendered(
             draw_gate_values(corpus),
             "How often the gates have each value",
             "The values of all units at all words.",
         ),
     }
     phrases = {
-        f"gates_{number}": drawn(
+        f"gates_{number}": rendered(
             draw_gates(gates, order),
             f"Update and reset gates over the phrase: {' '.join(gates.words)}",
             " ".join(gates.words[:-1]),
@@ -81,7 +81,7 @@ def gate_section(shown: Sequence[PhraseGates], corpus: Sequence[PhraseGates]) ->
 
 
 def _unit_table(caption: str, units: UnitGates, chosen: np.ndarray) -> Table:
-    header = "unit", "mean z", "resets (%)", "lets in most at", "resets most at"
+    header = "unit", "mean z", "resets (%)", "changes most at", "resets most at"
     rows = [
         (
             f"{unit}",
@@ -106,7 +106,7 @@ def attention_section(translations: Sequence[TextHypothesis]) -> Section:
         assert best.attention is not None
         described = f"{' '.join(best.source_words)} → {' '.join(best.words)}"
         figure = draw_attention(best.source_words, best.words, best.attention)
-        pictures[f"attention_{number}"] = drawn(figure, f"Attention: {described}", described)
+        pictures[f"attention_{number}"] = rendered(figure, f"Attention: {described}", described)
         for word, weights in zip((*best.words, "(end)"), best.attention, strict=True):
             for read, weight in zip((*best.source_words, "(end)"), weights, strict=True):
                 rows.append((number, word, read, round(float(weight), 5)))
@@ -168,7 +168,7 @@ def map_section(
         f"{name}_map": Table(title, (name, "x", "y"), coordinates),
         f"{name}_neighbours": Table(title, (name, "rank", "neighbour", "cosine"), rows),
     }
-    drawing = drawn(draw_map(points, vectors.names, boxes, groups))
+    drawing = rendered(draw_map(points, vectors.names, boxes, groups))
     return Section(name, title, body, tables, {name: drawing}, files)
 
 
@@ -308,11 +308,11 @@ def _write_names(axes: Axes, points: np.ndarray, names: Sequence[str], indices: 
                 for other in taken
             ):
                 taken.append(area)
-                beside = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
+                offset = {"left": 3, "right": -3, "center": 0}[side], (along + 0.2) * height
                 axes.annotate(
                     literal(name),
                     points[i],
-                    xytext=beside,
+                    xytext=offset,
                     textcoords="offset points",
                     ha=side,
                     fontsize=FONT,

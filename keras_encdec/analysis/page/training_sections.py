@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
-from keras_encdec.analysis.page.figures import BLUE, COLOURS, drawn, literal, new_figure
+from keras_encdec.analysis.page.figures import BLUE, COLOURS, literal, new_figure, rendered
 from keras_encdec.analysis.page.page import Section, Table, fill
 from keras_encdec.errors import InputError
 from keras_encdec.formats import FilePath
@@ -23,7 +23,7 @@ class TrainingRun:
 
     Attributes:
         name: str. The last two parts of the path of the model directory.
-        rounds: tuple of TrainingRound, without averages of rounds.
+        rounds: tuple of TrainingRound, without those that measured an average of earlier rounds.
     """
 
     name: str
@@ -103,7 +103,7 @@ def training_section(runs: Sequence[TrainingRun]) -> Section:
         runs: list of TrainingRun.
     """
     pictures = {
-        f"training_{name}": drawn(draw_training(runs, names, label), f"{label} over the updates of the training")
+        f"training_{name}": rendered(draw_training(runs, names, label), f"{label} over the updates of the training")
         for name, (names, label) in MEASURES.items()
         if any(run.values(measurement)[1] for run in runs for measurement, _ in names)
     }
@@ -163,7 +163,7 @@ def pruning_section(shares: Mapping[str, tuple[int, int]]) -> Section:
     axes.axvline(whole, color="0.5", linestyle="--", linewidth=1.2)
     axes.set(xlabel="weights that are zero (%)", xlim=(0, 108))
     axes.grid(axis="y", visible=False)
-    drawing = drawn(figure, f"Share of the weights that is zero, by class; {whole:.1f} % of all weights")
+    drawing = rendered(figure, f"Share of the weights that is zero, by class; {whole:.1f} % of all weights")
     rows = [(name, size, pruned, round(pruned / size, 4)) for name, (pruned, size) in shares.items()]
     table = Table("Pruned weights by class", ("class", "weights", "zeros", "share"), rows)
     body = fill("sections.html", "pruning", share=f"{whole:.1f} %", drawing=drawing, classes=table)

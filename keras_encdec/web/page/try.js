@@ -40,7 +40,7 @@ function probability(value) {
 
 const spread = (target) => `p = ${probability(target.probability)}, ln p = ${logProb(target.log_prob)} nats`;
 
-// A newer request to an address replaces an older one, which is aborted; its answer is ignored.
+// A newer request to an endpoint replaces an older one: the older one is aborted, and its answer is ignored.
 class Question {
   constructor(name, show) {
     [this.name, this.show] = [name, show];
@@ -178,7 +178,7 @@ const QUESTIONS = {
       tokens(target.tokens, "Tokens and their probabilities")))));
     const unknown = answer.source.filter(({known}) => !known), read = byId("read");
     read.hidden = !unknown.length;
-    read.replaceChildren("The model reads as unknown what is underlined: ", ...answer.source.flatMap(({word, known}) =>
+    read.replaceChildren("The model does not know the underlined words: ", ...answer.source.flatMap(({word, known}) =>
       [element("bdi", known ? {} : {class: "unknown"}, word), " "]));
     say(`Best of ${answer.targets.length} targets: ${best.text || "(empty)"}, p = ${probability(best.probability)}.`);
     Object.assign(attended, {targets: answer.targets, source: answer.source});
@@ -198,14 +198,14 @@ const QUESTIONS = {
     const unknown = target.words.filter(({known}) => !known).map(({word}) => word);
     place.replaceChildren(element("dl", {class: "numbers-of-pair"}, ...rows.flatMap(([name, value]) =>
       [element("dt", {}, name), element("dd", {}, value)])), tokens(target.tokens, "Tokens and their probabilities"),
-      ...(unknown.length ? [element("p", {class: "notice"}, "The model has no word ", element("bdi", {class: "unknown"},
-        unknown.join(" ")), ": it scores an unknown word there.")] : []));
+      ...(unknown.length ? [element("p", {class: "notice"}, "The model does not know ", element("bdi", {class: "unknown"},
+        unknown.join(" ")), "; the score is that of unknown words in their place.")] : []));
     attended.pair = target;
     showAttended();
   },
   neighbours(answer, place) {
-    byId("neighbours-note").textContent = `Of ${answer.phrases.toLocaleString("en")} phrases, those that the encoder ` +
-      "takes for most alike.";
+    byId("neighbours-note").textContent = `Of ${answer.phrases.toLocaleString("en")} phrases, those whose encoder ` +
+      "vectors are most similar.";
     place.replaceChildren(table([["phrase", "phrase"], ["cosine similarity", "number"]], answer.neighbours.map(
       ({text, similarity}) => {
         const button = element("button", {type: "button", dir: "auto"}, text);
@@ -265,7 +265,7 @@ async function start() {
     model = await response.json();
     if (!response.ok) throw new Error(model.error);
   } catch (error) {
-    return say(`The server does not tell of its model: ${error.message}`);
+    return say(`The server did not describe its model: ${error.message}`);
   }
   const {reads, predicts} = model, count = (number) => number.toLocaleString("en");
   byId("facts").textContent = `${model.name}: ${model.class}, p(${predicts} | ${reads}), ${count(model.weights)} weights, ` +

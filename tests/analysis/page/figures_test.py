@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_encdec.analysis import PhraseGates, ScoreComparison, TablePair
-from keras_encdec.analysis.page.figures import draw_attention, draw_gates, draw_scores, drawing_style, drawn
+from keras_encdec.analysis.page.figures import draw_attention, draw_gates, draw_scores, drawing_style, rendered
 from keras_encdec.analysis.page.state_sections import draw_map
 
 WORDS = ["$x$", "<b>", "caf\udce9", "\\alpha", "猫"]
@@ -23,7 +23,7 @@ def texts(figure):
 def test_words_are_not_read_as_formulas_and_may_have_undecodable_bytes():
     figure = draw_attention(WORDS, WORDS[:2], np.eye(3, 6))
     assert texts(figure)[:3] == [r"\$x\$", "<b>", "caf\ufffd"]
-    drawing = drawn(figure)
+    drawing = rendered(figure)
     assert drawing.svg.startswith(b"<?xml") and drawing.png.startswith(b"\x89PNG")
     gates = PhraseGates([*WORDS[:2], "(end)"], np.zeros((3, 4)), np.ones((3, 4)))
     assert r"\$x\$" in texts(draw_gates(gates, np.arange(4)))
