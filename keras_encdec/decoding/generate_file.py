@@ -57,7 +57,7 @@ class GenerationSummary(FileSummary):
         lines: int. Sources for which targets were generated; 1 for a language model, which has no source.
         seconds: float.
         output: the file.
-        before: int. Lines in shards that an earlier call, which was interrupted, had done.
+        before: int. Lines in shards that an interrupted earlier call had done.
     """
 
     before: int = 0
@@ -89,7 +89,7 @@ def generate_file(
     """Writes targets for each line of a file, or sentences of a language model.
 
     The output appears when it is complete. With `number_of_processes` or `shard_lines` the work is done in shards, as
-    by `keras_encdec.scoring.score_file`.
+    `keras_encdec.scoring.score_file` does it.
 
     Args:
         model_dirs: directory of a model, a loaded ModelDirectory, or a list of these, an ensemble of models with the

@@ -41,7 +41,7 @@ class ColumnText:
     """How a format writes the values in a kind of column.
 
     Attributes:
-        write: callable from a value to str.
+        write: function that takes a value and returns str.
         neutral: str. The text for a malformed line that is kept. It leaves the score of a log-linear model unchanged.
     """
 

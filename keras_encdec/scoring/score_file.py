@@ -78,7 +78,7 @@ class ScoreSummary(FileSummary):
         max_tokens: int, the option.
         unknown_words: tuple of UnknownWords, one for each side and model.
         ngrams: tuple of NgramCounts, one for each model of limited context, such as `FeedForwardLanguageModel`.
-        before: int. Lines in shards that an earlier call, which was interrupted, had scored.
+        before: int. Lines in shards that an interrupted earlier call had scored.
     """
 
     malformed: int = 0

@@ -68,11 +68,11 @@ class ShardScorer:
     def _score(self, shard: Shard) -> ShardResult:
         options = self._options
         outputs = [io.BytesIO() for _ in range(2 if options.alignments else 1)]
-        lent = open_scorers(options, *self._scorers)  # stay open when the shard is done
+        borrowed = open_scorers(options, *self._scorers)  # the scorers stay open when the shard is done
         with open_part(shard, options, self._sentences) as reader:
             columns = score_columns(pair_format(options.format), options, len(self._scorers))
             read = scored_windows(reader, options, columns)
-            _, counts = write_scores(reader, read, outputs, lent, options, side_by_side=self._side_by_side)
+            _, counts = write_scores(reader, read, outputs, borrowed, options, side_by_side=self._side_by_side)
         return ShardResult(tuple(output.getvalue() for output in outputs), dataclasses.asdict(counts))
 
 
@@ -120,7 +120,8 @@ def score_in_shards(
         models: list of the model and, if there is one, the reverse model, see `score_file`.
         input: the file.
         output: the file to write.
-        scored_ini: callable of a reader that has read the first lines, which makes the new moses.ini and notices.
+        scored_ini: function that takes a reader which has read the first lines, and returns the new moses.ini and
+            notices.
         progress: see `score_file`.
         show: see `score_file`.
 

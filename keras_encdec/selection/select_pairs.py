@@ -54,7 +54,7 @@ class SelectionSummary(FileSummary):
         malformed: int. Pairs left out because their lines are malformed.
         without_score: int. Pairs left out because a side is empty or has more than `max_tokens` tokens.
         lowest: float. Lowest score of a selected pair; `None` if no pair is selected.
-        before: int. Pairs in shards that an earlier call, which was interrupted, had scored.
+        before: int. Pairs in shards that an interrupted earlier call had scored.
     """
 
     pairs: int = 0
@@ -102,9 +102,9 @@ def select_pairs(
     pair with an empty side, or with more than `max_tokens` words on a side, has no score and is never selected. A pair
     takes 8 bytes of memory, and about 100 with `deduplicate`.
 
-    With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, as by
-    `keras_encdec.scoring.score_file`; the selection follows in this process. A call that continues an interrupted job
-    may have another `top`, `share` or `threshold`.
+    With `number_of_processes`, `shard_lines` or `engine="ray"`, the cross-entropies are computed in shards, as
+    `keras_encdec.scoring.score_file` does it. The selection follows in this process. A call that continues an
+    interrupted job may have another `top`, `share` or `threshold`.
 
     Args:
         input: file of pairs, or of the targets of parallel text, plain or gzipped.
@@ -122,8 +122,8 @@ def select_pairs(
         scores: file to write a line to for each pair read: source, target, score, and the cross-entropies (nats per
             token) that it is computed from, in the order of `models` above, separated by tabs. A pair without a score
             gets -inf. Optional.
-        progress: callable of the InputLines that are read, which returns a Progress, such as `ReadingProgress`.
-            Defaults to `Progress`, which shows nothing.
+        progress: function that takes the InputLines that are read and returns a Progress, such as
+            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 

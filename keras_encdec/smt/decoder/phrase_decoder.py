@@ -51,7 +51,7 @@ class DecodingSummary(FileSummary):
         sentences: int. Number of sentences translated.
         unknown_words: int. Number of words in the best hypotheses that were copied, as the table lacks them.
         words: int. Number of words in the sentences.
-        before: int. Sentences in shards that an earlier call, which was interrupted, had translated.
+        before: int. Sentences in shards that an interrupted earlier call had translated.
     """
 
     sentences: int = 0
@@ -129,7 +129,7 @@ def decode_nbest(
     that is a binary file of KenLM, which the processes share. Processes are spawned, so a program must keep its own
     work under `if __name__ == "__main__":`, except with `number_of_processes=1`.
 
-    With `shard_lines` or `engine="ray"` the work is done in shards, as by `keras_encdec.scoring.score_file`.
+    With `shard_lines` or `engine="ray"` the work is done in shards, as `keras_encdec.scoring.score_file` does it.
 
     Args:
         source: sentences, one per line, words separated by spaces, plain or gzipped.
@@ -140,8 +140,8 @@ def decode_nbest(
             as 1. Defaults to `initial_weights`.
         options: DecodingOptions. Defaults to `None`: those of the command.
         other_weights: dict of feature to list of float; they replace those of the same names in `weights`. Optional.
-        progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
-            `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
+        progress: function that takes the work to be counted and the name of its units, and returns a Progress, such
+            as `ReadingProgress`. It is called for each step. Defaults to `Progress`, which shows nothing.
         show: function that is called with sentences for the user before the work on shards starts. Defaults to `None`.
         **values: options by name, which override those in `options`.
 

@@ -36,7 +36,8 @@ class CorpusMetric:
         label: str. Sacrebleu's name of the metric, such as "BLEU" or "chrF2".
         signature: str. Sacrebleu's signature, which names all settings of the score.
         sentences: int. Number of sentences.
-        scores: callable of an array of counts `(..., size)` that returns their scores, an array `(...)`, 0 to 100.
+        scores: function that takes an array of counts `(..., size)` and returns their scores, an array `(...)`, 0 to
+            100.
 
     Raises:
         ConfigurationError: a ValueError, for an unknown name or tokenizer.

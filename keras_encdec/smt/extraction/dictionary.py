@@ -178,8 +178,8 @@ def write_dictionary(
         format: str. Name of a registered format, such as "tsv" or "parallel". Defaults to "tsv".
         source: the source sentences of parallel text. Optional.
         alignment: file of links. Without it, the pairs are aligned, see `open_aligned_pairs`. Optional.
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
-            Defaults to `Progress`, which shows nothing.
+        progress: function that takes the InputLines that are read and returns a Progress, such as
+            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:

@@ -102,8 +102,8 @@ def extract_phrase_table(
         source: the source sentences of parallel text. Optional.
         alignment: file of links as Moses writes them, `0-0 1-2`, a line for each line of the text. Defaults to
             `None`: the sentences are aligned.
-        progress: callable of the work that is counted and the name of its units, which returns a Progress, such as
-            `ReadingProgress`; called for each step. Defaults to `Progress`, which shows nothing.
+        progress: function that takes the work to be counted and the name of its units, and returns a Progress, such
+            as `ReadingProgress`. It is called for each step. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:

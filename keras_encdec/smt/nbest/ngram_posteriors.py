@@ -80,8 +80,8 @@ def add_ngram_posteriors(
         translations: n-best list of the same sentences, such as `generate_file` writes it with "moses_nbest".
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: PosteriorOptions. Defaults to `None`: those of the command.
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
-            Defaults to `Progress`, which shows nothing.
+        progress: function that takes the InputLines that are read and returns a Progress, such as
+            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:

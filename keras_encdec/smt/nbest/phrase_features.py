@@ -138,7 +138,7 @@ def add_phrase_features(
             `None`: `{"RNN0": [5]}`, the score that `encdec-score` adds to Moses's four.
         options: PhraseFeatureOptions. Defaults to `None`: those of the command. With `on_error="keep"`, see
             `lowest_sum` for a sentence if the phrases of none of its hypotheses are found.
-        progress: callable of the InputLines that are read, first of the table, then of the list, which returns a
+        progress: function that takes InputLines, first those of the table, then those of the list, and returns a
             Progress, such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 

@@ -113,7 +113,7 @@ def read_phrase_scores(
         least_scores: int. Minimum number of scores on each line. Defaults to `1`.
         encoding: str. The table's encoding. Defaults to `None`: UTF-8, and other bytes are an error.
         on_error: str. "stop" raises at a malformed line, "keep" leaves it out and counts it. Defaults to "stop".
-        progress: callable of the InputLines that are read, which returns a Progress. Defaults to `Progress`.
+        progress: function that takes the InputLines that are read and returns a Progress. Defaults to `Progress`.
 
     Returns:
         PhraseScores. As in Moses, ln of a score is at least -100.

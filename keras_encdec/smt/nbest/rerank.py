@@ -87,8 +87,8 @@ def rerank(
             order.
         other_weights: dict of feature name to list of float; they replace those of the same names in `weights`.
             Optional.
-        progress: callable of the InputLines that are read, which gives a Progress, such as `ReadingProgress`.
-            Defaults to `Progress`, which shows nothing.
+        progress: function that takes the InputLines that are read and returns a Progress, such as
+            `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
     Returns:

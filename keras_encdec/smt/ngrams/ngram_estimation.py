@@ -100,7 +100,7 @@ def estimate_ngrams(
             line is an empty sentence.
         output: file to write, gzipped if its name ends in .gz. "-" is the standard output.
         options: NgramOptions. Defaults to `None`: those of the command.
-        progress: callable of the InputLines that are read and the name of the units, which returns a Progress,
+        progress: function that takes the InputLines that are read and the name of the units, and returns a Progress,
             such as `ReadingProgress`. Defaults to `Progress`, which shows nothing.
         **values: options by name, which override those in `options`.
 
