@@ -6,10 +6,10 @@ __version__ = "0.1.0"
 
 
 def _checkout() -> list[str]:
-    """The folder that has `trainers` and `export` beside this package: a checkout, where they are not inside it.
+    """Returns the folder that contains `trainers` and `export` in a checkout, where they are next to this package.
 
-    So they are found where the working directory is a checkout, which Python prefers to an installed package. The
-    name of the project tells its folders from those of others.
+    Python prefers a checkout in the working directory to the installed package, so both must be found there. The
+    project's name in pyproject.toml shows that the folder is such a checkout.
     """
     package = os.path.dirname(os.path.abspath(__file__))
     folder = os.path.dirname(package)

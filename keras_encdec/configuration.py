@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-# Characters of a value that an error shows.
+# Maximum number of characters of a value that an error shows.
 _LONGEST_VALUE = 300
 
 
@@ -45,7 +45,7 @@ class ConfigurationError(ValueError):
         return re.sub(r"\{(\w+)\}", lambda match: name(match[1]), self._sentence) % self._values
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Pickles the arguments of the constructor, so that an error of another process stays the same."""
+        """Pickles the arguments of the constructor, so that an error from another process stays the same."""
         return type(self), (self._sentence, *self._values)
 
 
@@ -62,7 +62,7 @@ class Published:
     source: str
 
 
-#: The type of values.
+#: The type of a hyper-parameter's values.
 Kind: typing.TypeAlias = type
 
 

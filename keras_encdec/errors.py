@@ -9,7 +9,7 @@ from collections.abc import Iterator
 _MOST_QUOTED = 80
 # What was found and what was expected are cut if they are longer.
 _LONGEST_PART = 700
-# A path that a file names may have any length; that of a file system has at most 4,096 bytes.
+# A path in a file's contents may have any length; a path of a file system has at most 4,096 bytes.
 _LONGEST_PATH = 1000
 
 
@@ -72,7 +72,7 @@ class InputError(Exception):
         if len(shown) > _LONGEST_PATH:
             shown = f"{shown[:_LONGEST_PATH]}..."
         place = shown if line is None else f"{shown}, line {line}"
-        # A file may have a name of 70,000 characters where a short one belongs.
+        # A broken file may contain 70,000 characters in place of a short name.
         sentence = ", ".join(
             part[:_LONGEST_PART] + "..." * (len(part) > _LONGEST_PART) for part in (found, expected) if part
         )
@@ -81,7 +81,7 @@ class InputError(Exception):
         super().__init__(_printable(f"{place}: {sentence}." if place else f"{sentence}."))
 
     def __reduce__(self) -> tuple[type, tuple]:
-        """Pickles the arguments of the constructor, so that an error of another process stays the same."""
+        """Pickles the arguments of the constructor, so that an error from another process stays the same."""
         return type(self), (self.found, self.expected, self.remedy, self.path, self.line)
 
 
@@ -92,12 +92,12 @@ _remote_names: dict[str, str] = {}
 
 
 def name_in_errors(folder: str, url: str) -> None:
-    """Has errors about the files in a temporary folder name the remote folder that it is a copy of."""
+    """Makes errors name a file in a temporary copy of a remote folder by its URL."""
     _remote_names[folder] = url
 
 
 def shown_path(path: FilePath) -> str:
-    """Returns a path as errors name it: of a file in a copy of a remote folder, its URL."""
+    """Returns a path as errors name it: for a file in a copy of a remote folder, its URL."""
     path = os.fspath(path)
     for folder, url in _remote_names.items():
         if path == folder or path.startswith(folder + os.sep):
@@ -139,7 +139,7 @@ def explained(path: FilePath, doing: str, line: int | None = None) -> Iterator[N
 
     Raises:
         InputError: instead of an `OSError`.
-        BrokenPipeError: instead of itself, with the path.
+        BrokenPipeError: instead of a `BrokenPipeError`, with the path.
 
     Example:
 

@@ -14,7 +14,7 @@ from keras_encdec.runtime.urls import is_url
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "best.keras"
 SOURCE_VOCABULARY, TARGET_VOCABULARY = "source.vocab", "target.vocab"
-# The characters of words outside the shortlists, of models that read or spell them.
+# The character vocabularies of models that read or spell words outside the shortlists.
 SOURCE_CHARACTERS, TARGET_CHARACTERS = "source.characters", "target.characters"
 VOCABULARIES = (SOURCE_VOCABULARY, TARGET_VOCABULARY, SOURCE_CHARACTERS, TARGET_CHARACTERS)
 NOT_A_MODEL = "expected a model directory made by encdec-train"
@@ -58,7 +58,7 @@ def task_folder(folder: pathlib.Path, task: str) -> pathlib.Path:
 
 
 def task_path(model: FilePath, task: str | None) -> pathlib.Path:
-    """Finds the model directory of a task, which is one itself.
+    """Finds the model directory of a task.
 
     Args:
         model: path of a model directory.
@@ -84,13 +84,13 @@ def task_path(model: FilePath, task: str | None) -> pathlib.Path:
 
 
 def check_model_directory(path: FilePath) -> str | None:
-    """Checks, without Keras and in little time, that a path or a name is that of a model directory with weights.
+    """Checks quickly, without Keras, that a path or a name belongs to a model directory with weights.
 
     Returns:
-        str, the remark that the training had on the model, if there is one.
+        str, the remark that the training recorded about the model; `None` without one.
 
     Raises:
-        InputError: if it is not.
+        InputError: if it does not.
     """
     folder = model_path(path)
     remark = read_model_config(folder).get("remark")
@@ -117,10 +117,10 @@ def read_model_config(path: pathlib.Path) -> dict[str, Any]:
     """Reads the configuration of a model directory.
 
     Args:
-        path: of the directory.
+        path: pathlib.Path of the directory.
 
     Raises:
-        InputError: if it is not a model directory, or is of another format.
+        InputError: if it is not a model directory, or has another format.
     """
     try:
         config = read_parsed(path / CONFIG, json.loads)
@@ -142,7 +142,7 @@ def read_model_config(path: pathlib.Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         remedy = "copy the directory again from where it worked, or train again"
-        raise InputError(f"found a file that does not read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
+        raise InputError(f"found a file that cannot be read ({reason})", NOT_A_MODEL, remedy, path / CONFIG) from None
     if found != FORMAT:
         made_by = shortened(str(config.get("made_by", "another version")))
         raise InputError(
@@ -151,7 +151,7 @@ def read_model_config(path: pathlib.Path) -> dict[str, Any]:
             "use the version that made it, or train again",
             path / CONFIG,
         )
-    config.setdefault("sha256", {})  # the first versions kept no checksums, and later ones none of the weights
+    config.setdefault("sha256", {})  # the first versions saved no checksums, and later ones none of the weights
     # The first version recognized language models by their number of source words, 0.
     config.setdefault("has_source", config.get("model", {}).get("source_words") != 0)
     return config

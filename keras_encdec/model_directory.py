@@ -61,7 +61,7 @@ class ModelDirectory:
     target_vocabulary: Vocabulary
     reverse: bool = False
     tokenization: dict | None = None
-    # Only a training meets a directory without a model; everything else would check for `None` in vain.
+    # Only training opens a directory without a model; all other code would need useless checks for `None`.
     model: TranslationModel = None  # type: ignore[assignment]
     training: dict = dataclasses.field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class ModelDirectory:
         return None if self.tokenization is None else Tokenizer(**self.tokenization)
 
     def save_config(self, name: str, model: dict[str, Any], training: dict[str, Any] | None = None) -> None:
-        """Writes the vocabularies and the configuration: everything but the weights.
+        """Writes the vocabularies and the configuration: everything except the weights.
 
         Args:
             name: str. Name of the model's registered architecture, such as "encdec".
@@ -121,7 +121,7 @@ class ModelDirectory:
         """Reads a model directory, whichever backend trained it.
 
         Args:
-            path: of the directory, or the name of a model of the package, see `model_path`.
+            path: path of the directory, or the name of a model of the package, see `model_path`.
             weights: bool. Whether to load the model too. Defaults to `True`.
             task: str. Task of a model that was trained on several tasks. Its model is an ordinary one, which shares
                 nothing with those of other tasks. Defaults to `None`: the main task.
@@ -189,7 +189,7 @@ class ModelDirectory:
         return {name: len(side.characters) for name, side in sides.items() if side.characters is not None}
 
     def checksums(self) -> dict[str, str]:
-        """Returns the SHA-256 checksum of each file that decides what the model computes, by its name."""
+        """Returns the SHA-256 checksum of each file that determines what the model computes, by its name."""
         names = (name for name in (*VOCABULARIES, WEIGHTS) if (self.path / name).exists())
         return {name: file_checksum(self.path / name) for name in names}
 
@@ -224,7 +224,7 @@ class ModelDirectory:
             if number != getattr(self.model, argument, None):
                 raise InputError(
                     f"found {number} {argument.replace('_', ' ')}",
-                    f"expected {getattr(self.model, argument, None)}, as of the weights in {WEIGHTS}",
+                    f"expected {getattr(self.model, argument, None)}, the number of the weights in {WEIGHTS}",
                     "put back the characters the model was trained with",
                     self.path,
                 )
@@ -244,7 +244,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
     """Loads a `.keras` file of a translation model.
 
     Args:
-        path: of the file, or the name of a model of the package.
+        path: path of the file, or the name of a model of the package.
         compiled: bool. Whether to load the optimizer, too. Defaults to `False`.
 
     Raises:
@@ -260,7 +260,7 @@ def load_model(path: str | os.PathLike, compiled: bool = False) -> TranslationMo
         if not zipfile.is_zipfile(path):  # Keras says of such a file that it does not exist
             reason = "not a zip archive, or one that was cut short"
         raise InputError(
-            f"found a file that does not load ({reason})",
+            f"found a file that cannot be loaded ({reason})",
             f"expected weights saved by keras-encdec {__version__}",
             "train the model again, or copy it again from where it worked",
             path,
@@ -289,7 +289,7 @@ def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
     killed in between leaves a directory that loads.
 
     Args:
-        folder: of the model directory. In one without `config.json` no checksum is kept.
+        folder: path of the model directory. Without a `config.json` in it, no checksum is kept.
         written: the file, in the same folder; it is renamed.
 
     Raises:
@@ -305,10 +305,10 @@ def replace_weights(folder: pathlib.Path, written: pathlib.Path) -> None:
 
 
 def record_remark(folder: pathlib.Path, remark: str | None) -> None:
-    """Records in `config.json` what commands say when they open the model.
+    """Records in `config.json` a remark that commands print when they open the model.
 
     Args:
-        folder: of the model directory.
+        folder: path of the model directory.
         remark: str. A sentence; `None` removes an earlier one.
 
     Raises:
@@ -333,7 +333,7 @@ def _write_config(folder: pathlib.Path, config: Mapping[str, Any]) -> None:
 
 
 def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
-    """Checks the vocabularies of a model directory: ids mean nothing with words in another order."""
+    """Checks the vocabularies of a model directory: with words in another order, the ids would mean other words."""
     expected = {name: checksum for name, checksum in checksums.items() if name != WEIGHTS}
     for name, checksum in expected.items():
         found = file_checksum(folder / name)
@@ -343,7 +343,7 @@ def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> N
 
 
 def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
-    """Checks the weights of a model directory: those of another model of the same sizes load, and give nonsense."""
+    """Checks the weights of a model directory: another model's weights of the same sizes would load, and score wrongly."""
     for _ in range(3):
         expected = checksums.get(WEIGHTS, [])
         if not expected or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
@@ -355,7 +355,7 @@ def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
 def _changed(path: pathlib.Path, found: str, checksum: str) -> InputError:
     return InputError(
         found or "found that it has changed since the model was trained",
-        f"expected the file of the SHA-256 checksum {checksum}",
+        f"expected the file with the SHA-256 checksum {checksum}",
         "put back the file, or copy the whole directory again",
         path,
     )

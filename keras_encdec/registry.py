@@ -35,7 +35,7 @@ class Registry(Mapping[str, Entry]):
     def register(self, name: str, entry: Entry) -> Entry:
         """Makes an entry available by its name.
 
-        To register an equal entry again has no effect. A class that is defined again, as when a cell of a notebook runs
+        Registering an equal entry again has no effect. A class that is defined again, as when a cell of a notebook runs
         a second time, replaces its earlier definition.
 
         Returns:

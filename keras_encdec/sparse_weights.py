@@ -1,13 +1,13 @@
-"""Weights with many zeros, stored small: a bit mask or column indices, and the values that are not zero.
+"""Stores weights with many zeros in little space: a bit mask or column indices, and the values that are not zero.
 
 A `.keras` file is a zip archive with the weights in `model.weights.h5`. In a sparse file the member is called
-`sparse.weights.h5`, and each array that becomes smaller by it is a group in place of the dataset:
+`sparse.weights.h5`, and each array that becomes smaller this way is a group instead of a dataset:
 
     mask          one bit an element in row-major order, 1 where the element is stored, the highest bit of a byte first
     or            row_counts, the number of stored elements of each row, and columns, their positions in the row,
                   both in the smallest unsigned type
     values        the stored elements, in row-major order
-    shape         an attribute, beside those of the dataset
+    sparse        an attribute with the shape of the array, besides the attributes of the dataset
 
 The shape of an array of any rank is folded to `(rows, columns)`, columns its last axis. Only elements whose bits are
 all zero are left out, so that the arrays come back bit by bit. Reading needs no Keras.
@@ -28,7 +28,7 @@ from keras_encdec.errors import FilePath
 
 DENSE, SPARSE = "model.weights.h5", "sparse.weights.h5"
 _MARK = "sparse"
-# Bytes that the groups of HDF5 take for a sparse array; a smaller gain is none.
+# Bytes that the groups of HDF5 take for a sparse array: encoding must save more than this.
 _GROUP = 2048
 
 
@@ -36,10 +36,10 @@ def encoded(array: np.ndarray) -> dict[str, np.ndarray] | None:
     """Encodes an array by the smaller of a bit mask and column indices.
 
     Args:
-        array: of any shape and a numeric dtype; NumPy has bfloat16 as an opaque one.
+        array: array of any shape and of a numeric dtype, including bfloat16, which NumPy reads as an opaque dtype.
 
     Returns:
-        dict of "values", and "mask" or "row_counts" and "columns"; `None` if the array itself is not larger.
+        dict of "values", and "mask" or "row_counts" and "columns"; `None` if the array itself is no larger than these.
 
     Example:
 
@@ -102,7 +102,7 @@ def store_sparse(path: FilePath) -> bool:
     """Makes a `.keras` file sparse, in place, if that makes any of its arrays smaller.
 
     Args:
-        path: of the file. It is replaced when the new one is complete.
+        path: path of the file. It is replaced when the new file is complete.
 
     Returns:
         bool. Whether the file is sparse now.
@@ -126,16 +126,16 @@ def store_sparse(path: FilePath) -> bool:
 
 @contextlib.contextmanager
 def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
-    """Gives a `.keras` file that Keras can load for one that may be sparse.
+    """Yields a `.keras` file that Keras can load, in place of one that may be sparse.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Yields:
         pathlib.Path: the file itself if it is not sparse; otherwise a temporary one, removed at the end of the block.
 
     Raises:
-        ValueError: when the sparse arrays in it contradict themselves.
+        ValueError: when the parts of a sparse array in it contradict each other.
         KeyError, OSError, zipfile.BadZipFile: for other damage.
     """
     path = pathlib.Path(path)
@@ -150,7 +150,7 @@ def dense_file(path: FilePath) -> Iterator[pathlib.Path]:
 
 
 def is_sparse(path: FilePath) -> bool:
-    """Whether a file is a `.keras` file with sparse weights."""
+    """Returns whether a file is a `.keras` file with sparse weights."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -166,7 +166,7 @@ def _write(archive: zipfile.ZipFile, path: pathlib.Path, replaced: Mapping[str, 
 
 
 def _has_zeros(weights: h5py.File) -> bool:
-    """Whether any array becomes smaller."""
+    """Returns whether any array would become smaller."""
     found = []
 
     def visit(_: str, item: h5py.Group | h5py.Dataset) -> None:
@@ -201,7 +201,7 @@ def _copied(content: bytes, copy: _Copy) -> bytes:
 
 
 def _parts(item: h5py.Group | h5py.Dataset) -> dict[str, np.ndarray] | None:
-    """Encodes a dataset if its file becomes smaller by it; returns `None` if not."""
+    """Encodes a dataset if that makes its file smaller; otherwise returns `None`."""
     if not isinstance(item, h5py.Dataset) or item.nbytes < _GROUP:
         return None
     parts = encoded(item[()])

@@ -31,8 +31,8 @@ class MalformedLinesOption(Configuration):
 
     on_error: str = hyperparameter(
         "stop",
-        "What happens at a malformed line: an error (stop); or the line is counted, and written with a neutral score "
-        "if the output repeats the lines of the input, otherwise left out (keep).",
+        "What to do with a malformed line: stop with an error (stop); or count it, and write it with a neutral score "
+        "if the output repeats the lines of the input, otherwise leave it out (keep).",
         choices=("stop", "keep"),
     )
 
@@ -61,7 +61,7 @@ class AlignmentOptions(Configuration):
             raise ConfigurationError("found {alignment_format} without {alignments}, the file to write")
 
 
-#: Translations of each source word, and most frequent target words of every source, in a lexical shortlist.
+#: Default numbers of translations of each source word, and of most frequent target words, in a lexical shortlist.
 SHORTLIST_WORDS, FREQUENT_WORDS = 100, 100
 
 
@@ -71,8 +71,8 @@ class ShortlistOptions(Configuration):
 
     lexical_shortlist: str | None = hyperparameter(
         None,
-        "Table of word translations, of encdec-dictionary --shortlist: only translations of the words of a source and "
-        "the most frequent words may follow in its targets, which is faster.",
+        "Table of word translations, written by encdec-dictionary --shortlist. To be faster, the search then chooses "
+        "only among translations of the words of a source and the most frequent words.",
         group="lexical shortlist",
     )
     shortlist_words: int | None = hyperparameter(
@@ -109,31 +109,31 @@ ENGINES = ("local", "ray")
 
 @dataclasses.dataclass(frozen=True)
 class ShardOptions(Configuration):
-    """How a task divides its input into shards, and who works on them.
+    """How a task divides its input into shards, and what works on them.
 
-    A task that was given one of these options keeps the shards that are done in a folder beside its output until all
-    are. Started again after it was killed, it does only those that are missing.
+    A task with one of these options keeps finished shards in a folder next to its output until all are done. If it is
+    killed and started again, it does only the missing ones.
     """
 
     number_of_processes: int | None = hyperparameter(
         None,
-        "Processes that share the work, each with a model of its own and its share of the processors. Default: this "
-        "process alone; of Ray, as many as its processors and GPUs allow.",
+        "Processes that share the work, each with its own model and its share of the processors. Default: this process "
+        "alone; with Ray, as many as the cluster's processors and GPUs allow.",
         minimum=1,
         group="shards and processes",
     )
     shard_lines: int | None = hyperparameter(
         None,
-        "Work in shards of this many lines, rounded up to a multiple of what is taken at once (32,768 lines to score, "
-        "4,096 to select from, 2,048 to generate from, 8 to decode): a command that is killed and started again does "
-        "only the shards that are missing.",
+        "Work in shards of this many lines, rounded up to a multiple of what is processed at once (32,768 lines to "
+        "score, 4,096 to select from, 2,048 to generate from, 8 to decode): a command that is killed and started again "
+        "does only the shards that are missing.",
         minimum=1,
         group="shards and processes",
     )
 
     engine: str = hyperparameter(
         "local",
-        "Who works on the shards: this machine (local), or the workers of a Ray cluster (ray); it needs the extra ray.",
+        "What works on the shards: this machine (local), or a Ray cluster (ray), which needs the extra ray.",
         choices=ENGINES,
         group="shards and processes",
     )
@@ -156,12 +156,12 @@ class ShardOptions(Configuration):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether other processes than this one do the work."""
+        """Whether processes other than this one do the work."""
         return bool(self.number_of_processes or self.engine != "local")
 
     @property
     def decisive(self) -> dict[str, object]:
-        """The options that decide the output, by name: all but those of this class, which say who does the work."""
+        """The options that determine the output, by name: all except those of this class."""
         names = {parameter.name for parameter in ShardOptions.hyperparameters()}
         return {name: value for name, value in self.to_dict().items() if name not in names}
 
@@ -182,13 +182,13 @@ class ShardOptions(Configuration):
 
             cpus = 1.0 if self.num_cpus is None else self.num_cpus
             return RayActors(self.number_of_processes, self.ray_address, cpus, self.num_gpus or 0.0)
-        # Not imported above: flags need the options, and encdec-doctor flags, where a library is missing.
+        # Imported late: encdec-doctor needs these options for its flags even where a library is missing.
         from keras_encdec.runtime.engines import LocalProcesses, ThisProcess
 
         return LocalProcesses(self.number_of_processes) if self.number_of_processes else ThisProcess()
 
 
 def shared_option_names(options: type[Configuration]) -> set[str]:
-    """The names of the options that a task's options inherit from the classes of this module."""
+    """Returns the names of the options that a task's options inherit from the classes of this module."""
     shared = [base for base in options.__mro__ if issubclass(base, Configuration) and base.__module__ == __name__]
     return {parameter.name for base in shared for parameter in base.hyperparameters()}

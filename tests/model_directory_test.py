@@ -149,7 +149,7 @@ def test_a_directory_of_another_version(model):
 def test_a_config_that_is_none(model, content):
     (model / "config.json").write_text(content, encoding="latin-1")
     sentence = refused(model)
-    assert sentence.startswith("/config.json: found a file that does not read (")
+    assert sentence.startswith("/config.json: found a file that cannot be read (")
     assert sentence.endswith(
         "), expected a model directory made by encdec-train; copy the directory again from where it worked, "
         "or train again."
@@ -169,7 +169,7 @@ def test_a_config_that_is_none(model, content):
 def test_a_config_of_wrong_types(model, changed):
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, **changed}))
-    assert refused(model).startswith("/config.json: found a file that does not read (")
+    assert refused(model).startswith("/config.json: found a file that cannot be read (")
 
 
 def test_a_model_directory_is_no_preset(whole):
@@ -214,7 +214,7 @@ def test_a_vocabulary_that_was_changed_is_noticed(model, name, change):
     (model / name).write_bytes(change(data))
     expected = hashlib.sha256(data).hexdigest()
     assert refused(model) == (
-        f"/{name}: found that it has changed since the model was trained, expected the file of the SHA-256 checksum "
+        f"/{name}: found that it has changed since the model was trained, expected the file with the SHA-256 checksum "
         f"{expected}; "
         "put back the file, or copy the whole directory again."
     )
@@ -244,8 +244,8 @@ def test_weights_of_another_model_of_the_same_sizes_are_noticed(model):
     (model / "best.keras").write_bytes(other)
     expected = hashlib.sha256(right).hexdigest()
     assert refused(model) == (
-        "/best.keras: found that it has changed since the model was trained, expected the file of the SHA-256 checksum "
-        f"{expected}; put back the file, or copy the whole directory again."
+        "/best.keras: found that it has changed since the model was trained, expected the file with the SHA-256 "
+        f"checksum {expected}; put back the file, or copy the whole directory again."
     )
     assert ModelDirectory.load(model, weights=False).model is None
     (model / "best.keras").write_bytes(right)

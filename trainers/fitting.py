@@ -61,7 +61,7 @@ def fit(
         reporter: TrainingReporter, which gets the progress.
         compilation: Compilation. The time of compiling does not count.
         devices: Replicas that share the training.
-        saved: function that is called after each checkpoint is saved. Defaults to `None`: no call.
+        saved: function to call after each checkpoint is saved. Defaults to a function that does nothing.
 
     Returns:
         tuple: Checkpoints with the rounds; Budget with the time and the signal.

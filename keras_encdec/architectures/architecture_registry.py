@@ -167,7 +167,9 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
             "found {preset}=%r, expected one of %s, or the path of a TOML file", name, names
         ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"found a file that does not read ({error})", "expected a preset in TOML", path=path) from None
+        raise InputError(
+            f"found a file that cannot be read ({error})", "expected a preset in TOML", path=path
+        ) from None
     try:
         kind = architecture(values.pop("architecture", "encdec"))
         tables = {table: values.pop(table, {}) for table in TABLES}

@@ -1,4 +1,4 @@
-"""encdec-client: writes a phrase table or a list of pairs again, with scores from TensorFlow Serving."""
+"""encdec-client: adds scores from TensorFlow Serving to a phrase table or a list of pairs."""
 
 import dataclasses
 
@@ -16,8 +16,8 @@ class ClientCommandOptions(ClientOptions):
 
     health: bool = hyperparameter(
         False,
-        "Print the model's versions and their states, and succeed if the one asked for is AVAILABLE; without --version "
-        "and --label, if any is.",
+        "Print the model's versions and their states. The command succeeds if the version asked for is AVAILABLE; "
+        "without --version and --label, if any version is.",
         group="instead of scoring",
     )
     metadata: bool = hyperparameter(
@@ -29,7 +29,7 @@ class ClientCommandOptions(ClientOptions):
         group="instead of scoring",
     )
     seconds: float = hyperparameter(
-        10.0, "With --bench: how long requests are sent.", above=0.0, group="instead of scoring"
+        10.0, "With --bench: seconds for which requests are sent.", above=0.0, group="instead of scoring"
     )
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ class ClientCommandOptions(ClientOptions):
                 self.check_scores(parameter.name)
 
     def check_scores(self, name: str) -> None:
-        """Raises ConfigurationError for an option or argument of scoring together with a query that does not use it."""
+        """Raises ConfigurationError if a query is asked for that does not use this option or argument of scoring."""
         for query in self._queries():
             if query != "{bench}":
                 raise ConfigurationError(f"found {{{name}}} with {query}, which scores nothing")

@@ -118,7 +118,7 @@ class Command:
         """Defines the command's flags and returns them, not yet parsed."""
         flag_values = flags.FlagValues()
         flags.DEFINE_bool("help", False, "Show this help.", short_name="?", flag_values=flag_values)
-        flags.DEFINE_string("flagfile", "", "Read flags, one a line, from this file.", flag_values=flag_values)
+        flags.DEFINE_string("flagfile", "", "Read flags from this file, one per line.", flag_values=flag_values)
         self.define_flags(flag_values)
         if "version" not in flag_values:  # some commands have --version=N, the version of an exported model
             flags.DEFINE_bool("version", False, "Show the version.", flag_values=flag_values)
@@ -174,7 +174,9 @@ class Command:
         for name in flag_values:
             value = flag_values[name].value
             for item in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(item, float) and not math.isfinite(item):  # bounds may allow inf, and comparisons nan
+                if isinstance(item, float) and not math.isfinite(
+                    item
+                ):  # bounds may allow inf, and no comparison refuses nan
                     raise UsageError(f"flag --{name}={item}: expected a finite number.")
         if others:
             raise UsageError(f"found the argument {others[0]!r}, expected flags only.")
@@ -238,7 +240,7 @@ class Command:
 
 
 def flag_help(flag_values: flags.FlagValues, own_module: str, required: Collection[str] = ()) -> str:
-    """Formats flags for `--help`, those that must be given first, the others in the order in which they were defined.
+    """Formats flags for `--help`: first those that must be given, then the others in the order of their definition.
 
     Args:
         flag_values: the flags.

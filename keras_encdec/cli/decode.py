@@ -1,4 +1,4 @@
-"""encdec-decode: translates sentences by a phrase table and an n-gram language model into a Moses n-best list."""
+"""encdec-decode: translates sentences with a phrase table and an n-gram language model into a Moses n-best list."""
 
 import functools
 import sys

@@ -194,7 +194,7 @@ def _show(command: str, **arguments: object) -> None:
 
 
 def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: pathlib.Path) -> "ReportSummary | None":
-    """Writes the report; without the libraries that draw, prints the reason and returns `None`."""
+    """Writes the report; if plotting libraries are missing, prints the reason and returns `None`."""
     print("\n5. Look at it: the paper's tables and figures, as a page.\n")
     _show("encdec-report", model_dir=model_dir, phrase_table=table, output=folder)
     try:
@@ -208,7 +208,7 @@ def demonstration_report(model_dir: pathlib.Path, table: pathlib.Path, folder: p
 
 
 def _preferences(table: pathlib.Path) -> "tuple[Preferences, ...]":
-    """Returns five frequent phrases of three to five words with at least four options, without common long words."""
+    """Returns five frequent phrases of three to five words with at least four options, which share no long words."""
     from keras_encdec.analysis import read_preferences
     from keras_encdec.formats.fields import split_tokens
 
@@ -233,7 +233,7 @@ class DemonstrationOptions(Configuration):
     """Options of the command."""
 
     output_dir: str = hyperparameter(
-        "demo", "Where the model, the scored table, its moses.ini and the report are written."
+        "demo", "Directory to write the model, the scored table, its moses.ini and the report to."
     )
     minutes: float = hyperparameter(3.0, "Minutes of training.", minimum=0.01)
 
@@ -245,7 +245,7 @@ def main(_arguments: Arguments, options: DemonstrationOptions) -> int:
     result = demonstrate(options.output_dir, options.minutes)
     if result.training.signal is None:
         return 0
-    print("Stopped by a signal; run the same command to begin anew.", file=sys.stderr)
+    print("Stopped by a signal; run the same command to start again.", file=sys.stderr)
     return 128 + result.training.signal
 
 

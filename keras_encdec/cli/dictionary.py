@@ -1,4 +1,4 @@
-"""encdec-dictionary: writes each word's most frequent translation in word-aligned text, to replace unknown words by."""
+"""encdec-dictionary: writes each word's most frequent translation in word-aligned text, to replace unknown words."""
 
 from keras_encdec.cli.flags import ALIGNMENT, OUTPUT, TEXT, text_input
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command

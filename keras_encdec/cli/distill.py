@@ -1,4 +1,4 @@
-"""encdec-distill: trains a small model on the translations of a large one, or of an ensemble, of the training text."""
+"""encdec-distill: trains a small model on translations of the training text by a large model or an ensemble."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ COMMAND = task_command(
         "changed do not run again.",
     },
     optional={
-        "dev_source": "Sentences to validate the student on. Default: pairs are held out of the training text.",
+        "dev_source": "Sentences to validate the student on. Default: pairs held out of the training text.",
         "dev_target": "Their reference translations.",
         "test_source": "Sentences on which teacher and student are compared.",
         "test_target": "Their reference translations.",

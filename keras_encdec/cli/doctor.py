@@ -17,7 +17,7 @@ from keras_encdec.diagnosis import DiagnosisOptions, Section, diagnose
 class DoctorOptions(DiagnosisOptions):
     """Options of the command: those of the diagnosis, and how it is shown."""
 
-    json: bool = hyperparameter(False, "Whether to print JSON instead of text, when all is done.")
+    json: bool = hyperparameter(False, "Print JSON instead of text, after the last check.")
 
 
 class _Text:
@@ -52,7 +52,7 @@ def main(arguments: Arguments, options: DoctorOptions) -> int:
     else:
         print("\nProblems", *(diagnosis.problems or ["none"]), sep="\n  ", flush=True)
     if arguments["output"]:
-        # Here, so that missing libraries are shown, not met at the start.
+        # Imported here, so that the command reports missing libraries instead of failing at its start.
         from keras_encdec.runtime.settings_files import write_json
 
         write_json(arguments["output"], diagnosis.to_dict())
@@ -70,7 +70,7 @@ COMMAND = task_command(
             "unchanged? May be given several times."
         ),
         "folder": "Folder whose free disk space is shown. Default: the working directory.",
-        "output": "File to write everything to as JSON, too.",
+        "output": "File to write everything to as JSON as well.",
     },
     example="encdec-doctor --path=model",
     guide="troubleshooting",

@@ -84,14 +84,16 @@ COMMAND = task_command(
     EvaluationOptions,
     required={},
     optional={
-        "references": Repeated("Reference translations, one a line; may be given for each of several references."),
+        "references": Repeated(
+            "Reference translations, one per line; may be given once for each of several references."
+        ),
         "systems": Repeated(
-            "NAME=FILE, the translations of a system, one a line; the name may be left out. May be given several "
+            "NAME=FILE, the translations of a system, one per line; the name may be left out. May be given several "
             "times: files of one name are runs of one system, such as tunings with several seeds."
         ),
         "baseline": Repeated(
-            "Translations that all systems are compared with; may be given for each of several runs. Default: none, "
-            "without significance tests."
+            "Translations that all systems are compared with; may be given once for each of several runs. Default: no "
+            "baseline, and no significance tests."
         ),
         "metrics": Repeated("Metric to compute: bleu, chrf or ter; may be given several times. Default: bleu."),
         "alignments": Repeated(

@@ -29,7 +29,7 @@ class ExportCommandOptions(ExportOptions):
     )
     remove_version: int | None = hyperparameter(
         None,
-        "Export nothing: remove this version, after its labels in models.config. The stable version cannot be removed.",
+        "Export nothing: remove this version and its labels in models.config. The stable version cannot be removed.",
         minimum=1,
         maximum=LARGEST,
         group="versions and models.config",
@@ -90,7 +90,7 @@ COMMAND = task_command(
     main,
     ExportCommandOptions,
     required={
-        "export_dir": "Folder of the served model's versions, a folder each, or its URL. A server may be polling it."
+        "export_dir": "Folder, or its URL, with a folder for each version of the served model. A server may poll it."
     },
     optional={"model_dir": "Directory of the model, made by encdec-train on any backend."},
     example="encdec-export --model_dir=model --export_dir=served",

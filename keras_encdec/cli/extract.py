@@ -26,7 +26,7 @@ COMMAND = task_command(
     ExtractionOptions,
     required={
         "output": "Phrase table to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
-        "standard output. Temporary files for sorting, in a hidden folder beside it, take several times its space."
+        "standard output. Sorting needs several times its space, for temporary files in a hidden folder next to it."
     },
     optional={**TEXT, **ALIGNMENT},
     flag_names={"number_of_processes": "processes"},

@@ -81,7 +81,7 @@ def warn_of_missing(missing: int, consequence: str) -> None:
     """
     if missing:
         gap = f"{missing:,} sentences had no hypotheses, and {consequence}"
-        print(f"{gap}; check that the ids in the list are those of its sentences, the first 0.", file=sys.stderr)
+        print(f"{gap}; check that the ids in the list number its sentences from 0.", file=sys.stderr)
 
 
 def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -> None:
@@ -93,12 +93,14 @@ def define_progress_flags(flag_values: flags.FlagValues, serves: bool = False) -
     """
     section = "progress"
     if not serves:
-        text = "File that keeps the state of the work as JSON, also when it ends: done, total, rate, time left, errors."
+        text = (
+            "File that keeps the state of the work as JSON, even after its end: done, total, rate, time left, errors."
+        )
         flags.DEFINE_string("progress_file", None, text, flag_values, module_name=section)
     flags.DEFINE_integer(
         "metrics_port",
         None,
-        "Serve metrics for Prometheus at this port, on all addresses of the machine; 0 is any free port.",
+        "Serve metrics for Prometheus on this port, on all addresses of the machine; 0 for any free port.",
         lower_bound=0,
         upper_bound=65535,
         flag_values=flag_values,
@@ -284,7 +286,7 @@ def _value(text: str, parameter: Hyperparameter) -> Any:
 
 
 def _help(parameters: Mapping[str, Hyperparameter], configurations: int) -> str:
-    """Returns the help of a flag: that of the first declaration, the defaults, and the owners unless all have it.
+    """Returns the help of a flag: its first declaration's help, its defaults, and its owners if not all have it.
 
     Args:
         parameters: dict of owner to declaration.

@@ -46,8 +46,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_string(
         "input",
         None,
-        "Source text, a phrase or sentence a line, plain or gzipped, read as the training text was; - is the standard "
-        "input. None for a language model.",
+        "Source text, one phrase or sentence per line, plain or gzipped, in the form of the training text; - is the "
+        "standard input. A language model takes none.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
@@ -66,7 +66,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_multi_float(
         "model_weight",
         None,
-        "Weight of each model of an ensemble, as often as --model_dir. Default: equal weights.",
+        "Weight of a model of an ensemble; given once for each --model_dir. Default: equal weights.",
         flag_values=flag_values,
         module_name="ensembles",
     )
@@ -74,7 +74,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         path_flag(
             "replace_unknown",
             "Replace each unknown word by the translation of the source word that it attends to, or that its position "
-            "word names; --replace_unknown=FILE gives the --dictionary, too.",
+            "word names; --replace_unknown=FILE also gives the --dictionary.",
         ),
         flag_values=flag_values,
         module_name="unknown words",

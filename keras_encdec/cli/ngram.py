@@ -1,4 +1,4 @@
-"""encdec-ngram: estimates an n-gram language model by modified Kneser-Ney smoothing, and writes it as an ARPA file."""
+"""encdec-ngram: estimates an n-gram language model with modified Kneser-Ney smoothing, and writes an ARPA file."""
 
 from keras_encdec.cli.task_command import Arguments, show_summary, task_command
 from keras_encdec.smt.ngrams.ngram_estimation import NgramOptions
@@ -19,7 +19,7 @@ COMMAND = task_command(
     required={
         "input": "Sentences, one per line, in tokens, plain or gzipped; - is the standard input.",
         "output": "ARPA file to write; gzipped if its name ends in .gz. It appears when it is complete. - is the "
-        "standard output. Commands read it with kenlm, of the extra ngram.",
+        "standard output. Commands read it with kenlm, from the extra ngram.",
     },
     example="encdec-ngram --input=train.fr --output=lm.arpa.gz --order=5",
     guide="decoding",

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from keras_encdec.runtime.unfinished import remove_unfinished
 from keras_encdec.runtime.workers import SAME_SIGNAL, STOP_SIGNALS, handle_stop_signals, restore_handlers
 
-# Seconds that the main thread has to react to a signal, before another thread ends the process.
+# Seconds that the main thread has to react to a signal before another thread ends the process.
 GRACE = 0.5
 SENTENCE = "interrupted; no unfinished output is left."
 
@@ -23,8 +23,8 @@ class Interruption:
     """Turns a stop signal into a KeyboardInterrupt in its `with` block, so that the work can clean up.
 
     If the exception does not end the work within `GRACE` seconds, for example in an import or a call of a library, the
-    process is ended. A training has handlers of its own, and ends after the current batch; if that takes longer, a
-    message says so. Outside the main thread, which alone receives signals, an Interruption does nothing.
+    process is ended. A training has its own handlers, and ends after the current batch; if that takes longer, a message
+    says so. Outside the main thread, which alone receives signals, an Interruption does nothing.
 
     Args:
         program: str. Name of the command, if it has the process to itself. Defaults to `None`: the process runs other
@@ -67,7 +67,7 @@ class Interruption:
     def _stop(self, number: int, frame: types.FrameType | None) -> None:
         if number != signal.SIGALRM:
             if self.number is not None and time.monotonic() - self._received < SAME_SIGNAL:
-                return  # the same signal must not interrupt the cleaning up
+                return  # the same signal must not interrupt the clean-up
             self._received = time.monotonic()
             self.number = self.number or number
         if _must_not_be_interrupted(frame):
@@ -96,7 +96,7 @@ class Interruption:
                     os._exit(128 + number)
                 return
             asked = True
-            notice = "stopping after the current batch, with a checkpoint; another signal ends it at once."
+            notice = "stopping after the current batch, with a checkpoint; another signal ends the training at once."
             os.write(errors, f"{self._program}: {notice}\n".encode())
             if select.select([received], [], [], 0)[0]:
                 os.read(received, 1 << 10)  # the same signal

@@ -1,4 +1,4 @@
-"""encdec-prune: sets the smallest weights of a trained model to zero, and stores it small."""
+"""encdec-prune: sets the smallest weights of a trained model to zero, and stores the model in less space."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""encdec-report: what a model has learned, as a page with the paper's tables and figures."""
+"""encdec-report: shows what a model has learned, on a page with the paper's tables and figures."""
 
 import sys
 
@@ -28,7 +28,7 @@ COMMAND = task_command(
     ReportOptions,
     required={
         "model_dir": "Directory of a model of p(target | source), or libreoffice_en_fr, the model of the package.",
-        "output": "Folder to write: index.html, and the folders figures and tables beside it. Files of an earlier "
+        "output": "Folder to write: index.html, and the folders figures and tables. Files of an earlier "
         "report in it are replaced.",
     },
     optional={
@@ -37,7 +37,7 @@ COMMAND = task_command(
         "has it. Optional.",
         "target": "Reference translations of the sentences. Optional.",
         "compare_with": Repeated(
-            "Another model directory, whose training is shown beside the model's; may be given several times."
+            "Another model directory, whose training is shown next to the model's; may be given several times."
         ),
     },
     flag_names={"phrases": "phrase"},

@@ -1,4 +1,4 @@
-"""encdec-score: writes a phrase table, pairs of text or an n-best list again, with the model's scores."""
+"""encdec-score: adds a model's scores to a phrase table, pairs of text or an n-best list."""
 
 import functools
 import sys

@@ -1,4 +1,4 @@
-"""encdec-select: writes the best sentence pairs of a corpus, by translation or language models."""
+"""encdec-select: selects the best sentence pairs of a corpus with translation or language models."""
 
 import functools
 import sys

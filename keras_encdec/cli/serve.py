@@ -1,4 +1,4 @@
-"""encdec-serve: a page to try a model on, in a browser; without flags, the model that comes with the package."""
+"""encdec-serve: serves a page for trying a model in a browser; without flags, the model that comes with the package."""
 
 import sys
 
@@ -20,7 +20,9 @@ def main(arguments: Arguments, options: ServeOptions) -> None:
     if model_path(arguments["model_dir"]) == PACKAGED / STARTER and not (
         arguments["phrase_table"] or arguments["input"]
     ):
-        arguments["phrase_table"] = libreoffice_en_fr().phrase_table  # the training data, which are not with the model
+        arguments["phrase_table"] = (
+            libreoffice_en_fr().phrase_table
+        )  # the packaged model comes without its training data
     check_paths([arguments["model_dir"]], [arguments["phrase_table"], arguments["input"]])
     import_keras()
     from keras_encdec.web.serve import serve

@@ -18,7 +18,7 @@ from keras_encdec.cli.flags import (
 from keras_encdec.configuration import Configuration
 from keras_encdec.errors import EncdecWarning, FilePath
 
-# The argument that names the trained model of a command, of which `--task` chooses a task.
+# The argument that names a command's trained model. `--task` chooses one of the model's tasks.
 MODEL = "model_dir"
 Options = TypeVar("Options", bound=Configuration)
 # Values of a command's files and folders by argument: a path, a list for `Repeated`, or `None` if it is not given.
@@ -129,7 +129,7 @@ def models_of_task(flag_values: flags.FlagValues, models: Any) -> Any:
 def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePath | None] = ()) -> None:
     """Checks paths before Keras is imported, so that a wrong one is found at once. `None` is ignored.
 
-    If the training of a model had a remark on it, this is a warning.
+    If a training recorded a remark about its model, the remark is shown as a warning.
 
     Args:
         models: paths of model directories.
@@ -138,7 +138,7 @@ def check_paths(models: Iterable[FilePath | None] = (), inputs: Iterable[FilePat
     Raises:
         InputError: for the first path that is not what is expected.
     """
-    # Not imported above, so that encdec-doctor starts where one of their libraries is missing.
+    # Imported late, so that encdec-doctor starts even where one of their libraries is missing.
     from keras_encdec.model_config import check_model_directory
     from keras_encdec.runtime.files import check_readable
 

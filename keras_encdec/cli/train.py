@@ -29,7 +29,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
         "resume",
         False,
         "Continue the training in --model_dir from its last checkpoint. Without a checkpoint, start a new training; if "
-        "the training has come to its end, say so and exit with status 0.",
+        "the training has already ended, say so and exit with status 0.",
         flag_values=flag_values,
     )
     flags.DEFINE_string(
@@ -93,7 +93,7 @@ def configurations(
 
 
 def _settings_of(model: str | None) -> str | None:
-    """The settings of an initial model, which are the preset if no other is given."""
+    """Returns the path of an initial model's settings, which are the preset if no other is given."""
     settings = model_path(model) / "settings.toml" if model else None
     return str(settings) if settings and settings.is_file() else None
 

@@ -1,4 +1,4 @@
-"""encdec-tune: finds weights for the features of n-best lists, by MERT, batch MIRA or PRO."""
+"""encdec-tune: finds weights for the features of n-best lists with MERT, batch MIRA or PRO."""
 
 import sys
 
@@ -63,7 +63,7 @@ def main(arguments: Arguments, options: TuningOptions) -> None:
         print(remark, file=sys.stderr)
     warn_of_missing(tuning.missing, "count as empty translations")
     if tuning.hypotheses == tuning.sentences:
-        print("Every sentence has one hypothesis: no weights are better than others.", file=sys.stderr)
+        print("Every sentence has only one hypothesis, so all weights give the same result.", file=sys.stderr)
 
 
 COMMAND = task_command(
@@ -75,7 +75,9 @@ COMMAND = task_command(
             "N-best list to tune on, plain or gzipped; may be given several times, for lists of several runs of a "
             "decoder."
         ),
-        "references": Repeated("Reference translations, one a line; may be given for each of several references."),
+        "references": Repeated(
+            "Reference translations, one per line; may be given once for each of several references."
+        ),
     },
     optional={
         "weights": f"The weights to begin with: {WEIGHTS['weights'].rstrip('.')}; 0 for features that it lacks. "

@@ -22,7 +22,7 @@ class VerifyCommandOptions(EncodingOption, VerificationOptions):
         "Format of the input.",
         choices=lambda: format_names(ColumnKind.LOG_PROB, has_source_file=False),
     )
-    num_pairs: int = hyperparameter(1000, "How many of the first pairs to compare.", minimum=1)
+    num_pairs: int = hyperparameter(1000, "Number of pairs to compare, from the first.", minimum=1)
 
 
 def main(arguments: Arguments, options: VerifyCommandOptions) -> None:
@@ -53,7 +53,7 @@ COMMAND = task_command(
     "encdec-verify",
     main,
     VerifyCommandOptions,
-    required={"model_dir": "Directory of the model.", "export_dir": "Folder of its exported versions."},
+    required={"model_dir": "Directory of the model.", "export_dir": "Folder of its exported versions, or its URL."},
     optional={
         "input": "Pairs to score. Default: half of them from the phrase table that comes with the package, half random "
         "sequences of the model's words."

@@ -202,7 +202,7 @@ class TranslationModel(LikelihoodModel):
         return self.decoder.start(self.encode(source, characters))
 
     def task_models(self) -> dict[str, "TranslationModel"]:
-        """Returns an ordinary model for each task, by the task's name; here this model alone, under the name ""."""
+        """Returns an ordinary model for each task, by the task's name; here only this model, under the empty name."""
         return {"": self}
 
     def get_config(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from keras_encdec.runtime.shards import Shard, ShardFolder, ShardResult
 from keras_encdec.runtime.workers import available_processors, child_processes, threads
 
 Work = Callable[[Shard], ShardResult]
-# How often a worker that dies is replaced, before the shard that it was given is taken for the cause.
+# How often a worker that dies is replaced before the shard that it was given is taken to be the cause.
 RETRIES = 2
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ def completed(
 def do_missing(
     folder: ShardFolder, engine: Engine, opener: WorkOpener, shards: Iterable[Shard], written: Progress
 ) -> tuple[int, int]:
-    """Does the shards that are missing in a folder, and keeps them there.
+    """Does the work on the shards that are missing in a folder, and keeps the results there.
 
     Args:
         folder: ShardFolder.
@@ -116,8 +116,8 @@ def do_missing(
 class ThisProcess:
     """Engine that works in threads of this process, on two shards at a time.
 
-    While the models compute on one, the lines of the other are split into words or written. The work must therefore
-    allow calls by several threads.
+    While the models compute on one, the lines of the other are split into words or written. The work must therefore be
+    safe to call from several threads.
     """
 
     def run(self, opener: WorkOpener, shards: Iterable[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
@@ -127,7 +127,7 @@ class ThisProcess:
 
         def work(shard: Shard) -> ShardResult:
             with lock:
-                if not opened:  # not before it is needed: all shards may be done
+                if not opened:  # only when it is needed: all shards may be done already
                     opened.append(opener.open())
             return opened[0](shard)
 
@@ -138,7 +138,7 @@ class ThisProcess:
 class LocalProcesses:
     """Engine that works in processes of this machine, each with its share of the processors.
 
-    A process that is killed, as the system does when memory is short, is replaced, and its shard done again.
+    If a process is killed, for example because memory is short, another one takes its place and does its shard again.
 
     Args:
         number: int. Number of processes.
@@ -153,7 +153,7 @@ class LocalProcesses:
             executor = stack.enter_context(threads(self._number))
             idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
             for processors in _shares(self._number):
-                # Ended before the threads, which wait for them.
+                # The workers end before the threads, which wait for them.
                 idle.put(stack.enter_context(_Worker(opener, processors)))
 
             def work(shard: Shard) -> ShardResult:
@@ -218,7 +218,7 @@ class _Worker:
 
 
 def died(shard: Shard) -> InputError:
-    """Makes the error about a shard with which workers died repeatedly."""
+    """Makes the error for a shard at which workers died repeatedly."""
     return InputError(
         f"found that the process at work on {shard} was killed {1 + RETRIES} times",
         "expected enough memory for it",
@@ -227,7 +227,7 @@ def died(shard: Shard) -> InputError:
     )
 
 
-# The pickled opener of this process, if it is one of `LocalProcesses`, and its work once a shard has come.
+# In a process of `LocalProcesses`: the pickled opener, and the work after the first shard has come.
 _opener = b""
 _opened: list[Work] = []
 
@@ -235,7 +235,7 @@ _opened: list[Work] = []
 def _begin(opener: bytes, processors: list[int]) -> None:
     global _opener
     _opener = opener
-    # Before the opener's modules are imported: their libraries start as many threads as there are processors to use.
+    # Set before the opener's modules are imported: their libraries start a thread for each processor that they may use.
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, processors)
 

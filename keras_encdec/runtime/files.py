@@ -206,7 +206,7 @@ class InputLines:
 
 
 def unequal_lines(first: InputLines, second: InputLines) -> InputError:
-    """Makes the error about two files, read line by line, of which one has more lines. It reads both to their ends."""
+    """Makes the error for two files with different numbers of lines. It reads both to the end to count them."""
     counts = [_count_to_end(lines) for lines in (first, second)]
     return InputError(
         f"found {counts[0]} lines, and {counts[1]} lines in {second.path}",
@@ -280,9 +280,9 @@ def open_output(path: FilePath, keep: bool = True) -> Iterator[io.BufferedWriter
 
 @contextlib.contextmanager
 def _buffered(raw: io.RawIOBase, path: str) -> Iterator[io.BufferedWriter]:
-    """Yields a writer to a stream, which compresses if the path ends in .gz, and is complete at the end."""
+    """Yields a buffered writer to a stream, which compresses if the path ends in .gz. At the end, all is written."""
     with contextlib.ExitStack() as stack:
-        # The stream is closed also after a failure, so that data left in the writer's buffer are dropped.
+        # The stream is closed even after a failure, so that data left in the writer's buffer are dropped.
         compressed = GzipStream(raw) if path.endswith(".gz") else None
         if compressed:
             stack.enter_context(contextlib.closing(compressed))

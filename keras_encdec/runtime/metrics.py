@@ -16,7 +16,7 @@ from keras_encdec.runtime.progress_state import ProgressRecord
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-# In seconds.
+# Upper bounds of the histogram's buckets, in seconds.
 _LATENCIES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -24,7 +24,7 @@ class RequestMetrics:
     """Counts requests and those that failed, and measures how long they take.
 
     Args:
-        registry: of the metrics.
+        registry: CollectorRegistry of the metrics.
         task: str. Label of the metrics, such as "encdec-client".
     """
 
@@ -54,7 +54,7 @@ def served_metrics(
 
     Args:
         task: str, such as "encdec-score".
-        port: int. 0 is any free port.
+        port: int. 0 for any free port.
         record: ProgressRecord, whose state is served; `None` for a task without an end, such as a server.
         stream: text file that gets a line with the address. Defaults to `None`: standard error.
 
@@ -78,7 +78,7 @@ def served_metrics(
         server, thread = start_http_server(port, registry=registry)
     except OSError as error:
         raise InputError(
-            f"found that port {port} cannot be listened on ({error.strerror})",
+            f"found port {port} unusable ({error.strerror})",
             "expected a free port for the metrics",
             "give another --metrics_port",
         ) from error
@@ -110,7 +110,7 @@ def _serve_progress(registry: "CollectorRegistry", task: str, record: ProgressRe
     class Errors(Collector):
         def collect(self) -> Iterator[CounterMetricFamily]:
             errors = CounterMetricFamily(
-                "encdec_errors", "Errors, those included that the task goes on after.", labels=["task"]
+                "encdec_errors", "Errors, including those after which the task continues.", labels=["task"]
             )
             errors.add_metric([task], record.state.errors)
             yield errors
@@ -122,20 +122,21 @@ def _serve_progress(registry: "CollectorRegistry", task: str, record: ProgressRe
     registry.register(Errors())
 
 
-# Of the tasks in this process; most send no requests, so that the metrics of requests are made by the first.
+# For each task in this process, the function that makes its metrics of requests. Only the first request calls it: most
+# tasks send none.
 _current: list[Callable[[], RequestMetrics]] = []
 
 
 @dataclasses.dataclass
 class RequestOutcome:
-    """Whether a request failed; set it for a failure without an exception."""
+    """Whether a request failed. Set `failed` for a failure without an exception."""
 
     failed: bool = False
 
 
 @contextlib.contextmanager
 def measured_request() -> Iterator[RequestOutcome]:
-    """Measures the request in the `with` block if metrics are served. One that raises an exception failed."""
+    """Measures the request in the `with` block if metrics are served. An exception counts as a failure."""
     outcome, start = RequestOutcome(), time.perf_counter()
     try:
         yield outcome

@@ -146,7 +146,7 @@ def _per_second(rate: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    # What was read last is still in work: there is never nothing left.
+    # The lines that were read last are still being processed, so some time is always left.
     minutes = max(1, round(seconds / 60))
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 

@@ -34,14 +34,14 @@ class ProgressState:
         step: int. Number of the step, from 1, of a task of several steps; 0 before the first.
         unit: str. What is counted, such as "lines".
         done: int. Units done in this step.
-        total: int. Units of this step; estimated from the share of the input that is read where only the size of a
-            file is known. `None` if nothing is known.
+        total: int. Units of this step. If only the size of the input is known, it is estimated from the share that has
+            been read. `None` if nothing is known.
         rate: float. Units per second since the step began.
         eta_seconds: float. Estimate of the time until the end of the step; `None` if it is not known.
         started: str. When the task began, in ISO 8601.
-        updated: str. When this was written.
-        errors: int. Errors so far, those included that the task went on after, such as malformed lines.
-        last_error: str. The sentence of the last one; `None` without any.
+        updated: str. When this state was written.
+        errors: int. Errors so far, including those after which the task continued, such as malformed lines.
+        last_error: str. Sentence of the last error; `None` if there was none.
     """
 
     task: str
@@ -64,7 +64,7 @@ def _now() -> str:
 
 
 class ProgressRecord:
-    """Records the state of a task; what runs in its `with` block finds it by `current_record`.
+    """Records the state of a task. Code that runs in its `with` block gets it from `current_record`.
 
     The file is written at most every two seconds and replaced at once, so that a reader never sees half of it; a remote
     one at most every 15 seconds, while the work goes on. It stays at the end, "finished", or "failed" if the block
@@ -160,7 +160,7 @@ class ProgressRecord:
         self._pass_on(lambda outer: outer.update(done, total, share))
 
     def count_error(self, sentence: str) -> None:
-        """Counts an error that the task goes on after."""
+        """Counts an error after which the task continues."""
         with self._lock:
             self._change(errors=self.state.errors + 1, last_error=sentence)
         self._pass_on(lambda outer: outer.count_error(sentence))
@@ -176,12 +176,12 @@ class ProgressRecord:
             self.state = dataclasses.replace(self.state, **values)  # type: ignore[arg-type]
 
     def _check_replaceable(self) -> None:
-        """Checks that the file is a record of an earlier task, or does not exist: a wrong path must not cost a file."""
+        """Checks that the file is missing, or the record of an earlier task: a wrong path must not destroy a file."""
         assert self._path
         if exists(self._path) and not self._is_ours(self._path):
             remedy = "name another file for the progress, or remove this one"
-            found = "found a file that holds no progress"
-            raise InputError(found, "expected one to replace, or none", remedy, self._path)
+            found = "found a file that is not a progress record"
+            raise InputError(found, "expected a progress record to replace, or no file", remedy, self._path)
 
     def _is_ours(self, path: str) -> bool:
         if not self._is_remote and (not os.path.isfile(path) or os.path.getsize(path) > _MOST_BYTES):
@@ -220,16 +220,16 @@ class ProgressRecord:
         self._written = time.monotonic()
 
 
-# Of this process, not of a thread: the threads of a task record in the same one.
+# Shared by all threads of the process: the threads of a task use the same record.
 _current: list[ProgressRecord] = []
 
 
 def current_record() -> ProgressRecord | None:
-    """Returns the record of the task that runs in this process, the innermost one; `None` without one."""
+    """Returns the innermost record of the task that runs in this process; `None` without one."""
     return _current[-1] if _current else None
 
 
 def count_error(sentence: str) -> None:
-    """Counts an error that the current task goes on after, if its progress is recorded."""
+    """Counts an error after which the current task continues, if its progress is recorded."""
     if record := current_record():
         record.count_error(sentence)

@@ -19,11 +19,11 @@ PATIENCE = 10.0
 
 
 class RayActors:
-    """Engine that works in actors of a Ray cluster, each with models of its own.
+    """Engine that works in actors of a Ray cluster, each with its own models.
 
-    An actor whose process or node dies is replaced, as soon as the cluster has room for another, and its shard is given
-    to the next that is free. The shards travel from this process to the actors, and their results back: the nodes need
-    not see the input or the output. They need the package, and the models under the same paths.
+    If the process or node of an actor dies, another actor takes its place as soon as the cluster has room, and the
+    next free actor gets its shard. This process sends the shards to the actors and receives their results, so the nodes
+    need not see the input or the output. They need the package, and the models under the same paths.
 
     Args:
         number: int. Number of actors. Defaults to `None`: as many as the cluster has processors and GPUs for.
@@ -46,7 +46,7 @@ class RayActors:
         """See `Engine`.
 
         Raises:
-            InputError: also if there is no cluster at the address, or it is too small for an actor.
+            InputError: also if there is no cluster at the address, or the cluster is too small for an actor.
         """
         import ray
 
@@ -77,7 +77,7 @@ class RayActors:
             raise InputError(
                 f"found no Ray cluster at {self._address or 'this machine'} ({error})",
                 "expected one to work on",
-                "start it by ray start --head, or check --ray_address",
+                "start one with ray start --head, or check --ray_address",
             ) from error
 
     def _actors_that_fit(self, resources: dict[str, float]) -> int:
@@ -89,7 +89,7 @@ class RayActors:
         if not fitting or not min(fitting):
             raise InputError(
                 f"found a Ray cluster of {resources.get('CPU', 0):g} processors and {resources.get('GPU', 0):g} GPUs",
-                f"expected {self._num_cpus:g} and {self._num_gpus:g} for each worker at least",
+                f"expected at least {self._num_cpus:g} and {self._num_gpus:g} for each worker",
                 "add nodes, or lower --num_cpus and --num_gpus",
             )
         return min(fitting)
@@ -149,14 +149,14 @@ def _results(
 
 def _not_started(error: Exception) -> InputError:
     return InputError(
-        f"found that a worker of Ray does not start ({f'{error}'.strip().splitlines()[-1]})",
+        f"found a Ray worker that does not start ({f'{error}'.strip().splitlines()[-1]})",
         "expected the package and Python's version to be the same on all nodes",
         "look at Ray's log",
     )
 
 
 class _Actor:
-    """Does the work on shards, and opens it on the first."""
+    """Does the work on shards, which it opens when the first shard comes."""
 
     _work: Work | None = None
 

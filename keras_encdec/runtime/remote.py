@@ -1,8 +1,8 @@
 """Files in object stores and on other machines, named by URLs such as s3://bucket/table.gz.
 
 This is the only module that knows fsspec, which needs the extra `remote`. The functions of `runtime.files` call it for
-URLs, so that tasks open local and remote files in the same way. Addresses, credentials, time limits and retries are
-those of each store's own library, which reads its usual environment variables and configuration files.
+URLs, so that tasks open local and remote files in the same way. Each store's own library sets addresses, credentials,
+time limits and retries, and reads its usual environment variables and configuration files.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _COMMITTING = ("s3", "s3a", "gs", "gcs")
 # Options of a store's library. Google's client compares the MD5 checksum after an upload; Amazon's sends a checksum
 # with each request, which the store compares.
 _OPTIONS: dict[str, dict[str, Any]] = {name: {"consistency": "md5"} for name in ("gs", "gcs")}
-# Bytes that are fetched at once.
+# Number of bytes to fetch at once.
 _READ_BLOCK = 1 << 23
 _NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "RefreshError"}
 
@@ -38,7 +38,7 @@ class RemoteInput(io.RawIOBase):
 
     Attributes:
         count: int. Bytes read so far.
-        size: int. Size of the file, 0 if the store does not tell it.
+        size: int. Size of the file, 0 if the store does not say.
 
     Raises:
         InputError: if there is no such file, or it cannot be read; also while it is read.
@@ -110,7 +110,7 @@ class RemoteOutput(io.RawIOBase):
         return len(view)
 
     def commit(self) -> None:
-        """Makes the file appear, and compares its size with what was written."""
+        """Makes the file appear, and checks that its size is that of the written data."""
         with _explained(self._url, "to write it"):
             self._file.close()
             if self._temporary is not None:
@@ -145,10 +145,10 @@ def check_remote_readable(url: str) -> None:
 
 
 def check_remote_writable(url: str) -> None:
-    """Checks that a remote file can be written, by a small file beside it, which is removed again.
+    """Checks that a remote file can be written: writes a small file next to it, and removes that file.
 
     Raises:
-        InputError: if not.
+        InputError: if it cannot be written.
     """
     beside = joined(url.rpartition("/")[0], _hidden(url).rpartition("/")[2])
     with contextlib.closing(RemoteOutput(beside)) as file:
@@ -231,7 +231,7 @@ def fetch(url: str, path: pathlib.Path, size: int) -> None:
         store, remote_path = _store(url)
         store.get_file(remote_path, os.fspath(path))
         if path.stat().st_size != size:
-            raise OSError(f"{path.stat().st_size:,} bytes came of {size:,}")
+            raise OSError(f"{path.stat().st_size:,} bytes arrived of {size:,}")
 
 
 def _protocol(url: str) -> str:
@@ -250,7 +250,7 @@ def _store(url: str) -> tuple[Any, str]:
     try:
         import fsspec.core
 
-        # What other processes write must be seen, so that listings are not kept.
+        # Listings are not cached, so that files written by other processes are seen.
         return fsspec.core.url_to_fs(url, use_listings_cache=False, **_OPTIONS.get(protocol, {}))
     except ImportError as error:
         needed = {"hdfs": "pyarrow and the client library of Hadoop"}.get(protocol, f"{error.name or error}")
@@ -263,7 +263,7 @@ def _store(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _explained(url: str, doing: str) -> Iterator[None]:
-    """Turns whatever a store's library raises into an InputError."""
+    """Turns any exception of a store's library into an InputError."""
     try:
         yield
     except (InputError, ImportError):
@@ -288,15 +288,18 @@ def _explanation(url: str, error: Exception) -> tuple[str, str]:
         case PermissionError():
             return f"found no permission ({reason})", "check the credentials of this machine, and what they allow"
         case _ if type(error).__name__ in _NO_CREDENTIALS:
-            return f"found no credentials ({reason})", "give this machine those of the store"
+            return f"found no credentials ({reason})", "give this machine the credentials of the store"
         case _ if type(error).__name__ == "FileExpired":
             return "found that the file was changed while it was read", "run the same command again"
     what = f"{type(error).__name__}: {reason}"
-    return f"found that the store does not answer or refuses ({what})", "check the network, and run the command again"
+    return (
+        f"found that the store does not answer or refuses the request ({what})",
+        "check the network, and run the command again",
+    )
 
 
 def _bucket_exists(url: str) -> bool:
-    """Whether the bucket of a file that does not exist exists, as far as the store tells."""
+    """Returns whether the bucket of a missing file exists; true if the store does not say."""
     if _protocol(url) not in _COMMITTING:
         return True
     with contextlib.suppress(Exception):

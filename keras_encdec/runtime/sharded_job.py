@@ -1,4 +1,4 @@
-"""Runs a job that writes a file line by line in shards: what scoring and generating have in common."""
+"""Runs in shards a job that writes a file line by line, as scoring, generating, selecting and decoding do."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from keras_encdec.runtime.shards import Shard, ShardFolder, cut
 from keras_encdec.runtime.unfinished import directory_lock
 from keras_encdec.runtime.urls import is_url
 
-# The share of its size to which gzip compresses a file: rough, for an estimate.
+# Rough ratio of the size of a gzipped file to its uncompressed size, for an estimate.
 GZIP_SHARE = 0.3
 
 
@@ -27,14 +27,14 @@ class ShardedJob:
 
     Attributes:
         task: str. The kind of job, such as "scoring".
-        inputs: list of paths of files that are read in step.
+        inputs: list of paths of files that are read in parallel, line by line.
         outputs: list of paths of the files to write.
-        settings: dict, values of JSON, of all that decides the output apart from the lines of the inputs.
+        settings: dict of JSON values: all that determines the output, apart from the lines of the inputs.
         window_lines: int. Lines that the work takes at once.
         shard_lines: int. Lines in a shard, rounded up to whole windows; `None` for one window.
         group: see `keras_encdec.runtime.shards.windows`. Optional.
-        added_bytes: float. Bytes by which a line of the output is longer than one of the inputs, for an estimate of
-            the disk space.
+        added_bytes: float. Bytes by which a line of the output is longer than the line of the inputs, for an estimate
+            of the disk space.
     """
 
     task: str
@@ -49,7 +49,7 @@ class ShardedJob:
 
 @dataclasses.dataclass(frozen=True)
 class ShardedRun:
-    """What a job in shards gives, besides its files.
+    """The result of a job in shards, besides its files.
 
     Attributes:
         written: Progress, of the lines.
@@ -72,7 +72,7 @@ def run_in_shards(
     progress: Callable[[InputLines], Progress] = Progress,
     show: Callable[[str], object] | None = None,
 ) -> ShardedRun:
-    """Runs a job in shards, or goes on with one that was interrupted.
+    """Runs a job in shards, or continues one that was interrupted.
 
     Args:
         job: ShardedJob.
@@ -93,7 +93,9 @@ def run_in_shards(
         InputError: see `Engine.run` and `ShardFolder`; if another such job is at work on the same output.
     """
     if STANDARD_STREAM in job.outputs:
-        raise ConfigurationError("found the output - with shards, expected a file, beside which the shards are kept")
+        raise ConfigurationError(
+            "found the output - with shards, expected a file: a folder next to it keeps the shards"
+        )
     for path in job.outputs:
         with open_output(path, keep=False):  # finds what cannot be written before hours of work
             pass
@@ -125,8 +127,8 @@ def run_in_shards(
 
 
 def _space(job: ShardedJob, folder: ShardFolder, first: Shard, inputs: Sequence[InputLines]) -> str:
-    """Says how much disk space the shards and the output need, from the first shard."""
-    free = "an object store tells no limit."
+    """Estimates from the first shard how much disk space the shards and the output need."""
+    free = "an object store does not say how much is free."
     if not is_url(folder.path):
         free = f"{shutil.disk_usage(folder.path).free / 1e6:,.0f} MB are free."
     read, total = sum(lines.bytes_read for lines in inputs), sum(lines.bytes_total for lines in inputs)

@@ -1,7 +1,7 @@
-"""Work on a file in shards, of which each is done exactly once, however often the job is killed and started again.
+"""Work on a file in shards. Each shard is done exactly once, however often the job is killed and started again.
 
-A job cuts the lines of its input into shards, gives them to an engine of `runtime.engines`, and keeps what comes back
-in a folder beside the output until all shards are done.
+A job cuts the lines of its input into shards, gives them to an engine of `runtime.engines`, and keeps the results in a
+folder next to the output until all shards are done.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from keras_encdec.runtime.remote import remote_contents, remove_remote
 from keras_encdec.runtime.streams import BrokenGzip, decompressed
 from keras_encdec.runtime.urls import is_url, joined
 
-# After the number of a shard, the name of the record that says that it is done.
+# Name of the manifest, and of the record of a finished shard, after the shard's number.
 MANIFEST, DONE = "manifest.json", ".done.json"
 FORMAT = 2
 _BLOCK = 1 << 20
@@ -37,7 +37,7 @@ class Shard:
         number: int, from 0.
         lines: int. Number of lines, in each file.
         parts: tuple of FilePart, one for each file that is read line by line.
-        context: what the job tells the work about the lines before, picklable. Defaults to `None`.
+        context: what the job tells the work about the preceding lines, picklable. Defaults to `None`.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class ShardResult:
-    """What the work on a shard gives.
+    """The result of the work on a shard.
 
     Attributes:
         outputs: tuple of bytes, the lines for each output file, with their line feeds.
@@ -78,7 +78,7 @@ def windows(items: Iterable[Item], size: int, group: Callable[[Item], object] | 
     Args:
         items: iterable.
         size: int.
-        group: callable of an item. Neighbours for which it returns the same, other than `None`, come into the same
+        group: callable of an item. Neighbours for which it returns the same value, except `None`, stay in the same
             list, unless that would get longer than twice `size`. Optional.
 
     Example:
@@ -149,18 +149,18 @@ def _shard(
 
 
 class ShardFolder:
-    """The folder beside an output, local or remote, that keeps the shards that are done until all are.
+    """The folder next to an output, local or remote, that keeps finished shards until all are done.
 
-    It holds a manifest, which describes the job; a file for each shard and output; and a record for each shard that is
-    done. Each of these files appears when it is complete, the record after the others, so that a job that is killed at
-    any moment, even by a loss of power, can go on: in an object store on another machine, too.
+    It holds a manifest, which describes the job; a file for each shard and output; and a record for each finished
+    shard. Each of these files appears when it is complete, the record after the others. A job that is killed at any
+    moment, even by a power failure, can therefore continue; with an object store, also on another machine.
 
-    Use it as a context manager: it is removed if an error comes before the first shard is done.
+    Use it as a context manager: the folder is removed if an error occurs before the first shard is done.
 
     Args:
         output: path of the first output file. The folder's name is this path with ".shards" after it.
-        manifest: dict, values of JSON, which describes the job: inputs, models and settings. A job can go on with the
-            shards in the folder only if it has the same.
+        manifest: dict, values of JSON, which describes the job: inputs, models and settings. A job can use the shards
+            in the folder only if its manifest is the same.
         compressed: list of bool, for each output whether its parts are compressed in the folder.
 
     Attributes:
@@ -168,8 +168,8 @@ class ShardFolder:
         done: dict from the number of a shard to its record, a dict.
 
     Raises:
-        InputError: if the folder belongs to a job with another manifest, naming what differs; or if it cannot be read
-            or written.
+        InputError: if the folder belongs to a job with another manifest (the error names what differs), or cannot be
+            read or written.
     """
 
     def __init__(self, output: FilePath, manifest: Mapping[str, Any], compressed: Sequence[bool]) -> None:
@@ -205,16 +205,16 @@ class ShardFolder:
             raise InputError(
                 f"found that {shard} have changed since they were processed",
                 "expected the same input",
-                f"put back the input, or remove {self.path} to begin again",
+                f"restore the input, or remove {self.path} to begin again",
                 shard.parts[0].path,
             )
         return True
 
     def keep(self, shard: Shard, result: ShardResult) -> None:
-        """Writes what the work on a shard gave, and then its record.
+        """Writes the result of the work on a shard, and then the shard's record.
 
         Raises:
-            InputError: if the disk is full or writing fails for another reason. The shard is then not done.
+            InputError: if the disk is full or writing fails for another reason. The shard then does not count as done.
         """
         outputs = []
         for number, data in enumerate(result.outputs):
@@ -234,15 +234,15 @@ class ShardFolder:
         self.done[shard.number] = record
 
     def read(self, shard: int, number: int) -> bytes:
-        """Returns what the work on a shard gave for an output.
+        """Returns the result of the work on a shard for one output.
 
         Args:
             shard: int. The number of the shard, which is done.
             number: int. The number of the output, from 0.
 
         Raises:
-            InputError: if the part is missing or damaged. The shard is then no longer done, so that the job, started
-                again, does it again.
+            InputError: if the part is missing or damaged. The shard then no longer counts as done, so that the job does
+                it again when it is started again.
         """
         path, expected = self._part(shard, number), self.done[shard]["outputs"][number]
         data = b""
@@ -252,7 +252,7 @@ class ShardFolder:
                 data = b"".join(decompressed(io.BufferedReader(io.BytesIO(data)), _BLOCK))  # type: ignore[arg-type]
         if hashlib.sha256(data).hexdigest() != expected["sha256"]:
             self._forget(shard)
-            remedy = "run the same command again, which does the lines of this part once more"
+            remedy = "run the same command again, which repeats the work on this part"
             raise InputError("found a damaged part", "expected what was written", remedy, path)
         return data
 
@@ -302,7 +302,7 @@ class ShardFolder:
             names = sorted({*found, *expected})
         except (ValueError, TypeError, RecursionError) as error:
             remedy = f"remove {self.path} to begin again"
-            raise InputError(f"found a file that does not read ({error})", "", remedy, path) from None
+            raise InputError(f"found a file that cannot be read ({error})", "", remedy, path) from None
         for name in names:
             before, now = found.get(name), expected.get(name)
             if isinstance(before, dict) and isinstance(now, dict):

@@ -83,8 +83,8 @@ def _member(file: io.BufferedReader, size: int, data: bytes) -> Generator[bytes,
 class GzipStream(io.RawIOBase):
     """Stream that compresses the data written to it.
 
-    Equal data give equal bytes: the header has no time and no name, and the data are compressed in blocks of one size,
-    because the compressed bytes depend on the blocks.
+    Equal data give equal bytes: the header has no time and no name, and the data are compressed in blocks of a fixed
+    size, because the compressed bytes depend on the blocks.
 
     Args:
         file: binary file to write to. It is not closed.

@@ -32,7 +32,7 @@ def unfinished(path: FilePath) -> Iterator[None]:
 
 
 def remove_unfinished() -> None:
-    """Removes all unfinished files and folders. A process calls it that must end without raising an exception."""
+    """Removes all unfinished files and folders, for a process that must end without raising an exception."""
     for path in sorted(_paths):
         shutil.rmtree(path, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
     """Creates a folder and its missing parents for the `with` block.
 
     If the block raises an exception, or `remove_unfinished` is called, those of the new folders that are empty are
-    removed again.
+    removed.
 
     Args:
         path: the folder, which may already exist.
@@ -73,7 +73,7 @@ def new_folder(path: FilePath) -> Iterator[pathlib.Path]:
 
 
 def _remove_empty(folders: Sequence[pathlib.Path]) -> None:
-    """Removes the empty ones of the folders, the innermost first, which is the last."""
+    """Removes the empty folders among these, from the last, which is the innermost, to the first."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -140,7 +140,7 @@ def _create(path: str) -> int:
     while True:
         # os.open uses the permissions of the umask; tempfile does not.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # a file system without locks, where nothing is removed
+        with contextlib.suppress(OSError):  # on a file system without locks, nothing is ever removed as abandoned
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_nlink:
             return descriptor

@@ -1,4 +1,4 @@
-"""Which paths are URLs, and what to do with them where none can be used."""
+"""Recognizes URLs among paths, and rejects them where only a local path works."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def is_url(path: FilePath | None) -> bool:
 
 
 def check_local(path: FilePath, argument: str) -> None:
-    """Checks that a folder or file that is changed while the work goes on is on this machine.
+    """Checks that a folder or file that changes during the work is on this machine.
 
     Raises:
         InputError: for a URL.
@@ -38,7 +38,7 @@ def check_local(path: FilePath, argument: str) -> None:
     if is_url(path):
         raise InputError(
             "found a URL",
-            f"expected a path on this machine for {argument}, which is changed while the work goes on",
+            f"expected a path on this machine for {argument}, which changes during the work",
             "name a local path, and copy it when the work is done",
             path=path,
         )

@@ -1,4 +1,4 @@
-"""Executors of threads and processes, results in the order of the work, and handlers of stop signals."""
+"""Executors of threads and processes, results in the order of the items, and handlers of stop signals."""
 
 import collections
 import contextlib
@@ -70,7 +70,7 @@ def processes(number: int) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def child_processes(number: int, begin: Callable[..., object] | None = None, *arguments: object) -> Iterator[Executor]:
-    """Yields an executor with a number of processes as `processes` does, also if the number is 1.
+    """Yields an executor with a number of child processes, as `processes` does, even if the number is 1.
 
     Args:
         number: int. The number of processes.
@@ -130,7 +130,8 @@ class _RecordingContext(SpawnContext):
     def register_semaphores(self) -> None:
         """Registers the semaphores again, in case Python's resource tracker was killed.
 
-        Python starts another one, which knows none of them and prints a traceback for each that is unregistered.
+        Python then starts another tracker, which does not know the semaphores and prints a traceback when one is
+        unregistered.
         """
         for name in self._semaphores:
             resource_tracker.register(name, "semaphore")
@@ -173,7 +174,7 @@ def _start_worker(ending: Connection, begin: Callable[..., object] | None, argum
 
 
 def _end_with_parent(ending: Connection) -> None:
-    """Ends this process with its parent, which alone has the other end of the pipe, however the parent ends."""
+    """Ends this process when its parent ends, in whatever way: only the parent holds the other end of the pipe."""
     with contextlib.suppress(EOFError, OSError):
         ending.recv_bytes()
     os._exit(1)

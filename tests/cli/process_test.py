@@ -94,5 +94,5 @@ def test_a_hangup_is_ignored_under_nohup(tmp_path):
 
 
 def test_a_training_ends_after_the_current_batch_and_says_so(tmp_path):
-    notice = "stopping after the current batch, with a checkpoint; another signal ends it at once."
+    notice = "stopping after the current batch, with a checkpoint; another signal ends the training at once."
     assert stopped(tmp_path, "train", signal.SIGTERM) == (143, f"encdec-some: {notice}\n", ["out"])

@@ -96,7 +96,7 @@ def test_failed_work_is_reported_in_a_sentence(model_dirs, tmp_path, out):
 
 def test_help_lists_the_flags():
     done = succeed(in_process(COMMAND, "--help"))
-    assert "writes a phrase table, pairs of text or an n-best list again" in done.stdout
+    assert "adds a model's scores to a phrase table, pairs of text or an n-best list" in done.stdout
     assert "--model_dir: Directory of the model" in done.stdout and "--[no]unknown_count" in done.stdout
     assert done.stderr == ""
 

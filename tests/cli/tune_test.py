@@ -53,7 +53,7 @@ def test_flags_are_passed_on(files):
 def test_a_list_with_one_hypothesis_per_sentence_is_reported(files):
     (files / "nbest").write_text(NBEST.replace("0 ||| a b c d f", "1 ||| a b c d f"))
     done = succeed(in_process(COMMAND, *flags(files), "--weights_out=-"))
-    assert done.stderr.endswith("Every sentence has one hypothesis: no weights are better than others.\n")
+    assert done.stderr.endswith("Every sentence has only one hypothesis, so all weights give the same result.\n")
 
 
 def test_wrong_use_is_an_error_before_any_work(files):

@@ -90,7 +90,7 @@ def test_whole_ones_are_said_to_be_whole(model, export, shards):
         ),
         (lambda model: (model / "source.vocab").write_text("le\n"), "source.vocab: found that it has changed since"),
         (lambda model: (model / "target.vocab").unlink(), "target.vocab: found no such file or directory"),
-        (lambda model: (model / "config.json").write_text("{"), "config.json: found a file that does not read"),
+        (lambda model: (model / "config.json").write_text("{"), "config.json: found a file that cannot be read"),
         (lambda model: (model / "config.json").unlink(), "found no config.json in it, expected a model directory"),
     ],
     ids=["no weights", "flipped byte", "truncated vocabulary", "no vocabulary", "broken config", "no config"],

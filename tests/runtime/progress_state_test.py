@@ -112,10 +112,10 @@ def test_errors_of_all_threads_are_counted():
 
 def test_no_other_file_is_lost(path):
     path.write_text("le chat ||| the cat\n")
-    with pytest.raises(InputError, match="found a file that holds no progress"), ProgressRecord("encdec-score", path):
+    with pytest.raises(InputError, match="a file that is not a progress record"), ProgressRecord("encdec-score", path):
         pass
     assert path.read_text() == "le chat ||| the cat\n"
-    with pytest.raises(InputError, match="holds no progress"), ProgressRecord("encdec-score", "/dev/null"):
+    with pytest.raises(InputError, match="is not a progress record"), ProgressRecord("encdec-score", "/dev/null"):
         pass
     with pytest.raises(InputError, match="no such file"), ProgressRecord("encdec-score", path.parent / "no" / "file"):
         pass

@@ -108,7 +108,9 @@ def test_a_failure_that_stays_is_a_sentence(store, monkeypatch):  # noqa: F811
     monkeypatch.setattr(s3fs.S3FileSystem, "retries", 2)
     write("s3://bucket/text")
     store.failures += [("GET", "/text", "503")] * 20
-    with pytest.raises(InputError, match=r"s3://bucket/text: found that the store does not answer or refuses .*again"):
+    with pytest.raises(
+        InputError, match=r"s3://bucket/text: found that the store does not answer or refuses the .*again"
+    ):
         InputLines("s3://bucket/text")
     store.failures[:] = [("PUT", "/text", "503")] * 20
     with pytest.raises(InputError, match=r"s3://bucket/text: found that the store does not answer or refuses"):
@@ -237,7 +239,7 @@ def test_a_copy_that_came_short_is_named(monkeypatch):
         (folder / "a").write_bytes(TEXT)
     memory = type(fsspec.filesystem("memory"))
     monkeypatch.setattr(memory, "get_file", lambda self, path, to: pathlib.Path(to).write_bytes(TEXT[:9]))
-    with pytest.raises(InputError, match=f"memory://short/folder/a: .*9 bytes came of {len(TEXT):,}"):
+    with pytest.raises(InputError, match=f"memory://short/folder/a: .*9 bytes arrived of {len(TEXT):,}"):
         local_copy("memory://short/folder")
 
 

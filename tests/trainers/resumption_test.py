@@ -139,7 +139,9 @@ def test_a_corrupt_checkpoint_is_an_error_that_names_the_file(training_files, tr
         with pytest.raises(InputError, match=f"{model}/last.keras: found an invalid history or generator state in it"):
             load_checkpoint(model)
     (model / "last.keras").write_bytes((trained[0].model_dir / "last.keras").read_bytes()[:-500])
-    with pytest.raises(InputError, match=rf"{model}/last.keras: found a file that does not load \(not a zip archive"):
+    with pytest.raises(
+        InputError, match=rf"{model}/last.keras: found a file that cannot be loaded \(not a zip archive"
+    ):
         train_tiny(data, model, resume=True, updates=50)
 
 

@@ -77,8 +77,8 @@ def test_a_preset_with_an_unknown_name_is_an_error(tmp_path):
         ("[model]\nunits = 0\n", "found units=0, expected a whole number, 1 or more"),
         ("architecture = 'transformer'\n", "found architecture='transformer', expected one of encdec, recurrent"),
         ("[sizes]\nunits = 0\n", "found sizes, expected architecture and the tables model, training, data"),
-        ("units = \n", "found a file that does not read"),
-        ("units = " + "[" * 9999, "found a file that does not read .it is nested too deeply."),
+        ("units = \n", "found a file that cannot be read"),
+        ("units = " + "[" * 9999, "found a file that cannot be read .it is nested too deeply."),
         ("architecture = []\n", r"found architecture=\[\], expected one of encdec"),
         (f"[model]\nunits = 1{'0' * 400}\n", "found units=1000"),
     ]:
