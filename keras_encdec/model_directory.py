@@ -343,7 +343,7 @@ def _check_vocabularies(folder: pathlib.Path, checksums: Mapping[str, Any]) -> N
 
 
 def _check_weights(folder: pathlib.Path, checksums: Mapping[str, Any]) -> None:
-    """Checks the weights of a model directory: another model's weights of the same sizes would load, and score wrongly."""
+    """Checks the weights: those of another model of the same sizes would load, and score wrongly."""
     for _ in range(3):
         expected = checksums.get(WEIGHTS, [])
         if not expected or not (folder / WEIGHTS).is_file() or file_checksum(folder / WEIGHTS) in expected:
