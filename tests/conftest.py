@@ -11,6 +11,7 @@ import tempfile
 import hypothesis
 import pytest
 
+from keras_encdec.backend.startup import lean_imports
 from keras_encdec.runtime.workers import STOP_SIGNALS
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -31,6 +32,10 @@ if hasattr(os, "sched_setaffinity") and "PYTEST_XDIST_WORKER" in os.environ:
     PROCESSORS = sorted(os.sched_getaffinity(0))
     NUMBER = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     os.sched_setaffinity(0, {PROCESSORS[NUMBER % len(PROCESSORS)]})
+# As commands import Keras: with scikit-learn, pandas and what else it finds, it takes nearly twice as long.
+if "PYTEST_XDIST_WORKER" in os.environ:  # the process that hands out the tests needs no Keras
+    with lean_imports():
+        import keras  # noqa: F401
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "helpers"))
 # Each run draws other examples, so that many runs try many: half of the usual number in each. An example may take as
 # long as it takes, since the machine may be busy.

@@ -5,14 +5,20 @@
     python tests/run.py --backend=jax       with one backend only
     python tests/run.py --record_durations  the whole suite with TensorFlow; records how long each file takes
 
-A failure with one backend does not keep the others from running. Exits with 1 if anything failed.
+JAX's and PyTorch's parts run beside TensorFlow's, at a low priority: they take the time in which its tests wait for
+servers, processes and signals. What they print follows when its tests have ended. A failure with one backend does not
+keep the others from running. Exits with 1 if anything failed.
 """
 
 import argparse
 import os
 import pathlib
+import queue
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 TESTS = pathlib.Path(__file__).parent
 BACKENDS = "tensorflow", "jax", "torch"
@@ -26,7 +32,7 @@ COMPUTED = [
     "models",
     "pruning/masked_training_test.py",
     "trainers/budget_test.py",
-    "trainers/checkpoints_test.py",
+    "trainers/checkpoints_test.py::test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one",
     "scoring/attention_test.py",
     "scoring/source_encoder_test.py",
     "scoring/contract_test.py",
@@ -49,23 +55,64 @@ OLDER_PROCESSOR = {
 }
 
 
-def run(backend: str, arguments: list[str], environment: dict[str, str]) -> list[str]:
-    """Runs pytest with one backend and shows what it prints.
+def run(
+    backend: str,
+    arguments: list[str],
+    environment: dict[str, str],
+    show: Callable[[str], object] = lambda line: print(line, end="", flush=True),
+    command: Sequence[str] = PYTEST,
+) -> list[str]:
+    """Runs pytest with one backend.
+
+    Args:
+        backend: str.
+        arguments: list of str, of pytest.
+        environment: dict, variables in addition to those of this process.
+        show: called with each line that pytest prints, with its line feed. Defaults to printing it.
+        command: list of str, that runs pytest.
 
     Returns:
         Lines that name the failures; empty if all tests passed.
     """
     environment = {**os.environ, **environment, "KERAS_BACKEND": backend}
-    print(f"\nKERAS_BACKEND={backend}", flush=True)
+    show(f"\nKERAS_BACKEND={backend}\n")
     failures = []
-    with subprocess.Popen([*PYTEST, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*command, *arguments], env=environment, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
-            print(line, end="", flush=True)
+            show(line)
             if line.startswith(("FAILED ", "ERROR ")):
                 failures.append(f"{backend}: {line.rstrip()}")
     if process.returncode and not failures:
         failures.append(f"{backend}: pytest ended with status {process.returncode}")
     return failures
+
+
+def run_all(runs: list[tuple[str, list[str]]], environment: dict[str, str]) -> list[str]:
+    """Runs pytest with the first backend, and beside it with the others, one after the other.
+
+    Args:
+        runs: list of pairs of a backend and the arguments of pytest.
+        environment: see `run`.
+
+    Returns:
+        Lines that name the failures.
+    """
+    later: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    # Where there is no such program, the runs share the processors alike.
+    command = ["nice", "-n", "10", *PYTEST] if shutil.which("nice") else PYTEST
+
+    def run_beside() -> list[str]:
+        try:
+            return [failure for each in runs[1:] for failure in run(*each, environment, later.put, command)]
+        finally:
+            later.put(None)
+
+    with ThreadPoolExecutor(1) as executor:
+        others = executor.submit(run_beside)
+        failures = run(*runs[0], environment)
+        for line in iter(later.get, None):
+            print(line, end="", flush=True)
+        return failures + others.result()
 
 
 def main() -> int:
@@ -82,7 +129,7 @@ def main() -> int:
         if older or options.backend:
             parser.error("found --record_durations with another option, expected it alone: it records the whole suite")
         backends = ["tensorflow"]
-    failures = []
+    runs = []
     for backend in backends:
         if older:
             arguments = [str(TESTS / name) for name in COMPUTED if name.startswith(LAYERS_MODELS_AND_SCORES)]
@@ -91,7 +138,8 @@ def main() -> int:
         else:
             arguments = [str(TESTS / name) for name in COMPUTED]
         arguments += ["--record_durations"] * options.record_durations
-        failures += run(backend, arguments, OLDER_PROCESSOR if older else {})
+        runs.append((backend, arguments))
+    failures = run_all(runs, OLDER_PROCESSOR if older else {})
     print("\n".join(["", f"{len(failures)} failures:", *failures] if failures else ["", "All tests passed."]))
     return bool(failures)
 

@@ -1,7 +1,11 @@
+import keras
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+if keras.backend.backend() != "torch":
+    pytest.skip("only PyTorch multiplies so, and its import takes seconds", allow_module_level=True)
+import torch  # noqa: E402
+
 from keras_encdec.backend import onednn_matmul  # noqa: E402  it imports torch
 
 CASES = {

@@ -13,7 +13,9 @@ import numpy as np
 LOAD_AND_PREDICT = """
 import importlib, json, sys, traceback
 import numpy as np
-import keras
+from keras_encdec.backend.startup import lean_imports
+with lean_imports():
+    import keras
 for line in sys.stdin:
     try:
         request = json.loads(line)
