@@ -32,7 +32,8 @@ def score_gradients(model, source, target, **characters):
         def total(values):
             return model.stateless_call(values, model.non_trainable_variables, inputs)[0].sum()
 
-        gradients = jax.grad(total)([v.value for v in variables])
+        # Without jit, JAX would compile each operation by itself.
+        gradients = jax.jit(jax.grad(total))([v.value for v in variables])
     else:
         import torch
 
