@@ -67,8 +67,8 @@ class PackagedModel:
 
     def __str__(self) -> str:
         return (
-            f"{self.size:,} bytes; held-out perplexity {self.perplexity:.3f} per token, of a unigram model "
-            f"{self.unigram_perplexity:.1f}: {self.path}"
+            f"{self.size:,} bytes; held-out perplexity {self.perplexity:.3f} per token, {self.unigram_perplexity:.1f} "
+            f"for a unigram model: {self.path}"
         )
 
 

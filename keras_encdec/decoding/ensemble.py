@@ -101,7 +101,7 @@ class Ensemble(keras.layers.Layer):
 
         Args:
             previous: integer ids `(rows,)`, the previous word; 0 at the beginning.
-            state: dict with the state of each model, of the same number of rows.
+            state: dict with the state of each model, all with the same number of rows.
             memory: dict with the memory of each model, from `start`.
             source_of_row: int32 tensor `(rows,)`. Defaults to `None`: rows grouped evenly, see `Decoder`.
             candidates: dict with the output weights of each model, from `candidate_weights`. Defaults to `None`: all

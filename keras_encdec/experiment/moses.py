@@ -127,6 +127,9 @@ def tune_moses(
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
         **models: files that the moses.ini names: inputs of the stage, whose paths Moses takes from the moses.ini.
+
+    Raises:
+        InputError: if Moses cannot be run, fails, or writes no moses.ini.
     """
     moses = pathlib.Path(moses_dir).absolute()
     _run(
@@ -171,6 +174,9 @@ def decode_with_moses(
         moses_dir: str. Directory of Moses.
         nbest_size: int. Hypotheses per sentence.
         **models: files that the tuned moses.ini names: inputs of the stage, whose paths Moses takes from it.
+
+    Raises:
+        InputError: if Moses cannot be run or fails.
     """
     moses, unfinished = pathlib.Path(moses_dir).absolute(), nbest.with_name(nbest.name + ".unfinished")
     _run(

@@ -158,7 +158,7 @@ def draw_results(result: ExperimentResult, folder: str | os.PathLike[str]) -> No
         folder: directory to write to.
 
     Raises:
-        ImportError: if Matplotlib, of the extra `analysis`, is not installed.
+        ImportError: if Matplotlib, which the extra `analysis` installs, is not installed.
     """
     try:
         from matplotlib.figure import Figure

@@ -103,17 +103,17 @@ class StageResult:
 
 @contextlib.contextmanager
 def result_folder(output: FilePath, job: str) -> Iterator[tuple[pathlib.Path, Callable[[], object]]]:
-    """Locks the folder of a job's results; of a remote one, a copy on this machine is uploaded when the job ends.
+    """Yields the folder of a job's results: a local folder, locked, or for a URL a local copy, which is uploaded.
 
     Args:
         output: path or URL of the folder.
         job: str, the kind of job for the lock.
 
     Yields:
-        tuple: pathlib.Path of the folder; a function to call after each stage, which uploads what is done.
+        tuple: pathlib.Path of the folder; a function to call after each stage, which uploads the results so far.
 
     Raises:
-        InputError: if another such job is at work in the folder, or the store refuses.
+        InputError: if another such job uses the folder, or the remote store refuses access.
     """
     if is_url(output):
         staged = StagedFolder(os.fspath(output), existing=True, after_errors=True)

@@ -252,7 +252,7 @@ class PairGroup:
         rows: int. Number of rows of the state and the memory, at least m.
         pairs: int array `(n,)`, the indices of the pairs.
         paths: int array `(n, width)`, the slots along each target, beginning with the empty prefix's.
-        lengths: int array `(n,)`, of the targets.
+        lengths: int array `(n,)`, the length of each target.
         spelling: float array `(n, width)`, ln p of the characters of each target word that is spelt, 0 for all others.
             Defaults to `None`: no word is spelt.
     """

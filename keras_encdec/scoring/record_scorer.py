@@ -249,7 +249,7 @@ def write_scored_lines(
             `Progress`.
 
     Returns:
-        Progress, of the written lines.
+        Progress, which has counted the written lines.
     """
     started = False
     with (

@@ -92,7 +92,7 @@ class WrittenScores:
     """The results of scoring, apart from the files.
 
     Attributes:
-        written: Progress, of the written lines.
+        written: Progress, which has counted the written lines.
         counts: ScoreCounts.
         notices: list of str, about the new moses.ini.
         before: int. Lines in shards that were done before. Defaults to `0`.

@@ -124,8 +124,9 @@ class PrefixTreeEncoder:
             sources: int array `(m, width)`, ids padded with 0.
             lengths: int array `(m,)`.
             rows: int. Rows of the results, at least m.
-            spellings: int array `(words, 51)`, of the words outside the shortlist, for a `BatchEncoder` of a model that
-                reads characters: their ids follow those of the shortlist. Defaults to `None`: there are none.
+            spellings: int array `(words, 51)`, the spellings of the words outside the shortlist, whose ids follow those
+                of the shortlist. Only a `BatchEncoder` of a model that reads characters uses them. Defaults to `None`:
+                there are no such words.
 
         Returns:
             tuple: state and memory, dicts of tensors `(rows, ...)`, the first m rows for the sources.

@@ -111,7 +111,17 @@ def score_rows(method: ScoringMethod, window: Window, values: Sequence[np.ndarra
 def open_entropies(
     names: Sequence[str], models: Mapping[str, ModelOrPath], options: SelectionOptions
 ) -> Iterator[CrossEntropies]:
-    """Opens the models that compute the cross-entropies."""
+    """Yields what computes the cross-entropies of each model, in the order of the names.
+
+    Args:
+        names: list of str, the names of the models, such as "model_dir".
+        models: dict of name to model, see `select_pairs`.
+        options: SelectionOptions.
+
+    Raises:
+        ImportError: if kenlm is needed and is not installed.
+        InputError: if a model cannot be used, or the language models of a side have different vocabularies.
+    """
     vocabularies: dict[str, list[str]] = {}
     for name in names:
         flag, model, side = f"--{name}", models[name], name.rpartition("_")[2]

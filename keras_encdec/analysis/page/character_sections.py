@@ -60,7 +60,7 @@ def spelt_words(
 
 
 def _trained_words(directory: ModelDirectory) -> set[str] | None:
-    """Returns the rare words of the targets of the training, as they are spelt."""
+    """Returns the rare words of the training targets, as they are spelt; `None` if the training data are gone."""
     folder, characters = directory.path / "prepared", directory.target_vocabulary.characters
     if characters is None or not os.path.exists(folder / SUMMARY):
         return None

@@ -110,7 +110,8 @@ def bleu_scores(counts: Array) -> Array:
     """Computes BLEU of corpora, with sacrebleu's default smoothing, "exp".
 
     Args:
-        counts: array `(..., 10)`: length of the hypotheses, of the references, matching 1- to 4-grams, 1- to 4-grams.
+        counts: array `(..., 10)`: length of the hypotheses; length of the references; numbers of 1-, 2-, 3- and 4-grams
+            that match; numbers of 1-, 2-, 3- and 4-grams in the hypotheses.
 
     Returns:
         float64 array `(...)`, 0 to 100.

@@ -67,7 +67,11 @@ class ExtractionOptions(RawTextOptions, EncodingOption, MalformedLinesOption, Pr
 
 @dataclasses.dataclass(frozen=True)
 class DictionaryOptions(RawTextOptions, EncodingOption, MalformedLinesOption):
-    """Options of `write_dictionary`."""
+    """Options of `write_dictionary`.
+
+    Raises:
+        ConfigurationError: a ValueError, for options that contradict one another.
+    """
 
     min_count: int | None = hyperparameter(
         None,

@@ -24,7 +24,7 @@ class WordPairCounts:
 
     Args:
         pairs: int64 array. Pairs of word numbers, sorted. Defaults to no pairs.
-        counts: int64 array of the same length. The count of each pair.
+        counts: int64 array of the same length. The count of each pair. Defaults to no counts.
     """
 
     def __init__(self, pairs: Integers | None = None, counts: Integers | None = None) -> None:

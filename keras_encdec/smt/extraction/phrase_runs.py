@@ -65,7 +65,7 @@ def write_runs(keys: Iterable[bytes], path: str, pairs_in_memory: int = PAIRS_IN
     Args:
         keys: iterable of bytes, see `phrase_pair_keys`.
         path: str. Prefix of the files' names.
-        pairs_in_memory: int. Number of distinct keys after which another run begins.
+        pairs_in_memory: int. Number of distinct keys after which another run begins. Defaults to `500_000`.
 
     Returns:
         list of Run.
@@ -88,6 +88,7 @@ def plan_ranges(runs: Sequence[Run], range_bytes: int = RANGE_BYTES) -> list[Ran
     Args:
         runs: list of Run.
         range_bytes: int. Approximate number of bytes in a range. Only a single source makes a range much larger.
+            Defaults to 16 MiB.
 
     Returns:
         list of Range, in ascending order; together they contain all lines.

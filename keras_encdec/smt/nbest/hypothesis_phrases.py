@@ -60,7 +60,7 @@ def find_segmentation(
     the jumps to come.
 
     Args:
-        options: dict from target phrase to list of PhraseOption, of the sentence.
+        options: dict from target phrase to list of PhraseOption: the options of the sentence.
         source_words: int. Number of words in the sentence.
         target: list of str. The words of the hypothesis.
         longest: int. Number of words in the longest target phrase.

@@ -175,7 +175,8 @@ class _Ngrams:
         counts: int array `(ngrams,)`. The counts a that are smoothed.
         below: the _Ngrams of the order below; `None` for unigrams.
         probs: float64 array `(ngrams,)`. The probability of the last word.
-        back_off: float64 array. The back-off weight of each n-gram of the order below, of the empty one for unigrams.
+        back_off: float64 array. The back-off weight of each n-gram of the order below; for unigrams, that of the empty
+            context.
     """
 
     def __init__(

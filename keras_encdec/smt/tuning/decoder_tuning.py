@@ -48,7 +48,7 @@ class TuningRound:
         number: int, from 1.
         weights: dict of feature to list of float. The weights that the sentences were translated with.
         score: float. The metric's score of the best translations, 0 to 100.
-        nbest: pathlib.Path of the n-best list; of a remote one the URL, a str.
+        nbest: pathlib.Path of the n-best list; if it is remote, its URL, a str.
         seconds: float. Duration of translating and of the search for the next weights.
     """
 

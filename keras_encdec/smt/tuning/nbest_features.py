@@ -204,7 +204,7 @@ class _Layout:
         self._first_line: tuple[FilePath, int] | None = None
 
     def row(self, hypothesis: Hypothesis, path: FilePath) -> tuple[float, ...]:
-        """Returns the values of a line.
+        """Returns the values of a line, or raises InputError if its features are not those of the first line.
 
         The row of an early line lacks the sparse features that later lines add; they count as 0.
         """
