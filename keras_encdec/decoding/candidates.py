@@ -13,7 +13,7 @@ from keras_encdec.text.vocabulary import FIRST_WORD
 # would take most of the time, so all sources of a batch share the weights of all their words, and each masks the words
 # of the others. `benchmarks/attention.py` measures the benefit.
 OWN_ROWS = 4
-# Sources in a batch that share their words: more sources have more words together.
+# Maximum number of sources in a batch that share their words: with more sources, there would be too many words.
 SHARING_SOURCES = 64
 
 

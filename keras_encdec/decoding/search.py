@@ -38,7 +38,7 @@ class SearchFunctions:
         self.start = compiled_call(_Start(ensemble))
         self._candidate_weights = compiled_call(_CandidateWeights(ensemble))
         self.carries_attention = ensemble.carries_attention
-        # The weights that a step multiplies by: about half of a model's are the decoder's, few of them embeddings.
+        # A step multiplies by about half of a model's weights: those of the decoder, few of which are embeddings.
         self.batches = BatchReduction(ensemble.count_params() // 2, LEAST_ROWS)
         #: Function `(previous, words, state, memory)`: ln p of given words `(sources, rows)`, and the next state.
         self.log_probs = compiled_call(_LogProbs(ensemble))

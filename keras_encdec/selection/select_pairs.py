@@ -221,7 +221,7 @@ def _select_in_shards(
             checksums[name] = directory.checksums()
             if options.elsewhere:
                 given[name] = directory.path_elsewhere(model)
-    decisive = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # of the cross-entropies
+    decisive = ("method", "end_weight", "max_tokens", "encoding", "on_error")  # these determine the cross-entropies
     settings = {
         "software": software(),
         "models": {name: hashlib.sha256(f"{checksum}".encode()).hexdigest() for name, checksum in checksums.items()},

@@ -230,7 +230,7 @@ class Explorer:
 
     def _tokens(self, words: Sequence[str], vocabulary: Vocabulary) -> list[Answer]:
         return [
-            # With characters, a word outside the vocabulary is read or spelt.
+            # A model with characters also reads or spells words outside the vocabulary.
             {"word": word, "known": number != UNKNOWN or vocabulary.characters is not None}
             for word, number in zip(words, vocabulary.encode(words), strict=False)
         ]

@@ -17,7 +17,7 @@ from keras_encdec.analysis.page.page import Drawing, utf8
 from keras_encdec.analysis.score_statistics import BinnedScores, LengthBleu, ScoreComparison
 from keras_encdec.analysis.vectors import PhraseGates, UnitGates
 
-if TYPE_CHECKING:  # matplotlib 3.10 does not have it
+if TYPE_CHECKING:  # matplotlib 3.10 lacks RcKeyType
     from matplotlib.typing import RcKeyType
 
 # Okabe and Ito's palette, which is safe for colour-blind readers.

@@ -79,7 +79,7 @@ def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-# Colours of figures for readers who prefer dark pages, by those on white: background, text, lines and Okabe and Ito's.
+# For each colour of figures on white (background, text, lines, Okabe and Ito's palette), the colour on dark pages.
 DARK = {
     "#ffffff": "#1e2328",
     "#1a1c1f": "#e8eaed",

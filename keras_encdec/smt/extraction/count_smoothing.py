@@ -69,7 +69,6 @@ class CountSmoothing:
     def __init__(self, name: str, counts_of_counts: Sequence[int]) -> None:
         check_smoothing(name)
         self._name, self._total = name, np.float32(counts_of_counts[0])
-        # In single precision, as in Moses.
         count_of_counts = np.zeros(MAX_COUNTED + 1, np.float32)
         known = counts_of_counts[1 : MAX_COUNTED + 1]
         count_of_counts[1 : len(known) + 1] = known

@@ -91,7 +91,7 @@ class NgramModel:
         """Whether the model has a word; KenLM gives all others ln p of `<unk>`."""
         try:
             return word in self._model
-        except UnicodeEncodeError:  # it has bytes that are not text in the declared encoding
+        except UnicodeEncodeError:  # the word has bytes that are not text in the declared encoding
             return False
 
     def advance(self, state: "State", word: str) -> tuple[float, "State"]:
@@ -110,7 +110,7 @@ class NgramModel:
         following = self._new_state()
         try:
             log10 = self._model.BaseScore(state, word, following)
-        except UnicodeEncodeError:  # it has bytes that are not text in the declared encoding
+        except UnicodeEncodeError:  # the word has bytes that are not text in the declared encoding
             log10 = self._model.BaseScore(state, UNKNOWN.decode(), following)
         if not abs(log10) <= LARGEST:  # or not a number
             raise self._error(f"found log10 p = {log10} of {quoted(word)}", "expected finite numbers")
